@@ -1,0 +1,1 @@
+"""billhook: the hook system for AI agents."""

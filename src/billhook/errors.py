@@ -1,0 +1,54 @@
+"""The exception tree.
+
+BillhookError            what every error of ours is
+├── EventError           an event that is not one; `path` names the place inside the JSON
+├── StrictJSONError      text that is not exactly one JSON document
+├── RuleError            a permission rule that can't be read
+├── MatchError           a matcher that can't be compiled
+├── PlanError            hooks that can't be put in order: a cycle or a missing name
+└── UsageError           a command line that makes no sense
+
+A message says what is wrong in the user's words, `place` where, `hint` the edit or command that repairs it.
+"""
+
+
+class BillhookError(Exception):
+    """What every error of ours is. `str(error)` is the whole message, place and hint included."""
+
+    def __init__(self, message: str, *, place: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        return f"{text}\n\nhint: {self.hint}" if self.hint else text
+
+
+class EventError(BillhookError):
+    """An event that is not one. `path` is the JSON path of the fault, `$.tool_name` for example."""
+
+    def __init__(self, message: str, *, path: str = "$", place: str = "", hint: str = "") -> None:
+        super().__init__(f"{message} at `{path}`", place=place, hint=hint)
+        self.path = path
+
+
+class StrictJSONError(BillhookError):
+    """Text that is not exactly one JSON document."""
+
+
+class RuleError(BillhookError):
+    """A permission rule that can't be read."""
+
+
+class MatchError(BillhookError):
+    """A matcher that can't be compiled."""
+
+
+class PlanError(BillhookError):
+    """Hooks that can't be put in order."""
+
+
+class UsageError(BillhookError):
+    """A command line that makes no sense."""

@@ -1,0 +1,350 @@
+"""What a hook says (Answer), what happened when it was asked (Outcome), what the agent acts on (Verdict)."""
+
+import enum
+import functools
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from billhook.events import Block, Event
+from billhook.strictjson import dumps
+
+
+class Decision(enum.StrEnum):
+    """Weakest first. `none` is "no objection", never approval: the permission flow goes on as if nobody was asked."""
+
+    NONE = "none"
+    ALLOW = "allow"
+    ASK = "ask"
+    DEFER = "defer"
+    DENY = "deny"
+
+
+class Status(enum.StrEnum):
+    """How asking a hook went."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    COULD_NOT_START = "could_not_start"
+    BACKGROUND = "background"
+
+
+OnFailure = Literal["allow", "deny", "ask"]
+
+FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
+
+_RANK = {decision: rank for rank, decision in enumerate(Decision)}
+_NONE, _DENY = Decision.NONE, Decision.DENY
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook says. Everything is optional; authors write `return deny("...")` or return nothing."""
+
+    decision: Decision = Decision.NONE
+    reason: str = ""
+    context: str = ""
+    """For the model."""
+    message: str = ""
+    """For the user."""
+    updated_input: dict[str, Any] | None = None
+    updated_output: Any = UNSET
+    keep_going: bool = False
+    stop: bool = False
+    stop_reason: str = ""
+    quiet: bool = False
+    data: Any = None
+    """For later hooks: `ctx.results[...].data`."""
+    background: float | bool = False
+    """The real answer comes later: True, or after at most so many seconds."""
+    extras: dict[str, Any] = {}
+    """Fields that only one event knows (`sessionTitle`, `watchPaths` ...), by their wire names."""
+
+    @property
+    def objects(self) -> bool:
+        """It holds something up: the run of later hooks ends here."""
+        return self.decision is _DENY or self.stop
+
+
+NOTHING = Answer()
+"""The answer of a hook that has nothing to say."""
+
+
+# -- makers, for hook authors --------------------------------------------------------------------------------------
+
+
+def allow(reason: str = "") -> Answer:
+    """Approve: skip the permission prompt. A deny or ask rule of the user still wins."""
+    return Answer(decision=Decision.ALLOW, reason=reason)
+
+
+def deny(reason: str) -> Answer:
+    """Refuse. The reason goes to the model."""
+    return Answer(decision=Decision.DENY, reason=reason)
+
+
+def ask(reason: str = "") -> Answer:
+    """Have the person decide."""
+    return Answer(decision=Decision.ASK, reason=reason)
+
+
+def defer(reason: str = "") -> Answer:
+    """Leave the call pending: the run ends, and the question comes again when it is resumed."""
+    return Answer(decision=Decision.DEFER, reason=reason)
+
+
+def inject(context: str) -> Answer:
+    """Tell the model something."""
+    return Answer(context=context)
+
+
+def notify(message: str) -> Answer:
+    """Tell the user something."""
+    return Answer(message=message)
+
+
+def rewrite(*, input: dict[str, Any] | None = None, output: Any = UNSET) -> Answer:  # noqa: A002 - the words of the domain
+    """Replace the whole input before the tool runs, or the whole output afterwards."""
+    return Answer(updated_input=input, updated_output=output)
+
+
+def keep_going(reason: str) -> Answer:
+    """On Stop: do not stop; the reason is what to do next."""
+    return Answer(keep_going=True, reason=reason)
+
+
+def stop(reason: str = "") -> Answer:
+    """End the agent's run. Before a tool it also denies the call."""
+    return Answer(stop=True, stop_reason=reason)
+
+
+# -- what was read from a hook -------------------------------------------------------------------------------------
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer with the evidence of how it was got: what a `run` that speaks to something outside returns."""
+
+    answer: Answer = NOTHING
+    status: Status = Status.OK
+    error: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    lost: tuple[str, ...] = ()
+    on_failure: OnFailure | None = None
+    """The protocol's own rule for this failure, when it is stricter than the hook's."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What happened when a hook was asked. Only the engine makes one, so a hook can't forge it."""
+
+    hook: str
+    source: str = ""
+    dialect: str = ""
+    status: Status = Status.OK
+    answer: Answer = NOTHING
+    duration_ms: float = 0.0
+    failed_open: bool = False
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str = ""
+    lost: tuple[str, ...] = ()
+
+    @property
+    def success(self) -> bool:
+        return self.status not in FAILURES
+
+    @property
+    def data(self) -> Any:
+        return self.answer.data
+
+    @property
+    def block(self) -> bool:
+        return self.answer.decision is _DENY
+
+    @property
+    def block_reason(self) -> str:
+        return self.answer.reason if self.block else ""
+
+    @property
+    def context_to_inject(self) -> str:
+        return self.answer.context
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "hook": self.hook,
+            "source": self.source or None,
+            "dialect": self.dialect,
+            "status": self.status.value,
+            "decision": self.answer.decision.value,
+            "reason": self.answer.reason or self.answer.stop_reason or None,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "failed_open": self.failed_open,
+            "duration_ms": round(self.duration_ms, 3),
+            "error": self.error or None,
+            "lost": list(self.lost),
+        }
+
+
+class Verdict(msgspec.Struct, frozen=True, dict=True):
+    """What the agent acts on, with all outcomes as evidence. One firing makes one verdict."""
+
+    about: Event
+    outcomes: tuple[Outcome, ...] = ()
+    decision: Decision = Decision.NONE
+    reason: str = ""
+    context: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    tool_input: dict[str, Any] | None = None
+    """The input as rewritten; None: nobody rewrote it."""
+    tool_output: Any = UNSET
+    """The output as rewritten; UNSET: nobody rewrote it."""
+    keep_going: bool = False
+    stop: bool = False
+    stop_reason: str = ""
+    failed_open: int = 0
+    duration_ms: float = 0.0
+    extras: dict[str, Any] = {}
+
+    @property
+    def event(self) -> str:
+        return self.about.hook_event_name
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Sorts by time: 48 bits of milliseconds, then 80 random bits."""
+        return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+
+    @property
+    def denied(self) -> bool:
+        return self.decision is _DENY
+
+    def as_answer(self, join: str = "\n\n") -> Answer:
+        """The verdict as one answer: what billhook says when it is itself a hook."""
+        return Answer(
+            decision=self.decision,
+            reason=self.reason,
+            context=join.join(self.context),
+            message="\n".join(self.messages),
+            updated_input=self.tool_input,
+            updated_output=self.tool_output,
+            keep_going=self.keep_going,
+            stop=self.stop,
+            stop_reason=self.stop_reason,
+            extras=self.extras,
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """One line for each hook that failed or whose answer was not taken whole: never let these pass in silence."""
+        lines = []
+        for outcome in self.outcomes:
+            if outcome.status in FAILURES:
+                effect = "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
+                lines.append(f"hook `{outcome.hook}` {outcome.status.replace('_', ' ')}: {outcome.error} ({effect})")
+            lines.extend(f"hook `{outcome.hook}`: {lost}" for lost in outcome.lost)
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON, the same object everywhere: `--json`, the log, the HTTP answer."""
+        shown = {
+            "id": self.id,
+            "event": self.event,
+            "decision": self.decision.value,
+            "reason": self.reason or None,
+            "context": list(self.context),
+            "messages": list(self.messages),
+            "tool_input": self.tool_input,
+            "tool_output": None if self.tool_output is UNSET else self.tool_output,
+            "keep_going": self.keep_going,
+            "stop": self.stop,
+            "stop_reason": self.stop_reason or None,
+            "failed_open": self.failed_open,
+            "duration_ms": round(self.duration_ms, 3),
+            "outcomes": [outcome.to_dict() for outcome in self.outcomes],
+        }
+        return {**shown, "extras": self.extras} if self.extras else shown
+
+    def to_json(self) -> str:
+        return dumps(self.to_dict())
+
+
+# -- folding -------------------------------------------------------------------------------------------------------
+
+Combine = Literal["strictest", "first"]
+
+
+def fold(event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "strictest", duration_ms: float = 0.0) -> Verdict:
+    """Fold outcomes, in the order in which hooks are configured, into one verdict.
+
+    deny > defer > ask > allow > none over all answers; every reason of the winning decision is kept, and the last
+    rewrite wins. `combine="first"` takes the first decision instead (the literal reading of seed 001's sample).
+    """
+    said = [outcome.answer for outcome in outcomes if outcome.answer is not NOTHING]
+    open_passes = 0
+    if event.can_block:
+        for outcome in outcomes:
+            open_passes += outcome.failed_open
+    if not said:
+        return Verdict(event, tuple(outcomes), failed_open=open_passes, duration_ms=duration_ms)
+
+    stopped = any(answer.stop for answer in said)
+    stop_reason = _joined(answer.stop_reason for answer in said if answer.stop)
+    going = event.block is Block.KEEP_GOING and not stopped and any(answer.keep_going for answer in said)
+    decision = _decide(said, combine)
+    reason = _joined(answer.reason for answer in said if answer.decision is decision and not answer.keep_going)
+    if going:
+        reason = _joined(answer.reason for answer in said if answer.keep_going)
+    if stopped and event.hook_event_name == "PreToolUse" and decision is not _DENY:
+        decision, reason = _DENY, stop_reason
+    return Verdict(
+        event,
+        tuple(outcomes),
+        decision=decision,
+        reason=reason,
+        context=tuple(answer.context for answer in said if answer.context),
+        messages=tuple(answer.message for answer in said if answer.message),
+        tool_input=_last(answer.updated_input for answer in said if answer.updated_input is not None),
+        tool_output=_last((answer.updated_output for answer in said if answer.updated_output is not UNSET), UNSET),
+        keep_going=going,
+        stop=stopped,
+        stop_reason=stop_reason,
+        failed_open=open_passes,
+        duration_ms=duration_ms,
+        extras=_merged(answer.extras for answer in said),
+    )
+
+
+def _decide(said: Iterable[Answer], combine: Combine) -> Decision:
+    decisions = [answer.decision for answer in said if answer.decision is not _NONE]
+    if not decisions:
+        return _NONE
+    return decisions[0] if combine == "first" else max(decisions, key=_RANK.__getitem__)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def _last(values: Iterable[Any], default: Any = None) -> Any:
+    for value in values:
+        default = value
+    return default
+
+
+def _merged(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for one in extras:
+        merged.update(one)
+    return merged
+
+
+__all__ = [
+    "FAILURES", "NOTHING", "UNSET", "Answer", "Combine", "Decision", "OnFailure", "Outcome", "Reply", "Status",
+    "UnsetType", "Verdict", "allow", "ask", "defer", "deny", "fold", "inject", "keep_going", "notify", "rewrite", "stop",
+]  # fmt: skip

@@ -1,0 +1,107 @@
+"""What the same words mean in each dialect: one row each, and nothing but data.
+
+The rows are vocabulary, so that matching, reading a callback's dict and folding can ask them without knowing how a
+dialect is spoken on a wire; the speaking is in `billhook.dialects`.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from billhook.errors import UsageError
+
+Naming = Literal["canonical", "seed"]
+Matching = Literal["claude", "glob", "wildcard", "exact"]
+
+
+class Meanings(msgspec.Struct, frozen=True, kw_only=True):
+    """One dialect's reading of the words that several dialects share."""
+
+    name: str
+    naming: Naming = "canonical"
+    """What tools are called."""
+    matching: Matching = "claude"
+    """How a matcher is read."""
+    login: bool = False
+    """Commands run with the environment of a login shell."""
+    system_message: Literal["user", "model"] = "user"
+    """Who reads `systemMessage`."""
+    continue_false: Literal["stop", "deny"] = "stop"
+    continue_true_keeps_going: bool = False
+    """On Stop, `continue: true` makes the agent go on."""
+    async_unit: float = 1.0
+    """Seconds in one unit of `asyncTimeout`."""
+    join: str = "\n"
+    """What stands between several contexts."""
+    feedback: str | None = None
+    """The label under which context is merged into the tool's result; None: it reaches the model on its own."""
+    denied: str = "{reason}"
+    """The result of a call that was denied."""
+    timeout: float = 60.0
+    timeouts: Mapping[str, float] = {}
+    """Seconds, where an event has its own default."""
+    shared_timeout: bool = False
+    """The hooks of one matcher share one budget."""
+    session_sources: frozenset[str] | None = None
+    """The sources for which SessionStart fires; None: all."""
+    error_flag: tuple[str, str] = ("0", "1")
+    """How HOOK_TOOL_IS_ERROR says no and yes."""
+    error_flag_before: bool = True
+    """HOOK_TOOL_IS_ERROR is set before the tool has run, too."""
+
+    def timeout_for(self, event_name: str) -> float:
+        return self.timeouts.get(event_name, self.timeout)
+
+
+CLAUDE = Meanings(
+    name="claude",
+    async_unit=0.001,
+    join="\n\n",
+    timeout=600.0,
+    timeouts={
+        "UserPromptSubmit": 30.0,
+        "PreModelSwitch": 30.0,
+        "PostModelSwitch": 30.0,
+        "MessageDisplay": 10.0,
+        "SessionEnd": 1.5,
+    },
+)
+SPEC = Meanings(
+    name="spec",
+    matching="glob",
+    system_message="model",
+    continue_true_keeps_going=True,
+    shared_timeout=True,
+)
+CLAW = Meanings(
+    name="claw",
+    naming="seed",
+    matching="wildcard",
+    login=True,
+    system_message="model",
+    continue_false="deny",
+    feedback="Hook feedback",
+)
+CLAW_TEXT = msgspec.structs.replace(
+    CLAW, name="claw-text", denied="Hook denied: {reason}", error_flag=("false", "true"), error_flag_before=False
+)
+LESSON = Meanings(
+    name="lesson",
+    naming="seed",
+    matching="exact",
+    feedback="",
+    denied="Blocked by hook: {reason}",
+    timeout=30.0,
+    session_sources=frozenset({"startup", "resume"}),
+)
+
+MEANINGS: Mapping[str, Meanings] = {row.name: row for row in (CLAUDE, SPEC, CLAW, CLAW_TEXT, LESSON)}
+
+
+def meanings(dialect: str) -> Meanings:
+    """The row of a dialect, by name; UsageError names the ones that exist."""
+    try:
+        return MEANINGS[dialect]
+    except KeyError:
+        raise UsageError(f"no dialect `{dialect}`", hint=f"one of {', '.join(MEANINGS)}") from None

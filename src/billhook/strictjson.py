@@ -1,0 +1,96 @@
+"""The one reader for what hooks print, and the one writer for what they are sent.
+
+Python's own reader lets the last duplicate key win, accepts NaN and infinities and dies on deep nesting; each of
+these has turned a deny into an allow somewhere. Here all of them are errors.
+"""
+
+import json
+import math
+import re
+from typing import Any, Never
+
+from billhook.errors import StrictJSONError
+
+MAX_DEPTH = 64
+MAX_BYTES = 1 << 20
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+_MAX_PREVIEW = 160
+
+
+def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | None = MAX_BYTES) -> Any:
+    """Read exactly one JSON document; raise StrictJSONError for anything else.
+
+    A byte order mark is accepted, bytes that are not UTF-8 are replaced. Lone surrogates (`\\ud800`) are kept:
+    `dumps` writes them back as the same escape.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    if max_bytes is not None and len(text) > max_bytes:
+        raise StrictJSONError(f"longer than {max_bytes:,} bytes")
+    text = text.removeprefix("\ufeff")
+    if too_deep(text, max_depth):
+        raise StrictJSONError(f"nested deeper than {max_depth} levels")
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        what = "more text after the JSON document" if error.msg == "Extra data" else error.msg[:1].lower() + error.msg[1:]
+        raise StrictJSONError(f"{what} at line {error.lineno} column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        # Integers of more than 4,300 digits are a plain ValueError; a depth that we let through may still be too much.
+        raise StrictJSONError(str(error) or type(error).__name__) from None
+
+
+def dumps(value: Any) -> str:
+    """One compact line of ASCII: any JSON value, lone surrogates included, in any locale, on one line."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=str)
+
+
+def compact(value: Any) -> str:
+    """One compact line with the characters as they are: for people and for `grep`."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def too_deep(text: str, max_depth: int = MAX_DEPTH) -> bool:
+    """Count brackets outside strings, in one pass, so that a nesting bomb never reaches a recursive parser."""
+    if text.count("[") + text.count("{") <= max_depth:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        bracket = token[0][0]
+        if bracket in "[{":
+            depth += 1
+            if depth > max_depth:
+                return True
+        elif bracket in "]}":
+            depth -= 1
+    return False
+
+
+def preview(text: str) -> str:
+    """The start of a text for an error message, on one line, control characters escaped."""
+    shown = text[:_MAX_PREVIEW].encode("unicode_escape").decode("ascii")
+    return shown + ("..." if len(text) > _MAX_PREVIEW else "")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {json.dumps(twice)} is given twice")
+    return made
+
+
+def _constant(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)

@@ -1,16 +1,18 @@
 """Run one command: standard input, environment, deadline, and the end of everything it started. Knows no hooks.
 
-    exit = await run(["./check.sh"], stdin=b"{}", env=os.environ, seconds=10)
+    ended = await run(["./check.sh"], stdin=b"{}", env=os.environ, seconds=10)
 
 What a caller may rely on:
 
 - The exit status decides, not the end of the output: a background process that holds stdout delays a result by 0.1 s.
-- A command that ended leaves nothing behind: what remains of its process group, and whatever still holds its output, gets
-  TERM at once and KILL 0.5 s later. A process that left the group and closed the output is a daemon on purpose and is spared.
-- At the deadline, or when the waiting task is cancelled, the whole tree (see `tree`) gets TERM and CONT, after 0.5 s KILL.
-- Output is kept up to a cap and drained beyond it.
-- Nothing process-wide changes: no signal handler, no child watcher, and only our own children are ever collected. So it
-  works in any event loop of any thread.
+- A command that ended leaves nothing behind: what remains of its process group, and whatever still holds its output,
+  gets TERM at once and KILL 0.5 s later. A process that left the group and closed the output is a daemon on purpose,
+  and is spared.
+- At the deadline, or when the waiting task is cancelled, the whole tree (see `tree`) gets TERM and CONT, then KILL
+  after 0.5 s.
+- Output is kept up to a cap, the first bytes of it, and drained beyond.
+- Nothing process-wide changes: no signal handler, no child watcher, and only children that were started here are ever
+  collected. So it works in any event loop of any thread.
 """
 
 import asyncio
@@ -18,13 +20,12 @@ import os
 import selectors
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from billhook import spawn
 from billhook.exits import Exit
-from billhook.tree import GRACE, MARKER, Tree, bury, settle
+from billhook.spawn import PIPE_MAX, explain, pipe, prefill, spawn, watch_exit
+from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle
 
 __all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start"]
 
@@ -34,7 +35,6 @@ LINGER = 0.1
 """Seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing."""
 
 _CHUNK = 1 << 16
-_PIPE_MAX = 1 << 20
 
 
 def shell_argv(command: str, platform: str = sys.platform) -> tuple[str, ...]:
@@ -51,9 +51,9 @@ async def run(
     seconds: float,
 ) -> Exit:
     """Run a command to its end, at most for `seconds`."""
-    exit = await start(argv, stdin=stdin, env=env, cwd=cwd).wait(seconds)
-    assert exit is not None
-    return exit
+    ended = await start(argv, stdin=stdin, env=env, cwd=cwd).wait(seconds)
+    assert ended is not None
+    return ended
 
 
 def start(
@@ -73,20 +73,29 @@ def start(
     pipes: list[int] = []
     try:
         for _ in range(3):
-            pipes += _pipe()
+            pipes += pipe()
         in_read, in_write, out_read, out_write, err_read, err_write = pipes
-        rest = _prefill(in_write, stdin)
-        pid = spawn.spawn(argv, (in_read, out_write, err_write), env, cwd)
+        rest = prefill(in_write, stdin)
+        pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
     except (OSError, ValueError) as error:
         for fd in pipes:
             os.close(fd)
-        return Child.failed(spawn.explain(error, argv, env, cwd))
+        return Child.failed(explain(error, argv, env, cwd))
     os.close(out_write)
     os.close(err_write)
-    if not rest:
+    try:
+        child = Child(pid, marker, out_read, err_read)
+    except OSError as error:
+        Tree(pid, marker).abandon()
+        for fd in (in_read, in_write, out_read, err_read):
+            os.close(fd)
+        return Child.failed(explain(error, argv, env, cwd))
+    if rest:
+        child.feed(in_write, in_read, rest)
+    else:
         os.close(in_read)
         os.close(in_write)
-    return Child(pid, marker, out=out_read, err=err_read, feed=(in_write, in_read) if rest else (), payload=rest)
+    return child
 
 
 class Child:
@@ -96,36 +105,41 @@ class Child:
     loop of another thread. One `wait` at a time.
     """
 
-    def __init__(
-        self, pid: int, marker: str, *, out: int, err: int, feed: tuple[int, ...], payload: memoryview | bytes
-    ) -> None:
+    def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
         self._pid = pid
         self._tree = Tree(pid, marker)
+        self._out, self._err = out, err
         self._kept = {out: bytearray(), err: bytearray()}
         self._room = {out: STDOUT_CAP, err: STDERR_CAP}
-        self._out, self._err = out, err
         self._open = {out, err}
         self._truncated = False
-        # Our copy of the reading end stays open while we feed: a child that closes its stdin can't give us SIGPIPE then.
-        self._feed = feed
-        self._payload = memoryview(payload)
+        self._pipe: tuple[int, ...] = ()
+        self._payload = memoryview(b"")
         self._exited = False
         self._ended: Exit | None = None
         # One selector for all of it: a loop watches a single descriptor, and a wait moves between loops by that one.
-        self._selector = selectors.DefaultSelector()
-        self._watch = _watch_exit(pid)
+        self._watch, self._id = watch_exit(pid)
+        try:
+            self._selector = selectors.DefaultSelector()
+        except OSError:
+            os.close(self._watch)
+            raise
         self._selector.register(self._watch, selectors.EVENT_READ)
         for fd in self._open:
             os.set_blocking(fd, False)
             self._selector.register(fd, selectors.EVENT_READ)
-        if feed:
-            self._selector.register(feed[0], selectors.EVENT_WRITE)
 
     @classmethod
     def failed(cls, reason: str) -> "Child":
         child = cls.__new__(cls)
         child._ended = Exit(start_error=reason)
         return child
+
+    def feed(self, write: int, read: int, payload: memoryview) -> None:
+        """Send the rest of a payload while waiting."""
+        # Our copy of the reading end stays open meanwhile: a child that closes its stdin can't give us SIGPIPE then.
+        self._pipe, self._payload = (write, read), payload
+        self._selector.register(write, selectors.EVENT_WRITE)
 
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
         """Wait for the end, at most for `seconds`, then kill the tree.
@@ -149,22 +163,22 @@ class Child:
             in_time = await self._pump(enough, seconds)
             if in_time and not self._exited:
                 return None
-            if in_time and self._open:
-                await self._pump(lambda: not self._open, LINGER)
             if not in_time:
                 await self._end_tree()
+            elif self._open:
+                await self._pump(lambda: not self._open, LINGER)
         except (asyncio.CancelledError, Exception):
-            await self._end_tree()
-            self._finish(timed_out=True)
-            raise
-        except BaseException:
-            self._kill_tree()
-            self._finish(timed_out=True)
+            try:
+                await self._end_tree()
+            finally:
+                self._finish(timed_out=True)
             raise
         return self._finish(timed_out=not in_time)
 
     async def _pump(self, enough: Callable[[], bool], seconds: float) -> bool:
         """Move bytes until there is `enough` or the time is over; says whether there was."""
+        if enough():
+            return True
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bool] = loop.create_future()
 
@@ -175,7 +189,7 @@ class Child:
                 self._move()
                 if enough():
                     done.set_result(True)
-            except Exception as error:  # a broken `until`, which belongs to the waiter and not to the loop
+            except Exception as error:  # a broken `until` belongs to the waiter, not to the loop
                 done.set_exception(error)
 
         def late() -> None:
@@ -202,41 +216,46 @@ class Child:
                 self._write()
         if self._exited:
             self._stop_feeding()
-            for fd in tuple(self._open):
-                # What was printed is in the pipe now, and never more than a pipe holds.
-                self._read(fd, _PIPE_MAX)
+            self._drain()
 
-    def _read(self, fd: int, most: int = _CHUNK) -> None:
-        while most > 0:
-            try:
-                chunk = os.read(fd, _CHUNK)
-            except BlockingIOError:
-                return
-            if not chunk:
-                self._close_output(fd)
-                return
-            most -= len(chunk)
-            room = self._room[fd] - len(self._kept[fd])
-            if room >= len(chunk):
-                self._kept[fd] += chunk
-            else:
-                self._kept[fd] += chunk[:room]
-                self._truncated = True
+    def _read(self, fd: int) -> int:
+        """Read once; how much there was."""
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return 0
+        if not chunk:
+            self._close_output(fd)
+        kept = self._kept[fd]
+        room = self._room[fd] - len(kept)
+        if len(chunk) > room:
+            self._truncated = True
+            kept += chunk[:room]
+        else:
+            kept += chunk
+        return len(chunk)
+
+    def _drain(self) -> None:
+        """Read what is in the pipes now, which is no more than pipes hold, however fast somebody writes."""
+        for fd in tuple(self._open):
+            left = PIPE_MAX
+            while left > 0 and (count := self._read(fd)):
+                left -= count
 
     def _write(self) -> None:
         try:
-            self._payload = self._payload[os.write(self._feed[0], self._payload) :]
+            self._payload = self._payload[os.write(self._pipe[0], self._payload) :]
         except BlockingIOError:
             return
         if not self._payload:
             self._stop_feeding()
 
     def _stop_feeding(self) -> None:
-        if self._feed:
-            self._selector.unregister(self._feed[0])
-            for fd in self._feed:
+        if self._pipe:
+            self._selector.unregister(self._pipe[0])
+            for fd in self._pipe:
                 os.close(fd)
-            self._feed, self._payload = (), memoryview(b"")
+            self._pipe, self._payload = (), memoryview(b"")
 
     def _close_output(self, fd: int) -> None:
         self._open.discard(fd)
@@ -244,37 +263,69 @@ class Child:
         os.close(fd)
 
     async def _end_tree(self) -> None:
-        """TERM and CONT, a grace, KILL. When it is cancelled in the grace, KILL comes at once."""
+        """TERM and CONT, a grace, KILL. When it is cancelled meanwhile, KILL comes at once."""
+        dead = False
         try:
             self._tree.signal(signal.SIGTERM, signal.SIGCONT)
             end, pause = time.monotonic() + GRACE, 0.005
-            while await self._pump(lambda: self._exited, end - time.monotonic()) and self._tree.signal():
-                # The leader is gone; others may use up the grace.
-                if time.monotonic() > end:
-                    break
+            await self._pump(lambda: self._exited, GRACE)
+            while time.monotonic() < end and self._tree.signal():
                 await asyncio.sleep(pause)
                 pause *= 2
             for pause in self._tree.kill():
                 await asyncio.sleep(pause)
+            dead = True
         finally:
-            self._kill_tree()
-
-    def _kill_tree(self) -> None:
-        for pause in self._tree.kill():
-            time.sleep(pause)
+            if not dead:
+                self._tree.kill_now()
 
     def _finish(self, *, timed_out: bool) -> Exit:
-        """Collect the leader and let go of everything."""
-        held = bool(self._open)
+        """See to what the leader left, collect the leader, and let go of everything."""
         self._stop_feeding()
         if timed_out:
-            self._move()
-        info = self._status(os.WNOWAIT)
-        if not timed_out:
-            self._sweep(held)
-        self._status(0)
+            self._drain()
+        lost = self._is_lost()
+        self._tree.reserved = not lost
+        left = not timed_out and self._tree.dismiss(thorough=lost or bool(self._open))
+        status = None if lost else self._collect()
+        self._tree.reserved = not lost and status is None
+        if left or self._tree.reserved or (not (timed_out or lost) and self._tree.remains()):
+            bury(self._tree)
+        self._tree.close()
         for fd in tuple(self._open):
             self._close_output(fd)
         self._selector.close()
         os.close(self._watch)
-        ...
+        reap_orphans()
+        self._ended = Exit(
+            stdout=bytes(self._kept[self._out]),
+            stderr=bytes(self._kept[self._err]),
+            truncated=self._truncated,
+            timed_out=timed_out,
+            lost=not timed_out and status is None,
+            code=status if status is not None and status >= 0 and not timed_out else None,
+            signal=-status if status is not None and status < 0 and not timed_out else None,
+        )
+        return self._ended
+
+    def _is_lost(self) -> bool:
+        """Whether somebody else collected the leader: the host ignores SIGCHLD or waits for any child."""
+        try:
+            if hasattr(os, "waitid"):
+                os.waitid(*self._id, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return False
+
+    def _collect(self) -> int | None:
+        """The exit code, or minus the number of the signal; None when it can't be known."""
+        try:
+            if not hasattr(os, "waitid"):
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                return os.waitstatus_to_exitcode(status) if pid else None
+            found = os.waitid(*self._id, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status

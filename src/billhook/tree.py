@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 MARKER = "BILLHOOK_CHILD"
@@ -46,8 +47,19 @@ class Tree:
         self.leader = leader
         self.reserved = True
         self._marker = marker.encode()
-        self._start = 0
+        self._start = _start_of(leader) if _adopting else 0
         self._known: dict[int, int] = {}
+        _live[leader] = self
+
+    def close(self) -> None:
+        """Say that the command has ended, whatever it left."""
+        _live.pop(self.leader, None)
+
+    def abandon(self) -> None:
+        """Kill and collect a command that was started in vain."""
+        self.kill_now()
+        _collect(self.leader)
+        self.close()
 
     def members(self, *, group: bool | None = None) -> dict[int, Process]:
         """The processes that are alive now. `group` trusts the leader's group even after the leader was collected."""
@@ -72,8 +84,15 @@ class Tree:
     def _owns(self, process: Process, trusted: bool) -> bool:
         if self._known.get(process.pid) == process.start or (trusted and self.leader in (process.pid, process.group)):
             return True
+        if _adopting and self._claims(process):
+            return True
         # The start time spares reading the environment of everything that was there before.
         return process.alive and process.start >= self._start and self._marker in _environment(process.pid)
+
+    def _claims(self, process: Process) -> bool:
+        """Whether an orphan that lost the marker can only be ours: no other command was running when it started."""
+        others = [tree for tree in list(_live.values()) if tree is not self]
+        return _is_adopted(process) and process.start >= self._start and all(t._start > process.start for t in others)
 
     def _reap(self, table: dict[int, Process]) -> None:
         """Collect members that became our own children: we are a subreaper, or process 1 of a container."""
@@ -84,7 +103,7 @@ class Tree:
     def signal(self, *signals: int, group: bool | None = None) -> bool:
         """Send the signals to every member; False when there was none."""
         if sys.platform != "linux":
-            return all([_send_group(self.leader, number) for number in signals or (0,)])
+            return [_send_group(self.leader, number) for number in signals or (0,)][-1]
         members = self.members(group=group)
         for number in signals:
             if self.reserved:
@@ -95,6 +114,22 @@ class Tree:
                     _send(pid, number)
         return bool(members)
 
+    def dismiss(self, *, thorough: bool) -> bool:
+        """TERM and CONT to what an ended leader left; whether anything was found.
+
+        Looking through /proc after each command would cost more than the command: without `thorough` only the group
+        gets them, unseen, and `remains` tells after the leader was collected.
+        """
+        if thorough:
+            return self.signal(signal.SIGTERM, signal.SIGCONT)
+        _send_group(self.leader, signal.SIGTERM)
+        _send_group(self.leader, signal.SIGCONT)
+        return False
+
+    def remains(self) -> bool:
+        """Whether the group outlives the leader. Ask at once after the leader was collected: its number is free now."""
+        return _send_group(self.leader, 0) and (sys.platform != "linux" or bool(self.members(group=True)))
+
     def kill(self, passes: int = 60) -> Iterator[float]:
         """KILL until a scan finds nothing. Yields the pauses (about 1 s in all) that the caller must make."""
         for number in range(passes):
@@ -102,14 +137,24 @@ class Tree:
                 return
             yield min(0.001 * 2**number, 0.02)
 
+    def kill_now(self) -> None:
+        """The same for a caller that can't wait otherwise."""
+        for pause in self.kill():
+            time.sleep(pause)
 
-def processes() -> Iterator[Process]:
-    for name in os.listdir("/proc"):
+
+def processes(names: Iterable[str] | None = None) -> Iterator[Process]:
+    """What /proc says about these processes, or all."""
+    for name in os.listdir("/proc") if names is None else names:
         if name.isdigit():
             # The name of the program may hold blanks and parentheses: the fields begin after the last one.
             fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
             if len(fields) > 19:
                 yield Process(int(name), fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _start_of(pid: int) -> int:
+    return next((process.start for process in processes([str(pid)])), 0)
 
 
 def _environment(pid: int) -> bytes:
@@ -128,10 +173,8 @@ def _read(path: str) -> bytes:
 
 
 def _send(pid: int, number: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _send_group(group: int, number: int) -> bool:
@@ -145,10 +188,58 @@ def _send_group(group: int, number: int) -> bool:
 
 
 def _collect(pid: int) -> None:
-    try:
+    with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
+
+
+_live: dict[int, Tree] = {}
+"""The commands that have not ended, by their leaders."""
+_adopting = False
+_zombies: dict[tuple[int, int], float] = {}
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of everything its commands leave behind, so that no escape goes unseen.
+
+    It is a setting of the whole process and collects orphans of the host too: only for a process of our own, such as
+    the command line or the daemon. Does nothing outside Linux.
+    """
+    global _adopting  # noqa: PLW0603
+    if sys.platform == "linux":
+        import ctypes
+
+        pr_set_child_subreaper = 36
+        _adopting = ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
+
+
+def reap_orphans() -> None:
+    """Collect adopted orphans that have ended by themselves. Does nothing unless orphans are adopted."""
+    if not _adopting:
+        return
+    now, seen = time.monotonic(), {}
+    for process in processes(_children()):
+        if process.alive or process.pid in _live or process.parent != os.getpid():
+            continue
+        # Whoever started a child of ours itself collects it soon; an orphan in doubt is collected when nobody did.
+        since = _zombies.get((process.pid, process.start), now)
+        if _is_adopted(process) or now - since > PATIENCE:
+            _collect(process.pid)
+        else:
+            seen[process.pid, process.start] = since
+    _zombies.clear()
+    _zombies.update(seen)
+
+
+def _is_adopted(process: Process) -> bool:
+    """Whether it can't have been started by ourselves: then it were in our session, or the leader of its own."""
+    return process.parent == os.getpid() and process.session not in (os.getsid(0), process.pid)
+
+
+def _children() -> list[str] | None:
+    """Our children, or None for a kernel that keeps no list."""
+    folder = "/proc/self/task"
+    tasks = [f"{folder}/{task}/children" for task in os.listdir(folder)]
+    return b" ".join(_read(task) for task in tasks).decode().split() if os.path.exists(tasks[0]) else None
 
 
 # What a command left behind is killed by one thread, which lives only while there is something to do: the event loop
@@ -203,7 +294,7 @@ def _gone(tree: Tree, late: float) -> bool:
 
 
 def _after_fork() -> None:
-    global _lock, _thread  # noqa: PLW0603
+    global _lock, _thread
     _lock, _thread = threading.Condition(), None
     _left.clear()
 

@@ -1,0 +1,257 @@
+"""Start one process, and say in plain words why that did not work. POSIX only."""
+
+import errno
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+if sys.platform != "win32":
+    import fcntl
+
+Folder = str | bytes | os.PathLike[str] | None
+
+# Python ignores these itself; Popen gives them back their default action.
+_RESTORED = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1) if sys.platform != "win32" else 0
+PIPE_MAX = 1 << 20
+"""The largest pipe that a user may have without privileges."""
+_PIPE = 1 << 16
+"""What a pipe holds unasked."""
+_HEAD = 256
+"""How much of a script the kernel looks at for the name of its interpreter."""
+_IN_CWD = 'cd -- "$0" && exec "$@"'
+
+
+def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], cwd: Folder) -> int:
+    """Start a process in its own group with `fds` as its standard streams; its number, which the caller collects.
+
+    Its signals have their default actions and are not blocked. It gets an own session only when we have a terminal:
+    then it can neither read from it nor be stopped by it. (A session for each command costs twice the time on a busy
+    machine.) Raises OSError or ValueError.
+    """
+    if not argv:
+        raise ValueError("the command is empty")
+    session = _has_terminal()
+    if _signals_are_odd():
+        return _spawn_clean(argv, fds, env, cwd, session)
+    popen = subprocess.Popen(
+        argv,
+        stdin=fds[0],
+        stdout=fds[1],
+        stderr=fds[2],
+        env=env,
+        cwd=cwd,
+        start_new_session=session,
+        process_group=None if session else 0,
+    )
+    # Popen must not collect it: it takes "somebody else did" for exit code 0.
+    popen.returncode = 0
+    return popen.pid
+
+
+def _spawn_clean(
+    argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], cwd: Folder, session: bool
+) -> int:
+    """The same by posix_spawn, which can reset signals but can't change the directory: a shell does that."""
+    if found := diagnose(argv, env, cwd):
+        raise OSError(*found)
+    path = _find(argv[0], env, cwd)
+    if cwd is not None:
+        path, argv = "/bin/sh", ("/bin/sh", "-c", _IN_CWD, os.fsdecode(cwd), *argv)
+    actions: list[tuple[int, int, int] | tuple[int, int]] = [
+        (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)
+    ]
+    # Popen closes what the host left inheritable; here it has to be named.
+    actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
+    return os.posix_spawn(
+        path,
+        list(argv),
+        env,
+        file_actions=actions,
+        setsigmask=[],
+        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+        **({"setsid": True} if session else {"setpgroup": 0}),
+    )
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _signals_are_odd() -> bool:
+    """Whether a child would inherit a blocked or ignored signal: from `nohup`, or from a thread that blocks some."""
+    try:
+        with open("/proc/thread-self/status", "rb", buffering=0) as file:
+            status = file.read()
+        _, _, after = status.partition(b"\nSigBlk:\t")
+        return int(after[:16], 16) != 0 or int(after[25:41], 16) & ~_RESTORED != 0
+    except (OSError, ValueError):
+        ignored = (n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
+        return bool(signal.pthread_sigmask(signal.SIG_BLOCK, ())) or any(not _RESTORED >> (n - 1) & 1 for n in ignored)
+
+
+def _inheritable() -> list[int]:
+    found = []
+    for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
+        fd = int(name)
+        with suppress(OSError):
+            if fd > 2 and os.get_inheritable(fd):
+                found.append(fd)
+    return found
+
+
+def watch_exit(pid: int) -> tuple[int, tuple[int, int]]:
+    """A descriptor that becomes readable when the process ends, and what `waitid` calls the process."""
+    try:
+        pidfd = os.pidfd_open(pid)
+        return pidfd, (os.P_PIDFD, pidfd)
+    except (AttributeError, OSError):
+        # No such call here (macOS, an old kernel, a container that forbids it), or the process is gone already.
+        read, write = pipe()
+        threading.Thread(target=_close_at_exit, args=(pid, write), name="billhook-watch", daemon=True).start()
+        return read, (os.P_PID, pid)
+
+
+def _close_at_exit(pid: int, write: int) -> None:
+    try:
+        if sys.platform != "darwin":
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        else:
+            import select
+
+            exits = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+            with select.kqueue() as queue:
+                queue.control([exits], 1)
+    except (ChildProcessError, ProcessLookupError):
+        pass
+    finally:
+        os.close(write)
+
+
+def prefill(write: int, payload: bytes) -> memoryview:
+    """Put as much into the pipe as it holds, before anybody reads; what did not fit."""
+    os.set_blocking(write, False)
+    if len(payload) > _PIPE and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):  # the user has too many large pipes: then it takes more steps
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, min(PIPE_MAX, len(payload)))
+    rest = memoryview(payload)
+    try:
+        while rest:
+            rest = rest[os.write(write, rest) :]
+    except BlockingIOError:
+        pass
+    return rest
+
+
+def pipe() -> tuple[int, int]:
+    """A pipe above the standard streams, which a host may have closed."""
+    ends = os.pipe()
+    if min(ends) > 2:
+        return ends
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in ends]
+    for fd in ends:
+        os.close(fd)
+    return high[0], high[1]
+
+
+def explain(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Folder) -> str:
+    """Why a command could not be started: the name of the errno, what is wrong, and what to do."""
+    if not isinstance(error, OSError):
+        what = "a character that can't be encoded" if isinstance(error, UnicodeError) else str(error)
+        return f"EINVAL: {what} in the command, its directory or its environment; remove it there"
+    try:
+        number, text = diagnose(argv, env, cwd) or (error.errno or 0, "")
+    except (OSError, ValueError):
+        number, text = error.errno or 0, ""
+    advice = text or _ADVICE.get(number, "{} could not be started: {}").format(_quoted(argv), os.strerror(number))
+    return f"{errno.errorcode.get(number, 'EIO')}: {advice}"
+
+
+_ADVICE = {
+    errno.ENOEXEC: "{} has no `#!` line and is no program; write `#!/bin/sh` as its first line",
+    errno.E2BIG: "the arguments and environment of {} are too long; pass the data on standard input",
+    errno.EMFILE: "too many open files to start {}; raise `ulimit -n` or run fewer at once",
+    errno.ENFILE: "the system has too many open files to start {}; run fewer at once",
+    errno.EAGAIN: "too many processes to start {}; raise `ulimit -u` or run fewer at once",
+    errno.ENOMEM: "not enough memory to start {}; run fewer at once",
+}
+
+
+def diagnose(argv: Sequence[str], env: Mapping[str, str], cwd: Folder) -> tuple[int, str] | None:
+    """What would stop this command from starting, as far as looking can tell: an errno and the words for it."""
+    if cwd is not None and (bad := _bad_cwd(cwd)):
+        return bad
+    path, name = _find(argv[0], env, cwd), _quoted(argv)
+    if not os.path.lexists(path):
+        where = "does not exist" if "/" in argv[0] else "was not found in PATH"
+        return errno.ENOENT, f"{name} {where}; check the spelling or give its full path"
+    if os.path.isdir(path):
+        return errno.EACCES, f"{name} is a directory; name a program in it"
+    if not os.path.exists(path):
+        return errno.ENOENT, f"{name} is a link to nothing; repair or remove the link"
+    if not os.access(path, os.X_OK):
+        return errno.EACCES, f"{name} is not executable; run `chmod +x {shlex.quote(_printable(path))}`"
+    return _bad_script(path, name, cwd)
+
+
+def _bad_cwd(cwd: str | bytes | os.PathLike[str]) -> tuple[int, str] | None:
+    name = f"the working directory `{_printable(os.fsdecode(cwd))}`"
+    try:
+        os.stat(cwd)
+    except OSError as error:
+        return error.errno or errno.ENOENT, f"{name} can't be entered: {error.strerror}; start in one that exists"
+    if not os.path.isdir(cwd):
+        return errno.ENOTDIR, f"{name} is not a directory; start in one that is"
+    if not os.access(cwd, os.X_OK):
+        return errno.EACCES, f"{name} may not be entered; run `chmod u+x` on it"
+    return None
+
+
+def _bad_script(path: str, name: str, cwd: Folder) -> tuple[int, str] | None:
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return None  # a program may be executable and not readable
+    if not head.startswith(b"#!"):
+        text = not head.strip() or b"\0" not in head
+        return (errno.ENOEXEC, _ADVICE[errno.ENOEXEC].format(name)) if text else None
+    line = head[2:].split(b"\n")[0]
+    if line.endswith(b"\r"):
+        return errno.ENOENT, f"{name} has Windows line ends (CRLF); convert it with `sed -i 's/\\r$//'`"
+    words = line.split(None, 1)
+    interpreter = os.fsdecode(words[0]) if words else ""
+    if not os.path.exists(os.path.join(os.fsdecode(cwd or ""), interpreter)) or not interpreter:
+        return (
+            errno.ENOENT,
+            f"{name} names the interpreter `{_printable(interpreter)}`, which does not exist; install it",
+        )
+    return None
+
+
+def _find(name: str, env: Mapping[str, str], cwd: Folder) -> str:
+    """The file that would be run; for a name in no directory of PATH the name itself."""
+    base = os.fsdecode(cwd or "")
+    if "/" in name:
+        return os.path.join(base, name)
+    paths = [os.path.join(base, folder, name) for folder in os.get_exec_path(env)]
+    runnable = (path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK))
+    present = (path for path in paths if os.path.isfile(path))
+    return next(runnable, None) or next(present, None) or os.path.join("/nonexistent", name)
+
+
+def _quoted(argv: Sequence[str]) -> str:
+    return f"`{_printable(argv[0])}`" if argv else "the empty command"
+
+
+def _printable(text: str) -> str:
+    short = text if len(text) <= 200 else text[:200] + "..."
+    return short.encode("utf-8", "backslashreplace").decode()

@@ -17,14 +17,14 @@ What a caller may rely on:
 
 import asyncio
 import os
-import selectors
+import select
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from billhook.exits import Exit
-from billhook.spawn import PIPE_MAX, explain, pipe, prefill, spawn, watch_exit
+from billhook.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn, watch_exit
 from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle
 
 __all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start"]
@@ -117,17 +117,17 @@ class Child:
         self._payload = memoryview(b"")
         self._exited = False
         self._ended: Exit | None = None
-        # One selector for all of it: a loop watches a single descriptor, and a wait moves between loops by that one.
+        # One poll for all of it: a loop watches a single descriptor, and a wait moves between loops by that one.
         self._watch, self._id = watch_exit(pid)
         try:
-            self._selector = selectors.DefaultSelector()
+            self._poll = Poll()
         except OSError:
             os.close(self._watch)
             raise
-        self._selector.register(self._watch, selectors.EVENT_READ)
+        self._poll.register(self._watch, select.POLLIN)
         for fd in self._open:
             os.set_blocking(fd, False)
-            self._selector.register(fd, selectors.EVENT_READ)
+            self._poll.register(fd, select.POLLIN)
 
     @classmethod
     def failed(cls, reason: str) -> "Child":
@@ -139,7 +139,7 @@ class Child:
         """Send the rest of a payload while waiting."""
         # Our copy of the reading end stays open meanwhile: a child that closes its stdin can't give us SIGPIPE then.
         self._pipe, self._payload = (write, read), payload
-        self._selector.register(write, selectors.EVENT_WRITE)
+        self._poll.register(write, select.POLLOUT)
 
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
         """Wait for the end, at most for `seconds`, then kill the tree.
@@ -196,7 +196,7 @@ class Child:
             if not done.done():
                 done.set_result(False)
 
-        fd = self._selector.fileno()
+        fd = self._poll.fileno()
         loop.add_reader(fd, step)
         timer = loop.call_later(seconds, late)
         try:
@@ -206,12 +206,12 @@ class Child:
             loop.remove_reader(fd)
 
     def _move(self) -> None:
-        for key, _ in self._selector.select(0):
-            if key.fd in self._open:
-                self._read(key.fd)
-            elif key.fd == self._watch:
+        for fd, _ in self._poll.poll(0):
+            if fd in self._open:
+                self._read(fd)
+            elif fd == self._watch:
                 self._exited = True
-                self._selector.unregister(self._watch)
+                self._poll.unregister(self._watch)
             else:
                 self._write()
         if self._exited:
@@ -252,14 +252,14 @@ class Child:
 
     def _stop_feeding(self) -> None:
         if self._pipe:
-            self._selector.unregister(self._pipe[0])
+            self._poll.unregister(self._pipe[0])
             for fd in self._pipe:
                 os.close(fd)
             self._pipe, self._payload = (), memoryview(b"")
 
     def _close_output(self, fd: int) -> None:
         self._open.discard(fd)
-        self._selector.unregister(fd)
+        self._poll.unregister(fd)
         os.close(fd)
 
     async def _end_tree(self) -> None:
@@ -294,7 +294,7 @@ class Child:
         self._tree.close()
         for fd in tuple(self._open):
             self._close_output(fd)
-        self._selector.close()
+        self._poll.close()
         os.close(self._watch)
         reap_orphans()
         self._ended = Exit(

@@ -1,7 +1,10 @@
 """Start one process, and say in plain words why that did not work. POSIX only."""
 
 import errno
+import functools
 import os
+import select
+import selectors
 import shlex
 import signal
 import subprocess
@@ -17,6 +20,7 @@ Folder = str | bytes | os.PathLike[str] | None
 
 # Python ignores these itself; Popen gives them back their default action.
 _RESTORED = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1) if sys.platform != "win32" else 0
+_ALL_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP} if sys.platform != "win32" else set()
 PIPE_MAX = 1 << 20
 """The largest pipe that a user may have without privileges."""
 _PIPE = 1 << 16
@@ -35,9 +39,14 @@ def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str]
     """
     if not argv:
         raise ValueError("the command is empty")
-    session = _has_terminal()
+    session = _has_terminal(os.getsid(0))
+    if _is_here(cwd):
+        return _posix_spawn(_find(argv[0], env, None), argv, fds, env, session)
     if _signals_are_odd():
-        return _spawn_clean(argv, fds, env, cwd, session)
+        if found := diagnose(argv, env, cwd):
+            raise OSError(*found)
+        assert cwd is not None
+        return _posix_spawn("/bin/sh", ("/bin/sh", "-c", _IN_CWD, os.fsdecode(cwd), *argv), fds, env, session)
     popen = subprocess.Popen(
         argv,
         stdin=fds[0],
@@ -53,32 +62,29 @@ def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str]
     return popen.pid
 
 
-def _spawn_clean(
-    argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], cwd: Folder, session: bool
+def _posix_spawn(
+    path: str, argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], session: bool
 ) -> int:
-    """The same by posix_spawn, which can reset signals but can't change the directory: a shell does that."""
-    if found := diagnose(argv, env, cwd):
-        raise OSError(*found)
-    path = _find(argv[0], env, cwd)
-    if cwd is not None:
-        path, argv = "/bin/sh", ("/bin/sh", "-c", _IN_CWD, os.fsdecode(cwd), *argv)
+    """The quickest way, and the only one that resets signals; but it can't change the directory."""
     actions: list[tuple[int, int, int] | tuple[int, int]] = [
         (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)
     ]
     # Popen closes what the host left inheritable; here it has to be named.
     actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
-    return os.posix_spawn(
-        path,
-        list(argv),
-        env,
-        file_actions=actions,
-        setsigmask=[],
-        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-        **({"setsid": True} if session else {"setpgroup": 0}),
-    )
+    group = {"setsid": True} if session else {"setpgroup": 0}
+    return os.posix_spawn(path, tuple(argv), env, file_actions=actions, setsigmask=(), setsigdef=_ALL_SIGNALS, **group)
 
 
-def _has_terminal() -> bool:
+def _is_here(cwd: Folder) -> bool:
+    try:
+        return cwd is None or os.fsdecode(cwd) == os.getcwd()
+    except OSError:
+        return False
+
+
+@functools.lru_cache(maxsize=1)
+def _has_terminal(session: int) -> bool:
+    """Whether this session has a controlling terminal; it can lose one later, which does no harm."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
@@ -89,9 +95,11 @@ def _has_terminal() -> bool:
 def _signals_are_odd() -> bool:
     """Whether a child would inherit a blocked or ignored signal: from `nohup`, or from a thread that blocks some."""
     try:
-        with open("/proc/thread-self/status", "rb", buffering=0) as file:
-            status = file.read()
-        _, _, after = status.partition(b"\nSigBlk:\t")
+        fd = os.open("/proc/thread-self/status", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _, _, after = os.read(fd, 4096).partition(b"\nSigBlk:\t")
+        finally:
+            os.close(fd)
         return int(after[:16], 16) != 0 or int(after[25:41], 16) & ~_RESTORED != 0
     except (OSError, ValueError):
         ignored = (n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
@@ -102,9 +110,11 @@ def _inheritable() -> list[int]:
     found = []
     for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
         fd = int(name)
-        with suppress(OSError):
+        try:
             if fd > 2 and os.get_inheritable(fd):
                 found.append(fd)
+        except OSError:  # the descriptor of the listing itself
+            continue
     return found
 
 
@@ -125,8 +135,6 @@ def _close_at_exit(pid: int, write: int) -> None:
         if sys.platform != "darwin":
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         else:
-            import select
-
             exits = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
             with select.kqueue() as queue:
                 queue.control([exits], 1)
@@ -149,6 +157,25 @@ def prefill(write: int, payload: bytes) -> memoryview:
     except BlockingIOError:
         pass
     return rest
+
+
+if sys.platform == "linux":
+    Poll = select.epoll
+else:
+
+    class Poll:
+        """What `select.epoll` does, for other systems."""
+
+        def __init__(self) -> None:
+            self._selector = selectors.DefaultSelector()
+            self.fileno, self.close = self._selector.fileno, self._selector.close
+            self.unregister = self._selector.unregister
+
+        def register(self, fd: int, mask: int) -> None:
+            self._selector.register(fd, selectors.EVENT_READ if mask == select.POLLIN else selectors.EVENT_WRITE)
+
+        def poll(self, timeout: float) -> list[tuple[int, int]]:
+            return [(key.fd, mask) for key, mask in self._selector.select(timeout)]
 
 
 def pipe() -> tuple[int, int]:

@@ -1,1 +1,177 @@
-"""billhook: the hook system for AI agents."""
+"""billhook: the hook system for AI agents. One event in, one verdict out.
+
+    from billhook import Engine, PreToolUse, deny, on
+
+    @on(PreToolUse, match="Bash")
+    def no_force_push(event):
+        if "push --force" in event.tool_input["command"]:
+            return deny("no force pushes")
+
+    verdict = Engine([no_force_push]).fire_sync(PreToolUse(tool_name="Bash", tool_input={"command": "git push --force"}))
+    verdict.decision, verdict.reason     # deny, "no force pushes"
+
+The map, lowest layer first:
+
+- what is said: `events`, `answers`, `outputs` (the JSON of answers), `meanings` (what words mean per dialect), `hook`,
+  `match`, `rules` and `shell`, `tools`, `strictjson`, `errors`
+- how it is said on a wire: `dialects`
+- how it is done: `process`, `login`, `callbacks` and `handlers` (they make a hook's `run`), `plan` (order and matching),
+  `stepping`, `background`, and `engine`, the loop that everybody reads first
+- where people meet it: `cli`
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from billhook.answers import (
+    Answer,
+    Decision,
+    Outcome,
+    Reply,
+    Status,
+    Verdict,
+    allow,
+    ask,
+    defer,
+    deny,
+    fold,
+    inject,
+    keep_going,
+    notify,
+    rewrite,
+    stop,
+)
+from billhook.engine import Engine
+from billhook.errors import BillhookError, EventError, PlanError, RuleError, StrictJSONError, UsageError
+from billhook.events import (
+    EVENTS,
+    ConfigChange,
+    CwdChanged,
+    DirectoryAdded,
+    Elicitation,
+    ElicitationResult,
+    Event,
+    FileChanged,
+    InstructionsLoaded,
+    MessageDisplay,
+    Notification,
+    OtherEvent,
+    PermissionDenied,
+    PermissionRequest,
+    PostCompact,
+    PostModelSwitch,
+    PostToolBatch,
+    PostToolUse,
+    PostToolUseFailure,
+    PreCompact,
+    PreModelSwitch,
+    PreToolUse,
+    SessionEnd,
+    SessionStart,
+    Setup,
+    Stop,
+    StopFailure,
+    SubagentStart,
+    SubagentStop,
+    TaskCompleted,
+    TaskCreated,
+    TeammateIdle,
+    UserPromptExpansion,
+    UserPromptSubmit,
+    WorktreeCreate,
+    WorktreeRemove,
+)
+from billhook.hook import Context, Hook, Source
+
+if TYPE_CHECKING:
+    from billhook.callbacks import callback, on
+    from billhook.handlers import command, execute, literal
+
+__version__ = "0.1.0"
+
+_LATER = {
+    "callback": "callbacks",
+    "command": "handlers",
+    "execute": "handlers",
+    "literal": "handlers",
+    "on": "callbacks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The names that bring asyncio with them are imported when they are first used."""
+    if name in _LATER:
+        import importlib
+
+        return getattr(importlib.import_module(f"billhook.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'billhook' has no attribute {name!r}")
+
+
+__all__ = [
+    "EVENTS",
+    "Answer",
+    "BillhookError",
+    "ConfigChange",
+    "Context",
+    "CwdChanged",
+    "Decision",
+    "DirectoryAdded",
+    "Elicitation",
+    "ElicitationResult",
+    "Engine",
+    "Event",
+    "EventError",
+    "FileChanged",
+    "Hook",
+    "InstructionsLoaded",
+    "MessageDisplay",
+    "Notification",
+    "OtherEvent",
+    "Outcome",
+    "PermissionDenied",
+    "PermissionRequest",
+    "PlanError",
+    "PostCompact",
+    "PostModelSwitch",
+    "PostToolBatch",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PreCompact",
+    "PreModelSwitch",
+    "PreToolUse",
+    "Reply",
+    "RuleError",
+    "SessionEnd",
+    "SessionStart",
+    "Setup",
+    "Source",
+    "Status",
+    "Stop",
+    "StopFailure",
+    "StrictJSONError",
+    "SubagentStart",
+    "SubagentStop",
+    "TaskCompleted",
+    "TaskCreated",
+    "TeammateIdle",
+    "UsageError",
+    "UserPromptExpansion",
+    "UserPromptSubmit",
+    "Verdict",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "allow",
+    "ask",
+    "callback",
+    "command",
+    "defer",
+    "deny",
+    "execute",
+    "fold",
+    "inject",
+    "keep_going",
+    "literal",
+    "notify",
+    "on",
+    "rewrite",
+    "stop",
+]

@@ -4,7 +4,7 @@ import enum
 import functools
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -137,6 +137,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...] = ()
     on_failure: OnFailure | None = None
     """The protocol's own rule for this failure, when it is stricter than the hook's."""
+    later: Callable[[float], Awaitable["Reply"]] | None = None
+    """Waits for the rest of an answer that comes later, for at most so many seconds."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

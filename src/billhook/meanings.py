@@ -27,6 +27,8 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     """Commands run with the environment of a login shell."""
     system_message: Literal["user", "model"] = "user"
     """Who reads `systemMessage`."""
+    can_undo: bool = False
+    """A block after the tool has run turns its result into an error; else the text only goes to the model."""
     continue_false: Literal["stop", "deny"] = "stop"
     continue_true_keeps_going: bool = False
     """On Stop, `continue: true` makes the agent go on."""
@@ -80,11 +82,17 @@ CLAW = Meanings(
     matching="wildcard",
     login=True,
     system_message="model",
+    can_undo=True,
     continue_false="deny",
     feedback="Hook feedback",
 )
 CLAW_TEXT = msgspec.structs.replace(
-    CLAW, name="claw-text", denied="Hook denied: {reason}", error_flag=("false", "true"), error_flag_before=False
+    CLAW,
+    name="claw-text",
+    can_undo=False,
+    denied="Hook denied: {reason}",
+    error_flag=("false", "true"),
+    error_flag_before=False,
 )
 LESSON = Meanings(
     name="lesson",

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.answers import NOTHING, Answer, Decision, Reply, Status
+from billhook.answers import Answer, Decision, Reply, Status
 from billhook.events import EVENTS, Block, Event
 from billhook.meanings import Meanings
 
@@ -107,10 +107,10 @@ def specific_fields(event: Event) -> dict[str, str]:
     return SPECIFIC.get(name, _CONTEXT if event.takes_context else {})
 
 
-def blocked(event: Event, text: str) -> Reply:
+def blocked(event: Event, text: str, meanings: Meanings) -> Reply:
     """What a block means on this event: one column of the reference's table."""
     reason = text or f"blocked by a {event.hook_event_name} hook"
-    match event.block:
+    match Block.DENY if meanings.can_undo and event.block is Block.MODEL else event.block:
         case Block.DENY:
             return Reply(answer=Answer(decision=Decision.DENY, reason=reason))
         case Block.KEEP_GOING:
@@ -152,20 +152,20 @@ def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
         error = f"returned {type(value).__name__}; return an Answer, a dict or nothing"
         return Reply(status=Status.FAILED, error=error)
     if value and {_folded(key) for key in value} <= _PIPELINE:
-        return _read_pipeline(event, value)
+        return _read_pipeline(event, value, meanings)
     # Python can't spell `continue` and `async` as keyword arguments, so the Agent SDK adds an underscore.
     spelt = {{"continue_": "continue", "async_": "async"}.get(key, key): one for key, one in value.items()}
     return read_output(event, spelt, meanings)
 
 
-def _read_pipeline(event: Event, result: Mapping[str, Any]) -> Reply:
+def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) -> Reply:
     """Seed 002's handler result: success, data, block, blockReason, contextToInject, in either case."""
     fields = {_folded(key): value for key, value in result.items()}
     for name, kind in (("success", _BOOL), ("block", _BOOL), ("blockreason", _STRING), ("contexttoinject", _STRING)):
         if fields.get(name) is not None and not _CHECKS[kind](fields[name]):
             spelt = next(key for key in result if _folded(key) == name)
             return Reply(status=Status.FAILED, error=f"`{spelt}` must be {kind}, not {_shown(fields[name])}")
-    reply = blocked(event, fields.get("blockreason") or "") if fields.get("block") else Reply()
+    reply = blocked(event, fields.get("blockreason") or "", meanings) if fields.get("block") else Reply()
     context = fields.get("contexttoinject") or ""
     answer = reply.answer
     if context or fields.get("data") is not None:
@@ -207,7 +207,7 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
 def _read_decision(event: Event, fields: dict[str, Any], meanings: Meanings) -> Reply:
     decision, reason = fields.get("decision"), fields.get("reason") or ""
     if decision == "block":
-        return blocked(event, reason)
+        return blocked(event, reason, meanings)
     if decision == "approve":
         if event.hook_event_name == "PreToolUse":
             return Reply(answer=Answer(decision=Decision.ALLOW, reason=reason))
@@ -274,7 +274,7 @@ def _read_specific(
                 pass
             case "permissionDecision":
                 decision = _permission_word(event, value)
-                if decision is Decision.ALLOW and answer.objects:
+                if answer.objects and decision is not Decision.DENY:
                     continue  # a block at the top level is stricter
                 reason = fields.get("permissionDecisionReason") or answer.reason
                 if decision is Decision.DENY:
@@ -494,7 +494,8 @@ def _write_decision(
         lost.append(f"allow can't be said on {name}")
     else:
         output |= {"decision": "block", "reason": reason}
-        if decision is not Decision.DENY or event.block is not Block.DENY or not reason:
+        denies = event.block is Block.DENY or (meanings.can_undo and event.block is Block.MODEL)
+        if decision is not Decision.DENY or not denies or not reason:
             lost.append(f"{decision} on {name} became a block")
 
 
@@ -549,6 +550,3 @@ def _write_texts(
         else:
             lost.append("a message for the user only")
 
-
-def is_nothing(answer: Answer) -> bool:
-    return answer == NOTHING

@@ -1,0 +1,119 @@
+"""Answers that come later.
+
+A background job runs in a thread and loop of its own, so that nothing it does can hold up a firing and it does not
+depend on the loop that started it. When it ends, its answer waits for the next event of the same session that can
+carry context. Its own time-out bounds it; when the process ends, what still runs is ended.
+"""
+
+import atexit
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from billhook.answers import NOTHING, Answer, Outcome
+from billhook.events import Event
+
+if TYPE_CHECKING:
+    import asyncio
+
+Job = Callable[[], Awaitable[Outcome]]
+
+
+class Background:
+    """The jobs of one engine and the answers that wait. Lives as long as the engine."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[Outcome]] = {}
+        """Answers that wait, by session."""
+        self._running: dict[threading.Thread, _Running] = {}
+        self._lock = threading.Lock()
+
+    def start(self, event: Event, job: Job, *, keep: bool = True) -> None:
+        """Run a job; `keep=False` drops its answer (it is only being ended properly)."""
+        import asyncio
+
+        running = _Running()
+
+        def work() -> None:
+            try:
+                outcome = asyncio.run(running.run(job))
+            except (Exception, asyncio.CancelledError):
+                outcome = None
+            with self._lock:
+                if outcome is not None and keep:
+                    self.answers.setdefault(event.session_id, []).append(_as_context(outcome))
+                self._running.pop(thread, None)
+
+        thread = threading.Thread(target=work, name="billhook-background", daemon=True)
+        with self._lock:
+            self._running[thread] = running
+        _open_backgrounds.add(self)
+        thread.start()
+
+    def collect(self, event: Event) -> list[Outcome]:
+        """The answers that this event can carry to the model; each is given once."""
+        if not self.answers or not event.takes_context:
+            return []
+        with self._lock:
+            return self.answers.pop(event.session_id, [])
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until all jobs have ended, for at most so long; says whether they have."""
+        end = time.monotonic() + seconds
+        for thread in list(self._running):
+            thread.join(max(0.0, end - time.monotonic()))
+        return not self._running
+
+    def cancel(self) -> None:
+        """End all jobs: their processes are killed, their answers are lost."""
+        for running in list(self._running.values()):
+            running.cancel()
+        self.settle(2.0)
+
+
+class _Running:
+    """One job's loop and task, so that another thread can end it."""
+
+    def __init__(self) -> None:
+        self.loop: "asyncio.AbstractEventLoop | None" = None
+        self.task: "asyncio.Task[Any] | None" = None
+
+    async def run(self, job: Job) -> Outcome:
+        import asyncio
+
+        self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
+        return await job()
+
+    def cancel(self) -> None:
+        if self.loop is not None and self.task is not None and not self.loop.is_closed():
+            try:
+                self.loop.call_soon_threadsafe(self.task.cancel)
+            except RuntimeError:
+                pass  # it ended just now
+
+
+def _as_context(outcome: Outcome) -> Outcome:
+    """A late answer can inform, not decide: the event that it was about is over."""
+    answer = outcome.answer
+    told = Answer(context=answer.context, message=answer.message, data=answer.data)
+    if answer.decision.value != "none" or answer.stop or answer.keep_going:
+        note = f"it decided ({answer.decision}) after the event was over"
+        told = replace(told, context=told.context or answer.reason)
+        return replace(outcome, answer=told, lost=(*outcome.lost, note))
+    return replace(outcome, answer=told if told != NOTHING else NOTHING)
+
+
+_open_backgrounds: "weakref.WeakSet[Background]" = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    for background in list(_open_backgrounds):
+        background.cancel()
+
+
+__all__ = ["Background"]

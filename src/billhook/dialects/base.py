@@ -1,0 +1,275 @@
+"""What the dialects share: the shape of a codec, the environment of a child, and a careful look at what it printed."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from billhook import strictjson, tools
+from billhook.answers import Answer, Reply, Status
+from billhook.errors import StrictJSONError
+from billhook.events import Event
+from billhook.exits import Exit
+from billhook.hook import Context
+from billhook.meanings import Meanings
+from billhook.outputs import read_output
+
+ENV_LIMIT = 64 * 1024
+"""Bytes of one variable. The kernel refuses a process with one of 131,072, and a guard that can't start is off."""
+
+OURS = (
+    "HOOK_EVENT",
+    "HOOK_TOOL_NAME",
+    "HOOK_TOOL_INPUT",
+    "HOOK_TOOL_IS_ERROR",
+    "HOOK_TOOL_OUTPUT",
+    "CLAUDE_PROJECT_DIR",
+    "CLAUDE_SESSION_ID",
+    "CLAUDE_SESSION_NAME",
+    "CLAUDE_TURN_ID",
+    "CLAUDE_TURN_SEQUENCE",
+    "CLAUDE_EVENT_TYPE",
+    "CLAUDE_CWD",
+)
+"""The variables of all seeds: set in every dialect."""
+
+
+class Call(NamedTuple):
+    """What a child is given."""
+
+    stdin: bytes
+    env: dict[str, str]
+
+
+class Written(NamedTuple):
+    """What we say as a child, and what could not be said."""
+
+    exit: Exit
+    lost: tuple[str, ...]
+
+
+class Dialect(Protocol):
+    """A two-way codec. `write_call` and `read_exit` speak to a hook; `read_call` and `write_exit` are a hook."""
+
+    @property
+    def meanings(self) -> Meanings: ...
+
+    def write_call(self, ctx: Context) -> Call:
+        """The event as stdin and environment for a child."""
+
+    def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
+        """How the child ended, as an answer or a failure. Never raises."""
+
+    def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
+        """The event that an agent hands to its hook. Raises EventError."""
+
+    def write_exit(self, event: Event, answer: Answer) -> Written:
+        """An answer as stdout, stderr and exit code. Rounds toward deny."""
+
+
+# -- what a child is given -----------------------------------------------------------------------------------------
+
+
+def environment(ctx: Context, meanings: Meanings, input_text: str | None = None) -> dict[str, str]:
+    """The variables of all seeds for one event."""
+    event = ctx.event
+    turn = _data(ctx, "turn-tracker")
+    env = {
+        "HOOK_EVENT": event.hook_event_name,
+        "CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or event.cwd or os.getcwd(),
+        "CLAUDE_SESSION_ID": event.session_id,
+        "CLAUDE_SESSION_NAME": str(_data(ctx, "session-naming").get("sessionName", "")),
+        "CLAUDE_TURN_ID": str(turn.get("turnId") or turn.get("completedTurnId") or ""),
+        "CLAUDE_TURN_SEQUENCE": str(turn.get("sequence", "")),
+        "CLAUDE_EVENT_TYPE": event.hook_event_name,
+        "CLAUDE_CWD": event.cwd,
+    }
+    name = getattr(event, "tool_name", None)
+    if name is not None:
+        env["HOOK_TOOL_NAME"] = tools.called(tools.canonical(name), meanings.naming)
+        env["HOOK_TOOL_INPUT"] = event.text_of("tool_input") if input_text is None else input_text
+        output = output_text(event)
+        if output is not None:
+            env["HOOK_TOOL_OUTPUT"] = output
+        if output is not None or meanings.error_flag_before:
+            env["HOOK_TOOL_IS_ERROR"] = meanings.error_flag[is_error(event)]
+    env |= ctx.env
+    fitted: dict[str, str] = {}
+    for key, value in env.items():
+        fitted[key], cut = fit(value)
+        if cut:
+            fitted[f"{key}_TRUNCATED"] = "1"
+    return fitted
+
+
+def inherited() -> dict[str, str]:
+    """Our own environment without what an outer hook was told: a stale tool name must not reach a guard."""
+    ours = {*OURS, *(f"{name}_TRUNCATED" for name in OURS)} - {"CLAUDE_PROJECT_DIR"}
+    return {key: value for key, value in os.environ.items() if key not in ours}
+
+
+def fit(value: str) -> tuple[str, bool]:
+    """A value that execve takes: no NUL, no lone surrogate, not too long, cut on a character boundary."""
+    value = value.replace("\0", "\ufffd")
+    try:
+        data = os.fsencode(value)
+    except UnicodeEncodeError:
+        value = value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        data = os.fsencode(value)
+    if len(data) <= ENV_LIMIT:
+        return value, False
+    return data[:ENV_LIMIT].decode("utf-8", "ignore"), True
+
+
+def output_text(event: Event) -> str | None:
+    """What the tool returned, as text; None before it has run."""
+    if event.hook_event_name == "PostToolUseFailure":
+        return str(getattr(event, "error", ""))
+    if event.hook_event_name != "PostToolUse":
+        return None
+    response = getattr(event, "tool_response", None)
+    if isinstance(response, str):
+        return response
+    if isinstance(response, dict) and isinstance(response.get("stdout"), str):
+        parts = (response["stdout"], response.get("stderr"))
+        return "\n".join(part for part in parts if isinstance(part, str) and part)
+    return strictjson.compact(response)
+
+
+def is_error(event: Event) -> bool:
+    """Whether the tool failed."""
+    if event.hook_event_name == "PostToolUseFailure":
+        return True
+    response = getattr(event, "tool_response", None) if event.hook_event_name == "PostToolUse" else None
+    flagged = isinstance(response, dict) and response.get("is_error") is True
+    return flagged or event.payload.get("tool_result_is_error") is True
+
+
+def line(value: Any) -> bytes:
+    """One compact line of ASCII, because seed 003's guard reads one line."""
+    return strictjson.dumps(value).encode("ascii") + b"\n"
+
+
+def _data(ctx: Context, name: str) -> Mapping[str, Any]:
+    found = ctx.find(name)
+    return found.data if found is not None and isinstance(found.data, Mapping) else {}
+
+
+# -- what it printed -----------------------------------------------------------------------------------------------
+
+
+class Printed(NamedTuple):
+    """Stdout, looked at once: nothing, text, a JSON answer, or something that tried to be one."""
+
+    text: str
+    output: dict[str, Any] | None = None
+    broken: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The text, when it is not JSON and does not try to be."""
+        return "" if self.output is not None or self.broken else self.text
+
+
+def printed(exit: Exit) -> Printed:  # noqa: A002
+    text = exit.stdout_text.removeprefix("\ufeff").strip()
+    if not text.startswith("{"):
+        return Printed(text)
+    try:
+        output = strictjson.loads(text)
+    except StrictJSONError as error:
+        cut = " (cut at the cap)" if exit.truncated else ""
+        return Printed(text, broken=f"stdout is not one JSON document: {error.message}{cut}: {strictjson.preview(text)}")
+    return Printed(text, output=output)
+
+
+_DENIES = re.compile(r'"(?:decision|permissionDecision|behavior)"\s*:\s*"(?:block|deny)"|"continue"\s*:\s*false|\\u00')
+_SEARCH_BUDGET = 4 << 20
+
+
+def objection_in(text: str, event: Event, meanings: Meanings) -> Reply | None:
+    """A whole deny document somewhere in garbage: banners, two documents, duplicate keys, odd encodings.
+
+    Reads leniently, because everything it finds can only tighten.
+    """
+    text = text.replace("\0", "")
+    if "{" not in text:
+        return None
+    budget = _SEARCH_BUDGET
+    at = text.find("{")
+    while at >= 0:
+        try:
+            last, end = _LAST_WINS.raw_decode(text, at)
+            first, _ = _FIRST_WINS.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            budget -= error.pos - at + 64
+            at = text.find("{", at + 1)
+        except (RecursionError, ValueError):
+            budget -= len(text) - at
+            at = text.find("{", at + 1)
+        else:
+            for found in (first, last):
+                reply = read_output(event, found, meanings) if isinstance(found, dict) else Reply()
+                if reply.status is Status.OK and reply.answer.objects:
+                    return replace(reply, error="the deny stood inside other output")
+            at = text.find("{", end)
+        if budget < 0:
+            if _DENIES.search(text):
+                return replace(read_output(event, _REFUSAL, meanings), error="unreadable output that holds a deny")
+            return None
+    return None
+
+
+_REFUSAL = {"decision": "block", "reason": "the hook printed a deny inside output that can't be read"}
+_LAST_WINS = json.JSONDecoder()
+_FIRST_WINS = json.JSONDecoder(object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+
+
+# -- failures ------------------------------------------------------------------------------------------------------
+
+_NOT_STARTED = re.compile(
+    r"not found|no such file|permission denied|bad interpreter|cannot execute|exec format error|is a directory",
+    re.IGNORECASE,
+)
+_LAUNCH_FAILURE = re.compile(
+    r"can't open file|cannot open|no such file or directory|syntax error|unrecognized arguments|usage:", re.IGNORECASE
+)
+
+
+def failed(exit: Exit, said: str = "") -> Reply:  # noqa: A002
+    """The failure that an exit is, when the dialect has no other meaning for it."""
+    if exit.start_error:
+        return Reply(status=Status.COULD_NOT_START, error=exit.start_error)
+    if exit.timed_out:
+        return Reply(status=Status.TIMED_OUT, error=said or "no answer in time; the command and its children were ended")
+    if exit.lost:
+        return Reply(status=Status.FAILED, error="its exit status was collected by somebody else")
+    told = strictjson.preview(exit.stderr_text.strip())
+    if exit.signal is not None:
+        return Reply(status=Status.FAILED, error=said or f"killed by signal {exit.signal}{told and ': ' + told}")
+    not_started = exit.code in (126, 127) and _NOT_STARTED.search(exit.stderr_text)
+    status = Status.COULD_NOT_START if not_started else Status.FAILED
+    return Reply(status=status, error=said or f"exit code {exit.code}{told and ': ' + told}")
+
+
+def launch_note(exit: Exit) -> str:  # noqa: A002
+    """Interpreters exit with 2 when they can't find their script: it denies all the same, but says so."""
+    if _LAUNCH_FAILURE.search(exit.stderr_text):
+        return "this looks like a launch failure, not like a decision: " + strictjson.preview(exit.stderr_text.strip())
+    return ""
+
+
+def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
+    return replace(reply, exit_code=exit.code, signal=exit.signal)
+
+
+def exits(code: int, stdout: str = "", stderr: str = "") -> Exit:
+    """How we end as a child."""
+    return Exit(code=code, stdout=encoded(stdout), stderr=encoded(stderr))
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

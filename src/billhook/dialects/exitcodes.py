@@ -1,0 +1,229 @@
+"""The seeds' protocols, in which the exit code speaks: claw (000), claw-text (003) and lesson (004).
+
+What each code means on each side of a tool is a row of data; the rest is shared.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from billhook import events, strictjson, tools
+from billhook.answers import NOTHING, Answer, Decision, Reply, Status
+from billhook.dialects.base import (
+    Call,
+    Written,
+    environment,
+    evidence,
+    exits,
+    failed,
+    is_error,
+    launch_note,
+    line,
+    objection_in,
+    output_text,
+    printed,
+)
+from billhook.errors import EventError, StrictJSONError
+from billhook.events import Event
+from billhook.exits import Exit
+from billhook.hook import Context
+from billhook.meanings import Meanings
+from billhook.outputs import blocked, read_output, write_output
+
+Effect = Literal["nothing", "feedback", "deny", "inject", "warn"]
+Stream = Literal["stdout", "stderr"]
+BEFORE, AFTER, ELSE = "PreToolUse", "PostToolUse", ""
+
+
+class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
+    """One protocol of exit codes. Codes that a row doesn't name, and signals, are warnings."""
+
+    meanings: Meanings
+    codes: Mapping[str, Mapping[int, Effect]]
+    """By event (PreToolUse, PostToolUse, anything else): what a code does."""
+    text: tuple[Stream, ...]
+    """Where the text of a deny or an inject is, in this order."""
+    input_as_text: bool = False
+    """`tool_input` is the command itself, not an object."""
+    default_reason: str
+
+    # -- speaking to a hook --
+
+    def write_call(self, ctx: Context) -> Call:
+        event = ctx.event
+        if getattr(event, "tool_name", None) is None:
+            return Call(line(event.payload), environment(ctx, self.meanings))
+        as_json = self._input_json(event)
+        value: Any = self._input_text(event) if self.input_as_text else _input_object(event)
+        payload: dict[str, Any] = {
+            "hook_event_name": event.hook_event_name,
+            "tool_name": self._called(event),
+            "tool_input": value,
+            "tool_input_json": as_json,
+        }
+        output = output_text(event)
+        if output is not None or not self.input_as_text:
+            payload |= {"tool_output": output, "tool_result_is_error": is_error(event)}
+        if event.hook_event_name == "PostToolUseFailure":
+            payload["tool_error"] = output
+        text = value if self.input_as_text else as_json
+        return Call(line(payload), environment(ctx, self.meanings, text))
+
+    def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
+        return evidence(self._read(event, exit), exit)
+
+    def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
+        if exit.start_error:
+            return failed(exit)
+        out = printed(exit)
+        reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
+        readable = out.output is not None and reply.status is Status.OK
+        if readable and reply.answer.objects:
+            return reply  # a whole deny denies, whatever the exit code
+        objection = None if readable else objection_in(out.text, event, self.meanings)
+        if objection is not None:
+            return objection
+        match self._effect(event, exit.code):
+            case "deny":
+                return self._deny(event, exit, reply if readable else Reply(), out.plain)
+            case "inject":
+                return Reply(answer=Answer(context=exit.stderr_text.strip()))
+            case "warn":
+                return failed(exit)
+            case effect:
+                if out.broken or (out.output is not None and not readable):
+                    return Reply(status=Status.FAILED, error=out.broken or reply.error)
+                if readable:
+                    return reply
+                return Reply(answer=Answer(context=out.text) if effect == "feedback" and out.text else NOTHING)
+
+    def _effect(self, event: Event, code: int | None) -> Effect:
+        row = self.codes.get(event.hook_event_name, self.codes[ELSE])
+        return "warn" if code is None else row.get(code, "warn")
+
+    def _deny(self, event: Event, exit: Exit, reply: Reply, text: str) -> Reply:  # noqa: A002
+        streams = {"stdout": text, "stderr": exit.stderr_text.strip()}
+        said = reply.answer.reason or reply.answer.context
+        said = said or next((streams[stream] for stream in self.text if streams[stream]), "")
+        called = self._called(event) if hasattr(event, "tool_name") else event.hook_event_name
+        reason = said or self.default_reason.format(event=event.hook_event_name, tool=called)
+        if event.hook_event_name in (BEFORE, AFTER):
+            denied = Reply(answer=Answer(decision=Decision.DENY, reason=reason))
+        else:
+            denied = blocked(event, reason, self.meanings)
+        return replace(denied, error=denied.error or launch_note(exit))
+
+    # -- being a hook --
+
+    def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
+        payload = self._payload(stdin, env)
+        name = payload.get("hook_event_name")
+        if not isinstance(name, str) or "tool_name" not in payload:
+            return events.parse(payload)
+        wire = {key: value for key, value in payload.items() if key not in ("tool_input", "tool_output", "tool_input_json")}
+        wire |= {
+            "tool_name": tools.canonical(str(payload["tool_name"])),
+            "tool_input": _received_input(payload),
+            "cwd": payload.get("cwd") or env.get("CLAUDE_CWD") or env.get("PWD", ""),
+            "session_id": payload.get("session_id") or env.get("CLAUDE_SESSION_ID", ""),
+        }
+        if name == "PostToolUse":
+            wire["tool_response"] = payload.get("tool_output")
+        if name == "PostToolUseFailure":
+            wire["error"] = str(payload.get("tool_error") or payload.get("tool_output") or "")
+        return events.parse(wire)
+
+    def write_exit(self, event: Event, answer: Answer) -> Written:
+        plain = self._plain(event, answer)
+        if plain is not None and self.read_exit(event, plain).answer == answer:
+            return Written(plain, ())
+        output, lost = write_output(event, answer, self.meanings)
+        exit_ = exits(0, strictjson.dumps(output) + "\n" if output else "")
+        if not lost and self.read_exit(event, exit_).answer != answer:
+            lost = ["something that this protocol has no word for"]
+        return Written(exit_, tuple(lost))
+
+    def _plain(self, event: Event, answer: Answer) -> Exit | None:
+        """The same answer in the protocol's own way, without JSON, if it has one."""
+        row = self.codes.get(event.hook_event_name, self.codes[ELSE])
+        by_effect = {effect: code for code, effect in reversed(row.items())}
+        if answer == NOTHING:
+            return exits(0)
+        if answer.decision is Decision.DENY and "deny" in by_effect:
+            on_stderr = self.text[0] == "stderr"
+            return exits(by_effect["deny"], "" if on_stderr else answer.reason, answer.reason if on_stderr else "")
+        if answer.context and "inject" in by_effect:
+            return exits(by_effect["inject"], "", answer.context)
+        if answer.context and by_effect.get("feedback") is not None:
+            return exits(by_effect["feedback"], answer.context)
+        return None
+
+    # -- the tool's input --
+
+    def _called(self, event: Event) -> str:
+        return tools.called(tools.canonical(str(getattr(event, "tool_name", ""))), self.meanings.naming)
+
+    def _input_json(self, event: Event) -> str:
+        value = getattr(event, "tool_input", None)
+        return value if isinstance(value, str) else event.text_of("tool_input")
+
+    def _input_text(self, event: Event) -> str:
+        """Seed 003: the command itself; for tools that have none, compact JSON."""
+        value = getattr(event, "tool_input", None)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, dict) and isinstance(value.get("command"), str):
+            return str(value["command"])
+        return strictjson.compact(value)
+
+    def _payload(self, stdin: bytes, env: Mapping[str, str]) -> dict[str, Any]:
+        if not stdin.strip():  # seed 004's hooks are told everything in the environment
+            return _from_environment(env)
+        try:
+            payload = strictjson.loads(stdin, max_depth=400, max_bytes=None)
+        except StrictJSONError as error:
+            raise EventError(f"not JSON: {error.message}") from None
+        if not isinstance(payload, dict):
+            raise EventError("expected an object")
+        return payload
+
+
+def _input_object(event: Event) -> Any:
+    """Seed 000: the input as an object; text that is not JSON becomes {"raw": text}."""
+    value = getattr(event, "tool_input", None)
+    if not isinstance(value, str):
+        return value
+    try:
+        return strictjson.loads(value)
+    except StrictJSONError:
+        return {"raw": value}
+
+
+def _received_input(payload: dict[str, Any]) -> Any:
+    value = payload.get("tool_input")
+    if not isinstance(value, str):
+        return value
+    for text in (payload.get("tool_input_json"), value):
+        try:
+            found = strictjson.loads(text) if isinstance(text, str) else None
+        except StrictJSONError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return {"command": value}
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    payload: dict[str, Any] = {"hook_event_name": env.get("HOOK_EVENT")}
+    if "HOOK_TOOL_NAME" in env:
+        payload |= {"tool_name": env["HOOK_TOOL_NAME"], "tool_input": env.get("HOOK_TOOL_INPUT", "")}
+    if "HOOK_TOOL_OUTPUT" in env:
+        payload["tool_output"] = env["HOOK_TOOL_OUTPUT"]
+    if env.get("HOOK_TOOL_IS_ERROR") in ("1", "true"):
+        payload["tool_result_is_error"] = True
+    return payload
+
+
+__all__ = ["AFTER", "BEFORE", "ELSE", "ExitCodeDialect"]

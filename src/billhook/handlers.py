@@ -1,0 +1,99 @@
+"""The factories of `run` for what is outside: a command, a program, a literal answer.
+
+The engine sees only the callables they make. A handler is a frozen record with a `__call__`, so that two hooks that
+do the same compare equal. Functions become handlers in `billhook.callbacks`.
+"""
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import msgspec
+
+from billhook import login, process
+from billhook.answers import Answer, Reply
+from billhook.callbacks import callback
+from billhook.dialects import dialect
+from billhook.dialects.base import fit, inherited
+from billhook.dialects.claude import promised
+from billhook.errors import UsageError
+from billhook.hook import Context
+from billhook.outputs import read_output
+
+Login = Literal["auto", "exact", "no"]
+
+
+class Command(msgspec.Struct, frozen=True):
+    """Run a command and read its exit as the dialect says. It keeps `ctx.deadline` itself: what a hook printed before
+    it was ended still counts."""
+
+    argv: tuple[str, ...]
+    dialect: str = "claude"
+    login: Login = "auto"
+    """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
+    keeps_time: ClassVar[bool] = True
+
+    async def __call__(self, ctx: Context) -> Reply:
+        speech, event = dialect(self.dialect), ctx.event
+        call = speech.write_call(ctx)
+        base: Mapping[str, str] = inherited()
+        if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
+            base = await login.environment(base)
+        argv = [fit_argument(word) for word in self.argv]
+        child = process.start(argv, stdin=call.stdin, env={**base, **call.env}, cwd=event.cwd or None)
+        if self.dialect != "claude":
+            ended = await child.wait(ctx.seconds_left)
+            assert ended is not None
+            return speech.read_exit(event, ended)
+
+        promises: list[dict[str, object]] = []
+        ended = await child.wait(ctx.seconds_left, until=lambda stdout: promised(stdout, promises))
+        if ended is not None:
+            return speech.read_exit(event, ended)
+
+        async def rest(seconds: float) -> Reply:
+            late = await child.wait(seconds)
+            assert late is not None
+            # The promise was the first line; the answer is what follows it.
+            _, _, after = late.stdout.partition(b"\n")
+            return speech.read_exit(event, msgspec.structs.replace(late, stdout=after))
+
+        return msgspec.structs.replace(read_output(event, promises[0], speech.meanings), later=rest)
+
+
+def fit_argument(word: str) -> str:
+    """An argument that execve takes; too long is an error of its own and stays."""
+    fitted, cut = fit(word)
+    return word if cut else fitted
+
+
+def command(text: str, *, dialect: str = "claude", login: Login = "auto") -> Command:
+    """A shell command: `sh -c`, or `cmd /C` on Windows."""
+    if login == "exact" and sys.platform != "win32":
+        return Command(("/bin/sh", "-lc", text), dialect, login)
+    return Command(process.shell_argv(text), dialect, login)
+
+
+def execute(argv: Sequence[str] | str, *, dialect: str = "claude") -> Command:
+    """A program and its arguments, without a shell in between."""
+    words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
+    if not words:
+        raise UsageError("an empty command", hint="name a program to run")
+    return Command(words, dialect, "no")
+
+
+class Literally(msgspec.Struct, frozen=True):
+    """Always the same answer: a plain line of config."""
+
+    answer: Answer
+
+    def __call__(self, ctx: Context) -> Answer:
+        return self.answer
+
+
+def literal(answer: Answer) -> Literally:
+    return Literally(answer)
+
+
+__all__ = ["Command", "Literally", "callback", "command", "execute", "literal"]

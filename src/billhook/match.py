@@ -1,0 +1,128 @@
+"""Matchers: patterns for a tool's name, or for the field that an event gives instead, read as each dialect reads them.
+
+Every pattern becomes one of three things: it matches everything, a set of names, or one RE2 expression. So a plan can
+put a thousand of them into a dict and one RE2 set. RE2 takes linear time; with Python's `re` one bad pattern hangs the
+process and no watchdog can stop it.
+"""
+
+import functools
+import re
+from typing import Any
+
+import msgspec
+
+from billhook.meanings import Matching
+from billhook.tools import canonical
+
+_NAMES_ONLY = re.compile(r"[A-Za-z0-9_\- ,|]*")
+_FEWER_NAMES_ONLY = re.compile(r"[A-Za-z0-9_|]*")
+_GLOB = re.compile(r"[*?\[]")
+
+NARROW = frozenset({"FileChanged", "StopFailure"})
+"""Events whose matchers count as plain names only when they hold letters, digits, `_` and `|`."""
+
+
+class Matcher(msgspec.Struct, frozen=True):
+    """A compiled pattern. Neither names nor an expression: it matches everything."""
+
+    names: frozenset[str] | None = None
+    expression: str = ""
+    problem: str = ""
+    """Why the pattern could not be read; it then matches everything, so that a guard is not switched off."""
+
+    @property
+    def everything(self) -> bool:
+        return self.names is None and not self.expression
+
+    def matches(self, *targets: str) -> bool:
+        """Whether one of the names that the same thing goes by matches."""
+        if self.everything:
+            return True
+        if self.names is not None:
+            return not self.names.isdisjoint(targets)
+        search = expression(self.expression).search
+        return any(search(target) is not None for target in targets)
+
+
+EVERYTHING = Matcher()
+
+
+@functools.lru_cache(maxsize=4096)
+def compile_matcher(pattern: str | None, matching: Matching, event_name: str) -> Matcher:
+    """Read a pattern as the dialect does. Never raises: what can't be read matches everything and says why."""
+    if pattern is None or pattern in ("", "*"):
+        return EVERYTHING
+    match matching:
+        case "claude":
+            return _claude(pattern, event_name)
+        case "glob":
+            if _GLOB.search(pattern):
+                return _checked(_glob_expression(pattern))
+            return Matcher(names=frozenset({pattern, canonical(pattern)}))
+        case "wildcard":
+            parts = [part.strip() for part in re.split(r"[|,]", pattern)]
+            if any(part == "*" for part in parts):
+                return EVERYTHING
+            body = "|".join(re.escape(part).replace(r"\*", ".*") for part in parts if part)
+            return _checked(f"(?is)^(?:{body})$")
+        case _:
+            return Matcher(names=frozenset({pattern, canonical(pattern)}))
+
+
+def _claude(pattern: str, event_name: str) -> Matcher:
+    plain = _FEWER_NAMES_ONLY if event_name in NARROW else _NAMES_ONLY
+    if plain.fullmatch(pattern):
+        parts = (part.strip() for part in re.split(r"[|,]", pattern))
+        return Matcher(names=frozenset(part for part in parts if part))
+    return _checked(pattern)
+
+
+def _checked(text: str) -> Matcher:
+    try:
+        expression(text)
+    except Exception as error:
+        return Matcher(problem=f"RE2 can't compile it: {error}")
+    return Matcher(expression=text)
+
+
+def _glob_expression(pattern: str) -> str:
+    """A shell glob (`*`, `?`, `[...]`) as an anchored RE2 expression."""
+    out, i = [], 0
+    while i < len(pattern):
+        char = pattern[i]
+        end = pattern.find("]", i + 2) if char == "[" else -1
+        if char == "*":
+            out.append(".*")
+        elif char == "?":
+            out.append(".")
+        elif end > 0:
+            inner = pattern[i + 1 : end].replace("\\", "\\\\").replace("[", r"\[")
+            out.append("[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
+            i = end
+        else:
+            out.append(re.escape(char))
+        i += 1
+    return f"(?s)^(?:{''.join(out)})$"
+
+
+@functools.lru_cache(maxsize=4096)
+def expression(text: str) -> Any:
+    """Compile with RE2, which is asked not to print."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(text, options)
+
+
+def expression_set(texts: list[str]) -> Any:
+    """All expressions in one RE2 set: `.Match(name)` gives the positions of those that match, in one pass."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    made = re2.Set.SearchSet(options)
+    for text in texts:
+        made.Add(text)
+    made.Compile()
+    return made

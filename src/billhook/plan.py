@@ -1,0 +1,233 @@
+"""Which hooks an event gets, and in which order: compiled once, looked up in a dict.
+
+Order: priority ascending, then `after`, then the order in which the hooks were given. Stable.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from billhook import tools
+from billhook.answers import OnFailure
+from billhook.errors import PlanError
+from billhook.events import Event
+from billhook.hook import Condition, Handler, Hook
+from billhook.match import Matcher, compile_matcher, expression_set
+from billhook.meanings import Meanings, meanings
+
+_STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
+_CACHE_LIMIT = 1024
+
+
+class Step(msgspec.Struct, frozen=True, eq=False):
+    """One hook as one kind of event sees it, with everything looked up that can be looked up beforehand."""
+
+    hook: Hook
+    name: str
+    key: str
+    """Under which its outcome stands in `ctx.results`."""
+    source: str
+    dialect: str
+    meanings: Meanings
+    run: Handler
+    condition: Condition | None
+    timeout: float
+    on_failure: OnFailure
+    matcher: Matcher
+    keeps_time: bool
+    """Its `run` keeps `ctx.deadline` itself; the engine only stands behind it."""
+
+
+class Plan:
+    """The hooks of one engine in their order. Lives as long as the engine; never changes."""
+
+    def __init__(self, hooks: Iterable[Hook]) -> None:
+        self.hooks = tuple(_order(_distinct(list(hooks))))
+        self.names = _shown_names(self.hooks)
+        self._lists: dict[str, _EventList | None] = {}
+
+    def steps(self, event: Event) -> tuple[Step, ...]:
+        """The hooks that want this event, in order."""
+        name = event.hook_event_name
+        try:
+            wanted = self._lists[name]
+        except KeyError:
+            wanted = self._compile(name)
+        return () if wanted is None else wanted.steps(event)
+
+    def waves(self, steps: Sequence[Step]) -> list[list[Step]]:
+        """The same steps as groups that may run at once: each after the groups that its hooks depend on."""
+        level: dict[str, int] = {}
+        groups: list[list[Step]] = []
+        for step in steps:
+            depth = max((level[name] + 1 for name in step.hook.after if name in level), default=0)
+            level[step.hook.name] = max(depth, level.get(step.hook.name, 0))
+            if depth == len(groups):
+                groups.append([])
+            groups[depth].append(step)
+        return groups
+
+    def _compile(self, event_name: str) -> "_EventList | None":
+        steps = [
+            _step(hook, name, event_name)
+            for hook, name in zip(self.hooks, self.names, strict=True)
+            if not hook.events or event_name in hook.events
+        ]
+        made = _EventList(event_name, steps) if steps else None
+        if len(self._lists) < _CACHE_LIMIT:  # names of events come from outside
+            self._lists[event_name] = made
+        return made
+
+
+class _EventList:
+    """The steps of one event, indexed by what their matchers look for."""
+
+    def __init__(self, event_name: str, steps: list[Step]) -> None:
+        self.all = steps
+        self.on_session_start = event_name == "SessionStart"
+        self.always: list[int] = []
+        self.by_name: dict[str, list[int]] = defaultdict(list)
+        self._patterns: list[int] = []
+        self._set: Any = None
+        self._cache: dict[str | None, tuple[Step, ...]] = {}
+        for position, step in enumerate(steps):
+            if step.matcher.everything:
+                self.always.append(position)
+            elif step.matcher.names is not None:
+                for name in step.matcher.names:
+                    self.by_name[name].append(position)
+            else:
+                self._patterns.append(position)
+        if self._patterns:
+            self._set = expression_set([steps[position].matcher.expression for position in self._patterns])
+
+    def steps(self, event: Event) -> tuple[Step, ...]:
+        target = event.target
+        try:
+            return self._cache[target]
+        except KeyError:
+            found = self._find(event, target)
+            if len(self._cache) >= _CACHE_LIMIT:  # names of tools come from outside
+                self._cache.clear()
+            self._cache[target] = found
+            return found
+
+    def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:
+        if event.match_field is None:
+            return tuple(self.all)  # the event takes no matcher: none is looked at
+        known = target or ""
+        if event.match_field == "tool_name":
+            known = tools.canonical(known)
+        found = {*self.always, *self.by_name.get(known, ())}
+        if self._set is not None:
+            hits = {self._patterns[i] for i in self._set.Match(known)}
+            if event.match_field == "tool_name":
+                called = tools.called(known, "seed")
+                if called != known:
+                    also = (self._patterns[i] for i in self._set.Match(called))
+                    hits |= {i for i in also if self.all[i].meanings.naming == "seed"}
+            found |= hits
+        return tuple(self.all[i] for i in sorted(found) if self._starts(self.all[i], known))
+
+    def _starts(self, step: Step, source: str) -> bool:
+        sources = step.meanings.session_sources
+        return not self.on_session_start or sources is None or source in sources
+
+
+def _step(hook: Hook, name: str, event_name: str) -> Step:
+    row = meanings(hook.dialect)
+    return Step(
+        hook=hook,
+        name=name,
+        key=f"{name}-{event_name}",
+        source=str(hook.source),
+        dialect=hook.dialect,
+        meanings=row,
+        run=hook.run,
+        condition=hook.condition,
+        timeout=row.timeout_for(event_name) if hook.timeout is None else hook.timeout,
+        on_failure=hook.on_failure,
+        matcher=compile_matcher(hook.match, row.matching, event_name),
+        keeps_time=getattr(hook.run, "keeps_time", False),
+    )
+
+
+def _distinct(hooks: list[Hook]) -> list[Hook]:
+    """Identical hooks from several layers run once, with the strictest `on_failure` among them."""
+    kept: dict[Any, int] = {}
+    distinct: list[Hook] = []
+    for hook in hooks:
+        if hook.timeout is not None and not hook.timeout > 0:
+            raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout}; it must be positive")
+        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect)
+        try:
+            at = kept.get(key)
+        except TypeError:  # a callable that can't be hashed is like no other
+            at = None
+        else:
+            kept.setdefault(key, len(distinct))
+        if at is None or distinct[at].source.layer == hook.source.layer:
+            distinct.append(hook)
+        elif _STRICTNESS[hook.on_failure] > _STRICTNESS[distinct[at].on_failure]:
+            distinct[at] = msgspec.structs.replace(distinct[at], on_failure=hook.on_failure)
+    return distinct
+
+
+def _order(hooks: list[Hook]) -> list[Hook]:
+    positions: dict[str, list[int]] = defaultdict(list)
+    for i, hook in enumerate(hooks):
+        positions[hook.name].append(i)
+    waits_for: list[set[int]] = []
+    for i, hook in enumerate(hooks):
+        needed: set[int] = set()
+        for name in hook.after:
+            if name not in positions:
+                raise PlanError(
+                    f"hook `{hook.name}` runs after `{name}`, which does not exist",
+                    place=str(hook.source),
+                    hint=f"known hooks: {', '.join(sorted(positions))}",
+                )
+            needed.update(positions[name])
+        waits_for.append(needed - {i} if hook.name not in hook.after else needed)
+    ordered: list[Hook] = []
+    ready = [(hooks[i].priority, i) for i in range(len(hooks)) if not waits_for[i]]
+    heapq.heapify(ready)
+    waiting = {i: set(needed) for i, needed in enumerate(waits_for) if needed}
+    while ready:
+        _, i = heapq.heappop(ready)
+        ordered.append(hooks[i])
+        for j, needed in list(waiting.items()):
+            needed.discard(i)
+            if not needed:
+                del waiting[j]
+                heapq.heappush(ready, (hooks[j].priority, j))
+    if waiting:
+        names = _cycle(waiting, hooks)
+        raise PlanError(f"hooks wait for each other: {' -> '.join(names)}", hint="remove one of these `after`")
+    return ordered
+
+
+def _cycle(waiting: dict[int, set[int]], hooks: list[Hook]) -> list[str]:
+    at = next(iter(waiting))
+    path: list[int] = []
+    while at not in path:
+        path.append(at)
+        at = next(i for i in waiting[at] if i in waiting)
+    return [hooks[i].name for i in [*path[path.index(at) :], at]]
+
+
+def _shown_names(hooks: Sequence[Hook]) -> list[str]:
+    """The same name in two layers is shown as `layer/name`; a name given twice in one layer is numbered."""
+    times = Counter(hook.name for hook in hooks)
+    seen: Counter[str] = Counter()
+    names = []
+    for hook in hooks:
+        name = hook.name
+        if times[name] > 1 and hook.source.layer:
+            name = f"{hook.source.layer}/{name}"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return names

@@ -1,0 +1,60 @@
+"""Canonical tool names and inputs, and what each dialect calls them.
+
+Canonical names are those of the reference agent: `Bash`, `Read`, `Write`, `Edit`. A dialect's own names are rows in `NAMINGS`;
+a further agent is a further row. A name nobody listed passes unchanged, so tools of your own and `mcp__server__tool` need no row.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+NAMINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "canonical": {},
+        # its own name -> canonical, one row per dialect that has names of its own
+        "seed": {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"},
+    }
+)
+
+_CANONICAL: Final = {own: name for naming in NAMINGS.values() for own, name in naming.items()}
+_CALLED: Final = {naming: {name: own for own, name in rows.items()} for naming, rows in NAMINGS.items()}
+
+_COMMAND_KEYS: Final = ("command",)
+_PATH_KEYS: Final = ("file_path", "path", "notebook_path")
+_SHELLS: Final = frozenset({"Bash"})
+
+
+def canonical(name: str) -> str:
+    """The canonical name of a tool, whichever dialect named it; an unknown name is its own."""
+    return _CANONICAL.get(name, name)
+
+
+def called(name: str, naming: str = "canonical") -> str:
+    """What the dialects of `naming` call a tool: `called("Bash", "seed")` is `bash`. Takes canonical and foreign names alike."""
+    name = canonical(name)
+    return _CALLED[naming].get(name, name)
+
+
+def is_shell(tool_name: str) -> bool:
+    """Whether the tool runs shell commands, by its canonical or dialect name."""
+    return canonical(tool_name) in _SHELLS
+
+
+def command_of(tool_name: str, tool_input: object) -> str | None:
+    """The shell command a call would run, or None when the tool is no shell or its input holds no such string."""
+    return _first_string(tool_input, _COMMAND_KEYS) if is_shell(tool_name) else None
+
+
+def path_of(tool_name: str, tool_input: object) -> str | None:
+    """The file or folder a call is about (`file_path`, `path`, `notebook_path`), or None when it names none."""
+    return _first_string(tool_input, _PATH_KEYS)
+
+
+def _first_string(tool_input: object, keys: tuple[str, ...]) -> str | None:
+    if not isinstance(tool_input, Mapping):
+        return None
+    for key in keys:
+        value = tool_input.get(key)
+        if isinstance(value, str):
+            return value
+    return None

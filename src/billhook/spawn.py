@@ -18,8 +18,9 @@ if sys.platform != "win32":
 
 Folder = str | bytes | os.PathLike[str] | None
 
-# Python ignores these itself; Popen gives them back their default action.
-_RESTORED = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1) if sys.platform != "win32" else 0
+# Python ignores PIPE and XFSZ itself, and Popen gives them back their default action; glibc's posix_spawn ignores 32
+# and 33, which are its own and which nobody can reset.
+_HARMLESS = 1 << 12 | 1 << 24 | 1 << 31 | 1 << 32
 _ALL_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP} if sys.platform != "win32" else set()
 PIPE_MAX = 1 << 20
 """The largest pipe that a user may have without privileges."""
@@ -100,10 +101,10 @@ def _signals_are_odd() -> bool:
             _, _, after = os.read(fd, 4096).partition(b"\nSigBlk:\t")
         finally:
             os.close(fd)
-        return int(after[:16], 16) != 0 or int(after[25:41], 16) & ~_RESTORED != 0
+        return int(after[:16], 16) != 0 or int(after[25:41], 16) & ~_HARMLESS != 0
     except (OSError, ValueError):
         ignored = (n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
-        return bool(signal.pthread_sigmask(signal.SIG_BLOCK, ())) or any(not _RESTORED >> (n - 1) & 1 for n in ignored)
+        return bool(signal.pthread_sigmask(signal.SIG_BLOCK, ())) or any(not _HARMLESS >> (n - 1) & 1 for n in ignored)
 
 
 def _inheritable() -> list[int]:
@@ -266,6 +267,8 @@ def _bad_script(path: str, name: str, cwd: Folder) -> tuple[int, str] | None:
 
 def _find(name: str, env: Mapping[str, str], cwd: Folder) -> str:
     """The file that would be run; for a name in no directory of PATH the name itself."""
+    if b"\0" in os.fsencode(name):
+        raise ValueError("embedded null byte")
     base = os.fsdecode(cwd or "")
     if "/" in name:
         return os.path.join(base, name)

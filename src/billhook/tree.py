@@ -18,6 +18,8 @@ MARKER = "BILLHOOK_CHILD"
 """The variable that carries the markers of a command: its own, after those of the commands it runs in."""
 GRACE = 0.5
 """Seconds between TERM and KILL."""
+DOUBT = 5.0
+"""Seconds after which a dead child that nobody collected counts as an adopted orphan."""
 PATIENCE = 30.0
 """Seconds after which a process that even KILL can't end (a dead network file system) is given up."""
 
@@ -222,7 +224,7 @@ def reap_orphans() -> None:
             continue
         # Whoever started a child of ours itself collects it soon; an orphan in doubt is collected when nobody did.
         since = _zombies.get((process.pid, process.start), now)
-        if _is_adopted(process) or now - since > PATIENCE:
+        if _is_adopted(process) or now - since > DOUBT:
             _collect(process.pid)
         else:
             seen[process.pid, process.start] = since

@@ -5,7 +5,7 @@ import functools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -193,11 +193,37 @@ class Outcome(msgspec.Struct, frozen=True):
         }
 
 
+class Asked(Protocol):
+    """The hook that a note is about."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def dialect(self) -> str: ...
+
+
+Note = Outcome | tuple[Asked, float, float]
+"""What happened when a hook was asked, noted in haste: (hook, began, ended) for one that had nothing to say.
+
+Ten hooks that have nothing to say are the usual case; their outcomes are written out when somebody reads them.
+"""
+
+
+def written_out(note: Note) -> Outcome:
+    if type(note) is not tuple:
+        return note
+    hook, began, ended = note
+    return Outcome(hook.name, hook.source, hook.dialect, Status.OK, NOTHING, (ended - began) * 1e3)
+
+
 class Verdict(msgspec.Struct, frozen=True, dict=True):
     """What the agent acts on, with all outcomes as evidence. One firing makes one verdict."""
 
     about: Event
-    outcomes: tuple[Outcome, ...] = ()
+    notes: Sequence[Note] = ()
+    duration_ms: float = 0.0
     decision: Decision = Decision.NONE
     reason: str = ""
     context: tuple[str, ...] = ()
@@ -210,12 +236,16 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     stop: bool = False
     stop_reason: str = ""
     failed_open: int = 0
-    duration_ms: float = 0.0
-    extras: dict[str, Any] = {}
+    extras: dict[str, Any] | None = None
 
     @property
     def event(self) -> str:
         return self.about.hook_event_name
+
+    @functools.cached_property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What happened when each hook was asked, in their order."""
+        return tuple(written_out(note) for note in self.notes)
 
     @functools.cached_property
     def id(self) -> str:
@@ -238,7 +268,7 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
             keep_going=self.keep_going,
             stop=self.stop,
             stop_reason=self.stop_reason,
-            extras=self.extras,
+            extras=self.extras or {},
         )
 
     @property
@@ -293,7 +323,7 @@ def fold(event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "stric
         for outcome in outcomes:
             open_passes += outcome.failed_open
     if not said:
-        return Verdict(event, tuple(outcomes), failed_open=open_passes, duration_ms=duration_ms)
+        return Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
 
     stopped = any(answer.stop for answer in said)
     stop_reason = _joined(answer.stop_reason for answer in said if answer.stop)
@@ -306,7 +336,7 @@ def fold(event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "stric
         decision, reason = _DENY, stop_reason
     return Verdict(
         event,
-        tuple(outcomes),
+        outcomes,
         decision=decision,
         reason=reason,
         context=tuple(answer.context for answer in said if answer.context),
@@ -318,7 +348,7 @@ def fold(event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "stric
         stop_reason=stop_reason,
         failed_open=open_passes,
         duration_ms=duration_ms,
-        extras=_merged(answer.extras for answer in said),
+        extras=_merged(answer.extras for answer in said) or None,
     )
 
 

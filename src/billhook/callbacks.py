@@ -24,9 +24,25 @@ def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     takes_context = len(_positional(function)) > 1
     if thread:
         return _threaded(function, takes_context)
-    if takes_context:
-        return lambda ctx: function(ctx.event, ctx)
-    return lambda ctx: function(ctx.event)
+    return _OfEventAndContext(function) if takes_context else _OfEvent(function)
+
+
+class _OfEvent(msgspec.Struct, frozen=True):
+    """A function of the event. The engine may call `of_event` without making a detour over the context."""
+
+    of_event: Callable[[Event], Any]
+
+    def __call__(self, ctx: Context) -> Any:
+        return self.of_event(ctx.event)
+
+
+class _OfEventAndContext(msgspec.Struct, frozen=True):
+    """A function of the event and the context."""
+
+    function: Callable[[Event, Context], Any]
+
+    def __call__(self, ctx: Context) -> Any:
+        return self.function(ctx.event, ctx)
 
 
 def on(

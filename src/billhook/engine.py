@@ -19,11 +19,13 @@ from billhook.answers import (
     Answer,
     Combine,
     Decision,
+    Note,
     Outcome,
     Reply,
     Status,
     Verdict,
     fold,
+    written_out,
 )
 from billhook.background import Background
 from billhook.events import Block, Event, parse
@@ -57,8 +59,10 @@ class Engine:
         self.plan = Plan(hooks)
         self.parallel = parallel
         self.combine: Combine = combine
-        self.observers = list(observers)
+        self._observers = tuple(observers)
         self.background = Background()
+        self._waiting = self.background.answers
+        self._idle = frozenset() if self._observers else self.plan.idle
         self.env = dict(env or {})
 
     @classmethod
@@ -81,25 +85,49 @@ class Engine:
     async def fire(self, event: Event | Mapping[str, Any], *, deadline: float | None = None) -> Verdict:
         """Ask every hook that wants this event and fold what they say. Never raises for what a hook does.
 
-        `deadline`: seconds for the whole event; it clips each hook's own timeout, and a hook that is not reached in
-        time is `timed_out` and follows its `on_failure`.
+        Each hook sees the results before it and the input as rewritten so far; deny or stop ends the run of later
+        hooks. `deadline`: seconds for the whole event; it clips each hook's own timeout, and a hook that is not reached
+        in time is `timed_out` and follows its `on_failure`.
         """
-        if not isinstance(event, Event):
-            event = parse(event)
-        steps = self.plan.steps(event)
-        if not steps and not self.observers and not self.background.answers:
+        kind = type(event)
+        if kind in self._idle and not self._waiting:
             return Verdict(event)
-
-        began = _now()
+        wanted = self.plan.by_type.get(kind)
+        if wanted is None:  # the first of its kind, or a dict
+            event = event if isinstance(event, Event) else parse(event)
+            wanted = self.plan.list_for(event)
+        steps = wanted.steps(event)
+        began = now = _now()
         ends = _FOREVER if deadline is None else began + deadline
-        ctx = Context(event=event, env=self.env.copy())
-        outcomes = self.background.collect(event)
-        ask_all = self._ask_at_once if self.parallel else self._ask_in_turn
-        await ask_all(steps, ctx, ends, outcomes)
-        verdict = fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
-        for observer in self.observers:
-            await _tell(observer, verdict)
-        return verdict
+        notes: list[Note] = self.background.collect(event) if self._waiting else []
+        ctx = Context(event, notes, self.env)
+        if self.parallel:
+            return await self._close(event, await self._ask_at_once(steps, ctx, notes, ends), began)
+
+        spoken = bool(notes)
+        over = ""
+        rewritten_by = 0
+        for step in steps:
+            if over:
+                notes.append(_skipped(step, over))
+                continue
+            said = self._ask(step, ctx, ends, now)
+            if said is None:  # nothing to say, which is what most hooks say
+                asked, now = now, _now()
+                notes.append((step, asked, now))
+                continue
+            outcome = said if type(said) is Outcome else await said
+            now = _now()
+            notes.append(outcome)
+            spoken = True
+            if _rewrite(ctx, outcome.answer):
+                rewritten_by = steps.index(step)
+            over = _ends_the_run(outcome)
+        if rewritten_by and not over:
+            await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
+        if not spoken and not self._observers:
+            return Verdict(event, notes, (now - began) * 1e3)
+        return await self._close(event, notes, began)
 
     def fire_sync(self, event: Event | Mapping[str, Any], *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
@@ -116,104 +144,95 @@ class Engine:
         thread.join()
         return verdicts[0]
 
-    async def _ask_in_turn(self, steps: tuple[Step, ...], ctx: Context, ends: float, outcomes: list[Outcome]) -> None:
-        """Each hook sees the results before it and the input as rewritten so far; deny or stop ends the run."""
-        over = ""
-        rewrites = 0
-        gates: list[tuple[Step, int]] = []
-        for step in steps:
-            if over:
-                outcomes.append(_skipped(step, over))
-                continue
-            outcome = self._ask(step, ctx, ends)
-            if type(outcome) is not Outcome:
-                outcome = await outcome
-            outcomes.append(outcome)
-            ctx.results[step.key] = outcome
-            answer = outcome.answer
-            if answer is not NOTHING:
-                if _rewritten(ctx, answer):
-                    rewrites += 1
-                if answer.objects:
-                    over = f"`{step.name}` said {'stop' if answer.stop else 'deny'}"
-            if step.on_failure != "allow":
-                gates.append((step, rewrites))
-        if rewrites and not over:
-            await self._ask_again([step for step, seen in gates if seen < rewrites], ctx, ends, outcomes)
+    async def _close(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
+        """Fold, and let the observers know."""
+        outcomes = [written_out(note) for note in notes]
+        verdict = fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
+        for observer in self._observers:
+            await _tell(observer, verdict)
+        return verdict
 
-    async def _ask_at_once(self, steps: tuple[Step, ...], ctx: Context, ends: float, outcomes: list[Outcome]) -> None:
-        """Hooks with no dependency between them at once, on the original input; folded in configured order."""
+    async def _ask_at_once(self, steps: tuple[Step, ...], ctx: Context, notes: list[Note], ends: float) -> list[Note]:
+        """Hooks with no dependency between them at once, on the original input; noted in configured order."""
         import asyncio
 
-        async def ask(step: Step) -> Outcome:
-            outcome = self._ask(step, replace(ctx), ends)
-            return outcome if isinstance(outcome, Outcome) else await outcome
+        async def ask(step: Step) -> Note:
+            began = _now()
+            said = self._ask(step, ctx.copy(), ends, began)
+            if said is None:
+                return step, began, _now()
+            return said if isinstance(said, Outcome) else await said
 
         over = ""
-        asked: list[Step] = []
-        places = {step.key: place for place, step in enumerate(steps)}
-        said: list[Outcome | None] = [None] * len(steps)
+        said: dict[Step, Note] = {}
         for wave in self.plan.waves(steps):
-            if over:
-                for step in wave:
-                    said[places[step.key]] = _skipped(step, over)
-                continue
-            for step, outcome in zip(wave, await asyncio.gather(*map(ask, wave)), strict=True):
-                said[places[step.key]] = ctx.results[step.key] = outcome
-                asked.append(step)
-                if outcome.answer.objects:
-                    over = over or f"`{step.name}` said {'stop' if outcome.answer.stop else 'deny'}"
-        outcomes.extend(outcome for outcome in said if outcome is not None)
-        rewrites = [outcome for outcome in outcomes if _rewritten(ctx, outcome.answer)]
-        if rewrites and not over:
-            last = rewrites[-1].hook
-            await self._ask_again([s for s in asked if s.hook.gate and s.name != last], ctx, ends, outcomes)
+            asked = [_skipped(step, over) for step in wave] if over else await asyncio.gather(*map(ask, wave))
+            said |= zip(wave, asked, strict=True)
+            notes.extend(asked)
+            over = over or next((why for note in asked if (why := _ends_the_run(written_out(note)))), "")
+        in_order = [*notes[: -len(said) or None], *(said[step] for step in steps)] if said else notes
+        rewriters = [step for step in steps if _rewrite(ctx, written_out(said[step]).answer)]
+        if rewriters and not over:
+            gates = [step for step in steps if step.hook.gate and step is not rewriters[-1]]
+            await self._ask_again(gates, ctx, in_order, ends)
+        return in_order
 
-    async def _ask_again(self, gates: list[Step], ctx: Context, ends: float, outcomes: list[Outcome]) -> None:
+    async def _ask_again(self, gates: Sequence[Step], ctx: Context, notes: list[Note], ends: float) -> None:
         """A gate that judged an input which a later hook then rewrote judges the final one, too."""
         final = ctx.event
         for step in gates:
-            outcome = self._ask(step, ctx, ends)
-            if type(outcome) is not Outcome:
-                outcome = await outcome
+            began = _now()
+            said = self._ask(step, ctx, ends, began)
+            if said is None:
+                notes.append((step, began, _now()))
+                continue
+            outcome = said if isinstance(said, Outcome) else await said
             again = outcome.answer.updated_input
             if again is not None and again != getattr(final, "tool_input", None):
                 error = "asked again about the final input, it rewrote that input once more"
                 outcome = _judge(step, final, Reply(status=Status.FAILED, error=error), outcome.duration_ms)
-            outcomes.append(outcome)
-            ctx.results[step.key] = outcome
+            notes.append(outcome)
 
-    def _ask(self, step: Step, ctx: Context, ends: float) -> Outcome | Awaitable[Outcome]:
-        """Ask one hook. What answers without waiting is an Outcome at once, the rest is something to await."""
-        began = _now()
-        deadline = ctx.deadline = min(self._deadline(step, ctx, began), ends)
-        if deadline <= began:
+    def _ask(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome] | None:
+        """Ask one hook. None: it has nothing to say. What it says at once is an Outcome, the rest is to be awaited."""
+        if began >= ends:
             return _judge(step, ctx.event, _late("its time was over before it could be asked"), 0.0)
+        if step.of_event is None:
+            held_back = self._prepare(step, ctx, ends, began)
+            if held_back is not None:
+                return held_back
+        try:
+            said: Any = step.run(ctx) if step.of_event is None else step.of_event(ctx.event)
+            if type(said) is CoroutineType:
+                try:
+                    first = said.send(None)
+                except StopIteration as end:
+                    said = end.value
+                else:
+                    return self._finish(step, ctx, said, first, began, ends)
+            elif said is not None and inspect.isawaitable(said):
+                return self._finish(step, ctx, _awaiting(said), None, began, ends)
+        except (Exception, SystemExit) as error:
+            return _judge(step, ctx.event, _raised(error), (_now() - began) * 1e3)
+        return None if said is None else self._read(step, ctx, said, began)
+
+    def _prepare(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | None:
+        """Set the hook's deadline. An outcome means that it is not asked here and now: its time is over, its condition
+        is false, or it runs in the background."""
+        ctx.deadline = min(self._deadline(step, ctx, began), ends)
+        if ctx.deadline <= began:
+            return _judge(step, ctx.event, _late("the time that it shares with others was over"), 0.0)
+        if step.plain:
+            return None
         try:
             if step.condition is not None and not step.condition(ctx):
                 return _skipped(step, "its condition is false")
         except Exception as error:
             return _condition_failed(step, ctx.event, error)
-        if step.hook.background:
-            return self._start_in_background(step, ctx)
-        try:
-            said: Any = step.run(ctx)
-            if type(said) is CoroutineType or (said is not None and inspect.isawaitable(said)):
-                coroutine = said if type(said) is CoroutineType else _awaiting(said)
-                try:
-                    first = coroutine.send(None)
-                except StopIteration as end:
-                    said = end.value
-                else:
-                    return self._finish(step, ctx, coroutine, first, began, deadline)
-        except (Exception, SystemExit) as error:
-            return _judge(step, ctx.event, _raised(error), (_now() - began) * 1e3)
-        if said is None:
-            return Outcome(step.name, step.source, step.dialect, _OK, NOTHING, (_now() - began) * 1e3)
-        return self._read(step, ctx, said, began)
+        return self._start_in_background(step, ctx) if step.hook.background else None
 
     async def _finish(
-        self, step: Step, ctx: Context, coroutine: Coroutine[Any, Any, Any], first: Any, began: float, deadline: float
+        self, step: Step, ctx: Context, coroutine: Coroutine[Any, Any, Any], first: Any, began: float, ends: float
     ) -> Outcome:
         """The rest of a hook that waits for something, for as long as it may take."""
         import asyncio
@@ -221,6 +240,7 @@ class Engine:
         from billhook import stepping
 
         event = ctx.event
+        deadline = min(began + step.timeout, ends) if step.of_event else ctx.deadline
         seconds = deadline - _now() + (_BACKSTOP if step.keeps_time else 0.0)
         try:
             said = await stepping.finish(coroutine, first, seconds)
@@ -259,11 +279,14 @@ class Engine:
         if ctx.event.gates:
             return _judge(step, ctx.event, _too_late(ctx.event), 0.0)
         front = replace(step, hook=replace(step.hook, background=False))
-        later = Context(event=ctx.event, results=dict(ctx.results), env=dict(ctx.env))
+        later = Context(ctx.event, list(ctx.results.values()), dict(ctx.env))
 
         async def job() -> Outcome:
-            outcome = self._ask(front, later, _FOREVER)
-            return outcome if isinstance(outcome, Outcome) else await outcome
+            began = _now()
+            said = self._ask(front, later, _FOREVER, began)
+            if said is None:
+                return written_out((front, began, _now()))
+            return said if isinstance(said, Outcome) else await said
 
         self.background.start(ctx.event, job)
         return Outcome(step.name, step.source, step.dialect, Status.BACKGROUND)
@@ -342,8 +365,16 @@ def _too_late(event: Event) -> Reply:
     return Reply(status=Status.FAILED, error=error)
 
 
-def _rewritten(ctx: Context, answer: Answer) -> bool:
+def _ends_the_run(outcome: Outcome) -> str:
+    """Why later hooks are not asked any more; empty: they are."""
+    answer = outcome.answer
+    return f"`{outcome.hook}` said {'stop' if answer.stop else 'deny'}" if answer.objects else ""
+
+
+def _rewrite(ctx: Context, answer: Answer) -> bool:
     """Let later hooks see the input (or output) as rewritten; True when there is a new input."""
+    if answer is NOTHING:
+        return False
     if answer.updated_output is not UNSET and hasattr(ctx.event, "tool_response"):
         ctx.event = ctx.event.replace(tool_response=answer.updated_output)
     if answer.updated_input is None or not hasattr(ctx.event, "tool_input"):

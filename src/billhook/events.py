@@ -62,16 +62,10 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
     """The event's answer can carry `additionalContext`."""
     nullable: ClassVar[frozenset[str]] = frozenset()
     """Fields that are sent even when they are null."""
-
-    @property
-    def can_block(self) -> bool:
-        """A hook can prevent something here (or keep the agent going, or end its loop)."""
-        return self.block in _BLOCKING or self.block is Block.NOT_HONOURED
-
-    @property
-    def gates(self) -> bool:
-        """Something waits for the answer: one that comes later comes too late."""
-        return self.block in (Block.DENY, Block.NOT_HONOURED)
+    can_block: ClassVar[bool] = False
+    """A hook can prevent something here, or keep the agent going, or end its loop. Follows from `block`."""
+    gates: ClassVar[bool] = False
+    """Something waits for the answer: one that comes later comes too late. Follows from `block`."""
 
     @property
     def target(self) -> str | None:
@@ -132,7 +126,6 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return f"{self.hook_event_name}({shown})"
 
 
-_BLOCKING = (Block.DENY, Block.KEEP_GOING, Block.STOP)
 _BASE = Event.__struct_fields__
 
 
@@ -580,6 +573,8 @@ class _Lazy:
 
 for _kind in EVENTS.values():
     type.__setattr__(_kind, "hook_event_name", _kind.__name__)
+    type.__setattr__(_kind, "gates", _kind.block in (Block.DENY, Block.NOT_HONOURED))
+    type.__setattr__(_kind, "can_block", _kind.gates or _kind.block in (Block.KEEP_GOING, Block.STOP))
     for _field in JSON_FIELDS:
         if _field in _kind.__dict__:
             type.__setattr__(_kind, _field, _Lazy(_kind.__dict__[_field], _field))

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from billhook.answers import Answer, OnFailure, Outcome, Reply
+from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, written_out
 from billhook.events import Event
-
 
 class Source(msgspec.Struct, frozen=True):
     """Where a hook came from, so that every message can say so."""
@@ -22,18 +21,52 @@ class Source(msgspec.Struct, frozen=True):
         return f"{self.layer} {place}".strip()
 
 
-class Context(msgspec.Struct, kw_only=True):
+class _Shared(NamedTuple):
+    results: dict[str, Outcome]
+    state: dict[str, Any]
+    env: dict[str, str]
+
+
+class Context(msgspec.Struct):
     """One firing, as its hooks see it. Lives from the first hook that is asked to the verdict."""
 
     event: Event
-    results: dict[str, Outcome] = {}
-    """What earlier hooks did, by `{name}-{Event}`."""
-    state: dict[str, Any] = {}
-    """Shared by the hooks of this firing."""
-    env: dict[str, str] = {}
-    """More environment for hooks that are commands."""
+    _notes: list[Note]
+    _env: Mapping[str, str] = {}
+    _shared: "_Shared | None" = None  # most firings never need it
     deadline: float = float("inf")
     """When the hook that is being asked must have answered, on the monotonic clock."""
+
+    @property
+    def results(self) -> dict[str, Outcome]:
+        """What earlier hooks did, by `{name}-{Event}`."""
+        results = self._all.results
+        for note in self._notes[len(results) :]:
+            outcome = written_out(note)
+            results[f"{outcome.hook}-{self.event_type}"] = outcome
+        return results
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Shared by the hooks of this firing."""
+        return self._all.state
+
+    @property
+    def env(self) -> dict[str, str]:
+        """More environment for the hooks of this firing that are commands."""
+        return self._all.env
+
+    @property
+    def _all(self) -> "_Shared":
+        if self._shared is None:
+            self._shared = _Shared({}, {}, dict(self._env))
+        return self._shared
+
+    def copy(self) -> "Context":
+        """The same firing for a hook that is asked at the same time as others: its own deadline, the rest shared."""
+        twin = Context(self.event, self._notes, self._env)
+        twin._shared = self._all
+        return twin
 
     @property
     def event_type(self) -> str:

@@ -5,7 +5,8 @@ Order: priority ascending, then `after`, then the order in which the hooks were 
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from billhook import tools
 from billhook.answers import OnFailure
 from billhook.errors import PlanError
-from billhook.events import Event
+from billhook.events import EVENTS, Event
 from billhook.hook import Condition, Handler, Hook
 from billhook.match import Matcher, compile_matcher, expression_set
 from billhook.meanings import Meanings, meanings
@@ -39,6 +40,10 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     matcher: Matcher
     keeps_time: bool
     """Its `run` keeps `ctx.deadline` itself; the engine only stands behind it."""
+    plain: bool
+    """Nothing to look at before it is asked: no condition, no shared budget, not in the background."""
+    of_event: Callable[[Event], Any] | None
+    """Its function, when it is plain and wants only the event: the short way of asking it."""
 
 
 class Plan:
@@ -47,16 +52,27 @@ class Plan:
     def __init__(self, hooks: Iterable[Hook]) -> None:
         self.hooks = tuple(_order(_distinct(list(hooks))))
         self.names = _shown_names(self.hooks)
-        self._lists: dict[str, _EventList | None] = {}
+        wanted = {name for hook in self.hooks for name in hook.events or EVENTS}
+        self.idle = frozenset(kind for name, kind in EVENTS.items() if name not in wanted)
+        """The events that no hook wants, whatever they are about."""
+        self.by_type: dict[Any, EventList] = {}
+        """The events that were met and that have a type of their own."""
+        self._by_name: dict[str, EventList] = {}
 
     def steps(self, event: Event) -> tuple[Step, ...]:
         """The hooks that want this event, in order."""
+        return self.list_for(event).steps(event)
+
+    def list_for(self, event: Event) -> "EventList":
         name = event.hook_event_name
-        try:
-            wanted = self._lists[name]
-        except KeyError:
-            wanted = self._compile(name)
-        return () if wanted is None else wanted.steps(event)
+        made = self._by_name.get(name)
+        if made is None:
+            made = self._compile(event)
+            if len(self._by_name) < _CACHE_LIMIT:  # names of events come from outside
+                self._by_name[name] = made
+            if name in EVENTS:
+                self.by_type[type(event)] = made
+        return made
 
     def waves(self, steps: Sequence[Step]) -> list[list[Step]]:
         """The same steps as groups that may run at once: each after the groups that its hooks depend on."""
@@ -70,29 +86,30 @@ class Plan:
             groups[depth].append(step)
         return groups
 
-    def _compile(self, event_name: str) -> "_EventList | None":
+    def _compile(self, event: Event) -> "EventList":
+        name = event.hook_event_name
         steps = [
-            _step(hook, name, event_name)
-            for hook, name in zip(self.hooks, self.names, strict=True)
-            if not hook.events or event_name in hook.events
+            _step(hook, shown, name)
+            for hook, shown in zip(self.hooks, self.names, strict=True)
+            if not hook.events or name in hook.events
         ]
-        made = _EventList(event_name, steps) if steps else None
-        if len(self._lists) < _CACHE_LIMIT:  # names of events come from outside
-            self._lists[event_name] = made
-        return made
+        return EventList(event, steps)
 
 
-class _EventList:
-    """The steps of one event, indexed by what their matchers look for."""
+class EventList:
+    """The steps of one kind of event, indexed by what their matchers look for."""
 
-    def __init__(self, event_name: str, steps: list[Step]) -> None:
+    def __init__(self, event: Event, steps: list[Step]) -> None:
         self.all = steps
-        self.on_session_start = event_name == "SessionStart"
+        self.on_session_start = event.hook_event_name == "SessionStart"
+        self.target_of: Callable[[Event], str | None] = attrgetter("target")
+        if event.match_field is not None and type(event).target is Event.target:
+            self.target_of = attrgetter(event.match_field)
         self.always: list[int] = []
         self.by_name: dict[str, list[int]] = defaultdict(list)
         self._patterns: list[int] = []
         self._set: Any = None
-        self._cache: dict[str | None, tuple[Step, ...]] = {}
+        self.known: dict[str | None, tuple[Step, ...]] = {}
         for position, step in enumerate(steps):
             if step.matcher.everything:
                 self.always.append(position)
@@ -105,15 +122,14 @@ class _EventList:
             self._set = expression_set([steps[position].matcher.expression for position in self._patterns])
 
     def steps(self, event: Event) -> tuple[Step, ...]:
-        target = event.target
-        try:
-            return self._cache[target]
-        except KeyError:
-            found = self._find(event, target)
-            if len(self._cache) >= _CACHE_LIMIT:  # names of tools come from outside
-                self._cache.clear()
-            self._cache[target] = found
-            return found
+        """The steps for what this event is about: compared once, then looked up in `known`."""
+        target = self.target_of(event)
+        found = self.known.get(target)
+        if found is None:
+            if len(self.known) >= _CACHE_LIMIT:  # names of tools come from outside
+                self.known.clear()
+            found = self.known[target] = self._find(event, target)
+        return found
 
     def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:
         if event.match_field is None:
@@ -139,6 +155,7 @@ class _EventList:
 
 def _step(hook: Hook, name: str, event_name: str) -> Step:
     row = meanings(hook.dialect)
+    plain = hook.condition is None and not hook.budget and not hook.background
     return Step(
         hook=hook,
         name=name,
@@ -152,6 +169,8 @@ def _step(hook: Hook, name: str, event_name: str) -> Step:
         on_failure=hook.on_failure,
         matcher=compile_matcher(hook.match, row.matching, event_name),
         keeps_time=getattr(hook.run, "keeps_time", False),
+        plain=plain,
+        of_event=getattr(hook.run, "of_event", None) if plain else None,
     )
 
 

@@ -1,0 +1,383 @@
+"""Permission rules such as `Bash(terraform destroy *)`, for conditions and for the agent's permissions.
+
+A rule is asked in one of two directions, and doubt falls on the other side in each:
+`strikes` (deny, ask, conditions): any command of the line that may match counts, and what can't be read matches;
+`covers` (allow): every command has to match, and what can't be read never does.
+The syntax is in docs/rules.md. A net against accidents; a sandbox is the wall.
+"""
+
+import functools
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from billhook import shell, tools
+from billhook.errors import RuleError
+from billhook.globs import ANY_DEPTH, Glob, glob, path_matches
+from billhook.script import UNKNOWN
+
+EDITS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+"""`Edit` speaks for every tool that edits files."""
+READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
+"""`Read` speaks for every tool that reads files; a search counts as reading the folder it searches."""
+FIELDS: Final = {"Task": "subagent_type", "Agent": "subagent_type", "Skill": "skill", "WebSearch": "query"}
+"""Tools whose specifier is a pattern over one field of the input."""
+
+_HARMLESS: Final = frozenset({"[", "test", "true", "false", ":"})
+_LIST = re.compile(r"[|,&\s]")
+_SECOND_RULE = re.compile(r"\)\s*(?:[,|;&]+|\band\b|\bor\b|\s)\s*(?:[A-Z]\w*|mcp__\w+)\(")
+_ONE = "Exactly one rule; no and/or/list"
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One permission rule. `tool` is a canonical name or a pattern of names; `specifier` None means every call of it."""
+
+    tool: str
+    specifier: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """Read `Tool` or `Tool(specifier)`; raises RuleError."""
+        return _parse(text)
+
+    def __str__(self) -> str:
+        return self.tool if self.specifier is None else f"{self.tool}({self.specifier})"
+
+    def strikes(self, tool_name: str, tool_input: object, cwd: str | None = None) -> bool:
+        """Whether a deny or ask rule, or a condition, applies to the call. In doubt it does."""
+        if not self.names(tool_name):
+            return False
+        if self.specifier is None or _everything(self.specifier):
+            return True
+        if not isinstance(tool_input, Mapping):
+            return True
+        judge = _STRIKES.get(_kind(tool_name), _other_strikes)
+        return judge(self.specifier, tools.canonical(tool_name), tool_input, cwd)
+
+    def covers(self, tool_name: str, tool_input: object, cwd: str | None = None) -> bool:
+        """Whether an allow rule approves the whole call by itself. In doubt it does not."""
+        return covers((self,), tool_name, tool_input, cwd)
+
+    def names(self, tool_name: str) -> bool:
+        """Whether the rule is about this tool, by its canonical or dialect name."""
+        name = tools.canonical(tool_name)
+        if self.tool == name or (self.tool == "Edit" and name in EDITS) or (self.tool == "Read" and name in READS):
+            return True
+        if "*" in self.tool:
+            return glob(self.tool).matches(name)
+        return self.tool.startswith("mcp__") and "__" not in self.tool[5:] and name.startswith(self.tool + "__")
+
+
+def covers(rules: Iterable[Rule], tool_name: str, tool_input: object, cwd: str | None = None) -> bool:
+    """Whether allow rules together approve the whole call: each command of a line by one of them."""
+    rules = [rule for rule in rules if rule.names(tool_name)]
+    if not rules or not isinstance(tool_input, Mapping):
+        return False
+    if tools.is_shell(tool_name) and not isinstance(tool_input.get("command"), str):
+        return False
+    specifiers = [rule.specifier for rule in rules if rule.specifier is not None and not _everything(rule.specifier)]
+    if len(specifiers) < len(rules):
+        return True
+    judge = _COVERS.get(_kind(tool_name), _other_covers)
+    return judge(specifiers, tools.canonical(tool_name), tool_input, cwd)
+
+
+class When(msgspec.Struct, frozen=True):
+    """A rule as a hook's condition: true where it strikes. Equal when the rules are."""
+
+    rule: Rule
+
+    def __call__(self, ctx: object) -> bool:
+        """Whether the rule strikes `ctx.event`; an event without a tool is never struck."""
+        event = getattr(ctx, "event", None)
+        name = getattr(event, "tool_name", None)
+        if not isinstance(name, str) or not name:
+            return False
+        cwd = getattr(event, "cwd", None)
+        return self.rule.strikes(name, getattr(event, "tool_input", None), cwd if isinstance(cwd, str) else None)
+
+
+def condition(text: str) -> When:
+    """The condition that `if: <text>` means; raises RuleError."""
+    return When(Rule.parse(text))
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse(text: str) -> Rule:
+    rule = text.strip()
+    if not rule:
+        raise RuleError("the rule is empty", hint="name a tool: `Bash` or `Bash(git push *)`")
+    if UNKNOWN in rule:
+        raise RuleError(f"`{rule!r}` holds a NUL character", hint="remove it")
+    tool, opened, rest = rule.partition("(")
+    tool = tool.strip()
+    if not tool:
+        raise RuleError(f"no tool before the parenthesis in `{rule}`", hint=f"write `Bash{rule}`, or the tool you mean")
+    if _LIST.search(tool) or _SECOND_RULE.search(rule):
+        raise RuleError(f"`{rule}` is not one rule. {_ONE}", hint="write one entry for each rule")
+    if ")" in tool or (opened and not rest.endswith(")")):
+        raise RuleError(f"unbalanced parenthesis in `{rule}`", hint="write `Tool` or `Tool(specifier)`, ending in `)`")
+    if not opened:
+        return Rule(tools.canonical(tool))
+    specifier = rest[:-1].strip()
+    if not specifier:
+        raise RuleError(f"nothing between the parentheses in `{rule}`", hint=f"write `{tool}` for every call of it")
+    tool = tools.canonical(tool)
+    if tool == "WebFetch" and not specifier.startswith("domain:") and not _everything(specifier):
+        raise RuleError(f"`{specifier}` is no specifier of WebFetch", hint="write `WebFetch(domain:example.com)`")
+    return Rule(tool, specifier)
+
+
+def _everything(specifier: str) -> bool:
+    return specifier in ("*", "**", ":*")
+
+
+def _kind(tool_name: str) -> str:
+    name = tools.canonical(tool_name)
+    if tools.is_shell(name):
+        return "shell"
+    if name in EDITS or name in READS:
+        return "path"
+    return name if name == "WebFetch" else "field" if name in FIELDS else ""
+
+
+# shell commands
+
+
+@functools.lru_cache(maxsize=1024)
+def _command_globs(specifier: str) -> tuple[Glob, ...]:
+    """`git push *` is also `git push` alone; `git push:*` is the same thing."""
+    if specifier.endswith(":*"):
+        specifier = specifier[:-2] + " *"
+    if specifier.endswith(" *"):
+        return glob(specifier), glob(specifier[:-2].rstrip())
+    return (glob(specifier),)
+
+
+def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    command = tool_input.get("command")
+    if not isinstance(command, str):
+        return True
+    globs = _command_globs(specifier)
+    if any(pattern.matches(command.strip()) for pattern in globs):
+        return True
+    parsed = shell.parse(command)
+    return not parsed.complete or any(
+        pattern.may_match(text) for found in parsed.commands for text in _readings(found) for pattern in globs
+    )
+
+
+def _readings(command: shell.SimpleCommand) -> Iterator[str]:
+    """The texts a deny pattern is held against: as written, with its folder taken off, with its assignments."""
+    text = command.text
+    if UNKNOWN in text:  # an unknown word may also be none, or several
+        text = text.replace(" " + UNKNOWN, UNKNOWN).replace(UNKNOWN + " ", UNKNOWN)
+    if command.words:
+        yield text
+        if "/" in command.words[0]:
+            yield text[text.rindex("/", 0, len(command.words[0])) + 1 :]
+    if command.assignments:
+        yield " ".join((*command.assignments, text)).rstrip()
+
+
+def _shell_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    parsed = shell.parse(str(tool_input["command"]))
+    globs = [pattern for specifier in specifiers for pattern in _command_globs(specifier)]
+    return parsed.complete and bool(parsed.commands) and all(_covered(command, globs) for command in parsed.commands)
+
+
+def _covered(command: shell.SimpleCommand, globs: list[Glob]) -> bool:
+    if command.written or command.dynamic:
+        return False
+    if not command.assignments and (command.transparent or not command.words or command.words[0] in _HARMLESS):
+        return True
+    text = " ".join((*command.assignments, *command.words))
+    return any(pattern.matches(text) for pattern in globs)
+
+
+# paths
+
+
+def _path_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    paths = _paths(name, tool_input, cwd)
+    if paths is None:
+        return True
+    patterns = list(_path_patterns(specifier, cwd, anywhere=True))
+    # a pattern that names a folder strikes what lies in it
+    return not patterns or any(
+        path_matches(pattern, path) or path_matches((*pattern, ANY_DEPTH), path) for pattern in patterns for path in paths
+    )
+
+
+def _path_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    paths = _paths(name, tool_input, cwd)
+    if paths is None:
+        return False
+    patterns = [pattern for specifier in specifiers for pattern in _path_patterns(specifier, cwd, anywhere=False)]
+    return all(any(path_matches(pattern, path) for pattern in patterns) for path in paths)
+
+
+def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list[list[str]] | None:
+    """The path of a call, as named and with symbolic links followed, in segments. None: it can't be told."""
+    path = tools.path_of(name, tool_input)
+    if path is None and name in ("Grep", "Glob", "LS"):
+        path = cwd
+    if not path or "\0" in path:
+        return None
+    absolute = _absolute(path, cwd)
+    if absolute is None:
+        return None
+    try:
+        real = os.path.realpath(absolute)
+    except (OSError, ValueError):
+        return None
+    return [_segments(each) for each in dict.fromkeys((absolute, real))]
+
+
+def _absolute(path: str, cwd: str | None) -> str | None:
+    path = os.path.expanduser(path) if path.startswith("~") else path
+    if not path.startswith("/"):
+        if not cwd or not cwd.startswith("/"):
+            return None
+        path = f"{cwd}/{path}"
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.split("/") if segment]
+
+
+def _path_patterns(specifier: str, cwd: str | None, *, anywhere: bool) -> Iterator[tuple[str, ...]]:
+    """A path specifier as absolute patterns. A relative one hangs below `cwd`, and below the real folder behind `cwd`."""
+    if specifier.startswith("~"):
+        specifier = os.path.expanduser(specifier)
+    folder = specifier.endswith("/") and specifier.strip("/") != ""
+    segments = _normal(specifier.split("/"))
+    if folder:
+        segments.append(ANY_DEPTH)
+    if specifier.startswith("/"):
+        yield tuple(segments)
+        # a pattern through a symbolic link means what is behind it, too
+        plain = next((place for place, segment in enumerate(segments) if set(segment) & set("*?[\\")), len(segments))
+        real = _segments(os.path.realpath("/" + "/".join(segments[:plain])))
+        yield (*real, *segments[plain:])
+        return
+    if "/" not in specifier.rstrip("/") and not folder:
+        segments = [ANY_DEPTH, *segments]  # a bare name: at any depth, as in .gitignore
+        if anywhere:
+            yield tuple(segments)
+    if segments[:1] == [ANY_DEPTH] and anywhere:
+        yield tuple(segments)
+    if cwd and cwd.startswith("/"):
+        for base in dict.fromkeys((posixpath.normpath(cwd), os.path.realpath(cwd))):
+            yield tuple(_normal([*(_literal(segment) for segment in _segments(base)), *segments]))
+
+
+def _normal(segments: list[str]) -> list[str]:
+    normal: list[str] = []
+    for segment in segments:
+        if segment == ".." and normal:
+            normal.pop()
+        elif segment not in ("", ".", ".."):
+            normal.append(segment)
+    return normal
+
+
+def _literal(segment: str) -> str:
+    return "".join("\\" + char if char in "*?[\\" else char for char in segment)
+
+
+# addresses and the rest
+
+
+def _fetch_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    host = _host(tool_input.get("url"))
+    return host is None or _domain(specifier).matches(host)
+
+
+def _fetch_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    host = _host(tool_input.get("url"))
+    return host is not None and any(_domain(specifier).matches(host) for specifier in specifiers)
+
+
+def _domain(specifier: str) -> Glob:
+    domain = specifier.removeprefix("domain:").strip().lower().rstrip(".")
+    return glob(_ascii(domain) or domain)
+
+
+def _host(url: object) -> str | None:
+    """The host of an address, or None where two readers might not agree on it."""
+    if not isinstance(url, str) or any(char in "\\\0" or char.isspace() for char in url):
+        return None
+    try:
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        host = (parts.hostname or "").rstrip(".")
+    except ValueError:
+        return None
+    return _ascii(host) if host and parts.scheme in ("http", "https") else None
+
+
+def _ascii(host: str) -> str | None:
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return None
+
+
+def _field_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    value = tool_input.get(FIELDS[name])
+    return not isinstance(value, str) or glob(specifier).matches(value)
+
+
+def _field_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    value = tool_input.get(FIELDS[name])
+    return isinstance(value, str) and any(glob(specifier).matches(value) for specifier in specifiers)
+
+
+def _other_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    """For a tool we know nothing of: the pattern over its input as compact JSON, or over any string in it."""
+    pattern = glob(specifier)
+    try:
+        if pattern.matches(msgspec.json.encode(tool_input).decode()):
+            return True
+    except (TypeError, ValueError, RecursionError):
+        return True
+    return any(pattern.matches(text) for text in _strings(tool_input))
+
+
+def _strings(value: object) -> Iterator[str]:
+    values = [value]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            values += value.values()
+        elif isinstance(value, list | tuple):
+            values += value
+
+
+def _other_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    """Nothing: which part of an unknown input matters is not known either."""
+    return False
+
+
+_STRIKES: Final[dict[str, Callable[[str, str, Mapping[str, object], str | None], bool]]] = {
+    "shell": _shell_strikes,
+    "path": _path_strikes,
+    "WebFetch": _fetch_strikes,
+    "field": _field_strikes,
+}
+_COVERS: Final[dict[str, Callable[[list[str], str, Mapping[str, object], str | None], bool]]] = {
+    "shell": _shell_covers,
+    "path": _path_covers,
+    "WebFetch": _fetch_covers,
+    "field": _field_covers,
+}

@@ -1,0 +1,270 @@
+"""What a command runs in its turn: `sudo git push` runs `git push`, `sh -c '...'` runs a text, `xargs rm` runs `rm`.
+
+One table row per wrapper. Where an option is not known the doubt is kept: both readings are returned.
+"""
+
+import posixpath
+import re
+from typing import Final
+
+import msgspec
+
+from billhook.script import UNKNOWN, Command
+
+
+class Inside(msgspec.Struct):
+    """What a command runs: further commands, further texts for a shell, and whether that is all of it."""
+
+    commands: list[Command] = []
+    texts: list[str] = []
+    complete: bool = True
+
+
+class Wrapper(msgspec.Struct, frozen=True):
+    """How to find the command among a wrapper's words."""
+
+    valued: str = ""
+    """Short options that take a value, attached or as the next word."""
+    long: str = ""
+    """Long options that take a value as the next word, parted by blanks."""
+    operands: int = 0
+    """How many words stand before the command: the duration of `timeout`."""
+    assignments: bool = False
+    """`A=1` may stand before the command."""
+    fed: bool = False
+    """Further arguments come from elsewhere."""
+    joined: bool = False
+    """The words are joined and given to a shell."""
+
+
+_PLAIN: Final = Wrapper()
+WRAPPERS: Final[dict[str, Wrapper]] = {
+    "sudo": Wrapper("CDghpRrTtUu", "user group host prompt chdir chroot role type other-user command-timeout close-from", 0, True),
+    "doas": Wrapper("Cu"),
+    "env": Wrapper("uC", "unset chdir argv0", 0, True),
+    "timeout": Wrapper("ks", "kill-after signal", 1),
+    "nice": Wrapper("n", "adjustment"),
+    "ionice": Wrapper("cnpPu", "class classdata pid pgid uid"),
+    "chrt": Wrapper("pTPD", "sched-runtime sched-period sched-deadline", 1),
+    "taskset": Wrapper("", "", 1),
+    "nohup": _PLAIN,
+    "time": Wrapper("fo", "format output"),
+    "command": _PLAIN,
+    "builtin": _PLAIN,
+    "exec": Wrapper("a"),
+    "setsid": _PLAIN,
+    "stdbuf": Wrapper("ioe", "input output error"),
+    "unbuffer": _PLAIN,
+    "strace": Wrapper("abeEIoOpPsSuUX", "attach trace expr output user env string-limit"),
+    "flock": Wrapper("wE", "timeout wait conflict-exit-code", 1),
+    "chroot": Wrapper("", "userspec groups", 1),
+    "watch": Wrapper("nq", "interval equexit", joined=True),
+    "busybox": _PLAIN,
+    "toybox": _PLAIN,
+    "xargs": Wrapper("adEILnPsJRS", "arg-file delimiter max-args max-procs max-chars process-slot-var", fed=True),
+    "parallel": Wrapper("aIjnNLdSC", "jobs arg-file max-args delimiter colsep joblog results sshlogin workdir tmpdir timeout", fed=True),
+}
+TRANSPARENT: Final = frozenset("timeout nice ionice nohup time stdbuf command builtin".split())
+"""Wrappers that add nothing to what they run: an allow rule need not name them."""
+
+SHELLS: Final = frozenset("sh bash zsh dash ksh mksh ash fish rbash yash posh".split())
+_SHELL_VALUED: Final = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--init-command", "-C"})
+_STDIN: Final = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+
+
+def inside(command: Command) -> Inside:
+    """What `command` runs besides itself, one level deep."""
+    words = command.words
+    if not words:
+        return Inside()
+    name = posixpath.basename(words[0])
+    if name in SHELLS:
+        return _shell(command)
+    if name in WRAPPERS:
+        return _wrapped(command, name, WRAPPERS[name])
+    if name == "find" or name == "fd":
+        return _found(command)
+    if name == "eval":
+        return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
+    if name in ("su", "runuser", "script"):
+        return _option_c(words)
+    if name == "trap":
+        operands = [word for word in words[1:] if word != "--"]
+        return _text(operands[0]) if operands and not operands[0].startswith("-") else Inside()
+    if name in (".", "source"):
+        read = words[1] if len(words) > 1 else ""
+        return Inside(complete=not (read in _STDIN or read == UNKNOWN))
+    return Inside()
+
+
+def _text(text: str) -> Inside:
+    return Inside(texts=[text] if text.strip() else [])
+
+
+def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
+    words = command.words
+    found = Inside()
+    assignments: list[str] = []
+    at, operands, replaced = 1, wrapper.operands, ""
+    doubtful = False
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            at += 1
+            if not wrapper.assignments and not operands:
+                break
+            continue
+        if word.startswith("-") and len(word) > 1:
+            option, _, value = word.partition("=")
+            if name == "env" and (option == "--split-string" or (option[1] != "-" and "S" in option)):
+                text = value if option == "--split-string" else word.partition("S")[2]
+                rest = words[at + 1 :] if text else words[at + 1 :]
+                return _text(" ".join((text, *rest) if text else rest))
+            if name == "command" and option in ("-v", "-V", "-vp", "-pv"):
+                return Inside()
+            if name == "flock" and option in ("-c", "--command"):
+                return _text(" ".join(words[at + 1 : at + 2]))
+            if name in ("sudo", "doas") and option in ("-s", "-i", "--shell", "--login"):
+                rest = words[at + 1 :]
+                if not rest and (command.piped or command.redirects):
+                    return _from_stdin(command)
+                return Inside([_like(command, rest, assignments)] if rest else [], [" ".join(rest)] if rest else [])
+            if name in ("xargs", "parallel") and option[:2] in ("-I", "-i", "-J"):
+                replaced = option[2:] or (words[at + 1] if option[:2] != "-i" and at + 1 < len(words) else "{}")
+            takes, doubt = _takes_next(word, option, wrapper)
+            doubtful = doubtful or doubt
+            at += 1 + takes
+            continue
+        if wrapper.assignments and _ASSIGNMENT.match(word):
+            assignments.append(word)
+        elif operands:
+            operands -= 1
+        else:
+            break
+        at += 1
+    starts = [at, at + 1] if doubtful else [at]
+    for start in starts:
+        inner = words[start:]
+        if not inner:
+            continue
+        if wrapper.joined:
+            found.texts.append(" ".join(inner))
+        if wrapper.fed:
+            marker = replaced or ("{}" if name == "parallel" else "")
+            inner = tuple(word.replace(marker, UNKNOWN) for word in inner) if marker else inner
+            inner = inner if replaced else (*inner, UNKNOWN)
+            if name == "parallel":
+                found.texts.append(" ".join(inner))
+        found.commands.append(_like(command, inner, assignments))
+    if wrapper.fed and not words[at:] and name == "parallel":
+        found.complete = False  # each line it reads is a command
+    return found
+
+
+def _takes_next(word: str, option: str, wrapper: Wrapper) -> tuple[int, bool]:
+    """Whether an option's value is the next word, and whether that is only a guess."""
+    if word.startswith("--"):
+        if "=" in word:
+            return 0, False
+        name = option[2:]
+        longs = wrapper.long.split()
+        # a long option may be cut short
+        return (1, False) if any(long.startswith(name) for long in longs) else (0, bool(longs) and UNKNOWN in word)
+    for place, letter in enumerate(word[1:], 1):
+        if letter in wrapper.valued:
+            return (1 if place == len(word) - 1 else 0), False
+    return 0, UNKNOWN in word
+
+
+def _like(command: Command, words: tuple[str, ...], assignments: list[str]) -> Command:
+    """A command run by `command`: it reads what that one would have read."""
+    return Command(words, (*command.assignments, *assignments), command.redirects, command.piped, command.feeder)
+
+
+def _found(command: Command) -> Inside:
+    found = Inside()
+    inner: list[str] | None = None
+    for word in command.words[1:]:
+        if inner is not None and word in (";", "+"):
+            found.commands.append(Command(tuple(inner)))
+            inner = None
+        elif inner is not None:
+            inner.append(word.replace("{}", UNKNOWN))
+        elif word in _EXECUTES or word in ("-x", "-X", "--exec", "--exec-batch"):
+            inner = []
+    if inner:
+        found.commands.append(Command(tuple(inner)))
+    return found
+
+
+def _option_c(words: tuple[str, ...]) -> Inside:
+    for place, word in enumerate(words[1:], 1):
+        if word in ("-c", "--command", "--session-command") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("c")):
+            return _text(" ".join(words[place + 1 : place + 2]))
+        if word.startswith(("--command=", "--session-command=")):
+            return _text(word.partition("=")[2])
+        if word.startswith("-c"):
+            return _text(word[2:])
+    return Inside()
+
+
+def _shell(command: Command) -> Inside:
+    words = command.words
+    at, runs_text, reads = 1, False, False
+    while at < len(words) and words[at][:1] in ("-", "+") and words[at] != "-":
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        if word in ("--version", "--help"):
+            return Inside()
+        if word.startswith("--"):
+            at += word in _SHELL_VALUED
+            if word.startswith("--command"):  # fish
+                return _text(word.partition("=")[2] or " ".join(words[at : at + 1]))
+            continue
+        letters = word[1:]
+        runs_text = runs_text or (word[0] == "-" and "c" in letters)
+        reads = reads or "s" in letters
+        at += letters[-1:] in ("o", "O")
+    operand = words[at] if at < len(words) else None
+    if runs_text:
+        return _text(operand or "")
+    if reads or operand is None or operand in _STDIN:
+        return _from_stdin(command)
+    # a file it will read is left as it is, except one that a command writes while it reads
+    return Inside(complete=UNKNOWN not in operand)
+
+
+def _from_stdin(command: Command) -> Inside:
+    """The text a shell reads from its standard input, if the line itself says it."""
+    bodies = [redirect.body for redirect in command.redirects if redirect.body is not None]
+    if bodies:
+        return _text(bodies[-1])
+    if any(redirect.operator in ("<", "<>") for redirect in command.redirects):
+        return Inside(complete=not any(UNKNOWN in redirect.target for redirect in command.redirects))
+    text = _printed(command.feeder) if command.piped and command.feeder else None
+    return Inside(complete=False) if text is None else _text(text)
+
+
+def _printed(command: Command) -> str | None:
+    """What a command prints, when that is written on the line: `echo`, `printf` without conversions, `cat` of a here-document."""
+    words = command.words
+    name = posixpath.basename(words[0]) if words else ""
+    if name == "echo":
+        at = 1
+        while at < len(words) and re.fullmatch(r"-[neE]+", words[at]):
+            at += 1
+        text = " ".join(words[at:])
+        return None if "\\" in text else text
+    if name == "printf" and len(words) > 1:
+        form, rest = words[1].replace("\\n", "\n"), words[2:]
+        if form in ("%s", "%s\n", "%b", "%b\n") and rest and not any("\\" in word for word in rest):
+            return form[2:].join(rest)
+        return None if "%" in form or "\\" in form else form
+    if name == "cat" and len(words) == 1:
+        bodies = [redirect.body for redirect in command.redirects if redirect.body is not None]
+        return bodies[-1] if bodies else None
+    return None

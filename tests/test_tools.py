@@ -73,5 +73,9 @@ def test_path_of(tool: str, tool_input: object, path: str | None) -> None:
 @given(st.text(), JSON)
 def test_accessors_take_any_json(tool: str, tool_input: object) -> None:
     """Whatever the input is, the answer is a string or None."""
-    for value in (tools.command_of(tool, tool_input), tools.path_of(tool, tool_input), tools.command_of("Bash", tool_input)):
+    for value in (
+        tools.command_of(tool, tool_input),
+        tools.path_of(tool, tool_input),
+        tools.command_of("Bash", tool_input),
+    ):
         assert value is None or isinstance(value, str)

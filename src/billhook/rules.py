@@ -210,7 +210,9 @@ def _path_strikes(specifier: str, name: str, tool_input: Mapping[str, object], c
     patterns = list(_path_patterns(specifier, cwd, anywhere=True))
     # a pattern that names a folder strikes what lies in it
     return not patterns or any(
-        path_matches(pattern, path) or path_matches((*pattern, ANY_DEPTH), path) for pattern in patterns for path in paths
+        path_matches(pattern, path) or path_matches((*pattern, ANY_DEPTH), path)
+        for pattern in patterns
+        for path in paths
     )
 
 

@@ -32,8 +32,20 @@ _SEPARATOR = re.compile(r";;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.S)
 _EMPTY = re.compile(r"[ \t]*\)")
 _TWO_WORDS = re.compile(r"[A-Za-z_][\w-]*[ \t]+[A-Za-z_./]")
-_LETTERS: Final = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_RESERVED: Final = frozenset("if then else elif fi while until do done { } ! for select case esac function [[ coproc".split())
+_LETTERS: Final = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_RESERVED: Final = frozenset(
+    "if then else elif fi while until do done { } ! for select case esac function [[ coproc".split()
+)
 _CLOSERS: Final = {"${": "}", '"${': "}", "$[": "]", "(": ")"}
 _GLOB: Final = frozenset("*?[")
 
@@ -94,7 +106,18 @@ def ansi_c(text: str) -> str:
 class _Frame:
     """One list of commands being read: the whole text, or the inside of a parenthesis. `mode` is the quote of its open word."""
 
-    __slots__ = ("arguments", "assignments", "before", "cases", "closer", "globbed", "modes", "parts", "piped", "quoted")
+    __slots__ = (
+        "arguments",
+        "assignments",
+        "before",
+        "cases",
+        "closer",
+        "globbed",
+        "modes",
+        "parts",
+        "piped",
+        "quoted",
+    )
     __slots__ += ("redirect", "redirects", "start", "state")
 
     def __init__(self, closer: str, state: str = "command") -> None:
@@ -119,7 +142,9 @@ class _Frame:
     def at_command(self) -> bool:
         """Whether a reserved word would be one here: nothing was said yet, or only `time`."""
         said = self.arguments
-        return not self.assignments and (not said or (said[0] == "time" and all(word in ("time", "-p", "--") for word in said)))
+        return not self.assignments and (
+            not said or (said[0] == "time" and all(word in ("time", "-p", "--") for word in said))
+        )
 
 
 class _Reader:
@@ -134,7 +159,9 @@ class _Reader:
         self.commands: list[Command] = []
         self.backticks: list[str] = []
         self.frames = [_Frame("")]
-        self.pending: list[tuple[Redirect, bool]] = []  # here-documents whose lines are still to come, and whether quoted
+        self.pending: list[
+            tuple[Redirect, bool]
+        ] = []  # here-documents whose lines are still to come, and whether quoted
 
     def run(self) -> None:
         self.loop()
@@ -273,7 +300,9 @@ class _Reader:
         if char == "\\":
             after = text[at + 1 : at + 2]
             if says and after != "\n":
-                self.add(frame, after if after in '$`\\"' and not (mode == "heredoc" and after == '"') else char + after)
+                self.add(
+                    frame, after if after in '$`\\"' and not (mode == "heredoc" and after == '"') else char + after
+                )
             self.at += 2
         elif char in "$`":
             self.expansion(frame)
@@ -502,7 +531,11 @@ class _Reader:
         elif parts is not None and not frame.redirect and text[at - 1] == "=" and _ASSIGNMENT.match(text, frame.start):
             self.unknown(frame)
             self.open(frame, ")", 1, "array")
-        elif text.startswith("((", at) and parts is None and (frame.state == "for" or (frame.state == "command" and frame.at_command)):
+        elif (
+            text.startswith("((", at)
+            and parts is None
+            and (frame.state == "for" or (frame.state == "command" and frame.at_command))
+        ):
             if frame.state == "command":
                 self.emit(frame)
                 frame.state = "arithmetic"
@@ -544,7 +577,11 @@ class _Reader:
             self.complete = False
             frame.redirect = ""
         state = frame.state
-        if state in ("pattern", "array") or (state == "test" and separator != ";") or (state in ("case", "function") and separator == "\n"):
+        if (
+            state in ("pattern", "array")
+            or (state == "test" and separator != ";")
+            or (state in ("case", "function") and separator == "\n")
+        ):
             return
         if state != "command":  # the head of a `for`, or one cut short
             self.restart(frame)
@@ -561,7 +598,11 @@ class _Reader:
         if not (frame.arguments or frame.assignments or frame.redirects):
             return None
         command = Command(
-            tuple(frame.arguments), tuple(frame.assignments), tuple(frame.redirects), frame.piped, frame.before if frame.piped else None
+            tuple(frame.arguments),
+            tuple(frame.assignments),
+            tuple(frame.redirects),
+            frame.piped,
+            frame.before if frame.piped else None,
         )
         self.commands.append(command)
         frame.clear()

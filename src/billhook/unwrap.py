@@ -39,7 +39,9 @@ class Wrapper(msgspec.Struct, frozen=True):
 
 _PLAIN: Final = Wrapper()
 WRAPPERS: Final[dict[str, Wrapper]] = {
-    "sudo": Wrapper("CDghpRrTtUu", "user group host prompt chdir chroot role type other-user command-timeout close-from", 0, True),
+    "sudo": Wrapper(
+        "CDghpRrTtUu", "user group host prompt chdir chroot role type other-user command-timeout close-from", 0, True
+    ),
     "doas": Wrapper("Cu"),
     "env": Wrapper("uC", "unset chdir argv0", 0, True),
     "timeout": Wrapper("ks", "kill-after signal", 1),
@@ -62,7 +64,9 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "busybox": _PLAIN,
     "toybox": _PLAIN,
     "xargs": Wrapper("adEILnPsJRS", "arg-file delimiter max-args max-procs max-chars process-slot-var", fed=True),
-    "parallel": Wrapper("aIjnNLdSC", "jobs arg-file max-args delimiter colsep joblog results sshlogin workdir tmpdir timeout", fed=True),
+    "parallel": Wrapper(
+        "aIjnNLdSC", "jobs arg-file max-args delimiter colsep joblog results sshlogin workdir tmpdir timeout", fed=True
+    ),
 }
 TRANSPARENT: Final = frozenset("timeout nice ionice nohup time stdbuf command builtin".split())
 """Wrappers that add nothing to what they run: an allow rule need not name them."""
@@ -201,7 +205,9 @@ def _found(command: Command) -> Inside:
 
 def _option_c(words: tuple[str, ...]) -> Inside:
     for place, word in enumerate(words[1:], 1):
-        if word in ("-c", "--command", "--session-command") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("c")):
+        if word in ("-c", "--command", "--session-command") or (
+            word[:1] == "-" and word[1:2] != "-" and word.endswith("c")
+        ):
             return _text(" ".join(words[place + 1 : place + 2]))
         if word.startswith(("--command=", "--session-command=")):
             return _text(word.partition("=")[2])

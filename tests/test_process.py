@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook import process, spawn, tree
+from billhook import process, process_windows, spawn, tree
 from billhook.exits import Exit
 from billhook.process import run, settle, shell_argv, start
 
@@ -741,6 +741,52 @@ def test_odd_signals_are_seen_without_proc(monkeypatch: pytest.MonkeyPatch) -> N
         assert spawn._signals_are_odd()
     finally:
         signal.signal(signal.SIGUSR2, before)
+
+
+WINDOWS = """
+sys.platform = 'win32'
+sys.modules['fcntl'] = None
+for name in [name for name in sys.modules if name.startswith('billhook')]:
+    del sys.modules[name]
+from billhook import process, process_windows
+killed = []
+process_windows.kill_tree = lambda pid: (killed.append(pid), os.kill(pid, 9))
+def win(command, seconds=10, stdin=b''):
+    return asyncio.run(process.run(('/bin/sh', '-c', command), stdin=stdin, env=ENV, seconds=seconds))
+"""
+
+
+def test_windows_branch() -> None:
+    """The threads of the Windows branch do the same, as far as another system can tell."""
+    code = """
+much = b'x' * 300_000
+assert win('cat; echo err >&2; exit 2', stdin=much) == process.Exit(code=2, stdout=much, stderr=b'err\\n')
+assert win('exit 3', stdin=b'x' * 10_000_000).code == 3
+late = win('echo so far; exec sleep 60', 0.3)
+assert late == process.Exit(timed_out=True, stdout=b'so far\\n') and len(killed) == 1
+much = win('head -c 3000000 /dev/zero; exit 2')
+assert (much.code, len(much.stdout), much.truncated) == (2, 1 << 20, True)
+assert win('sleep 3 & exit 2').code == 2
+child = process.start(('/bin/sh', '-c', 'echo go; sleep 0.2; exit 4'), stdin=b'', env=ENV)
+assert asyncio.run(child.wait(10, until=lambda out: b'go' in out)) is None
+assert asyncio.run(child.wait(10)).code == 4
+assert asyncio.run(process.run(('/no/such',), stdin=b'', env=ENV, seconds=1)).start_error.startswith('ENOENT:')
+async def cancel():
+    task = asyncio.create_task(process.run(('/bin/sleep', '60'), stdin=b'', env=ENV, seconds=60))
+    await asyncio.sleep(0.2)
+    task.cancel()
+    await asyncio.wait([task])
+    return task.cancelled()
+assert asyncio.run(cancel()) and len(killed) == 2
+print('fine')
+"""
+    assert python(WINDOWS + code) == "fine\n"
+
+
+def test_windows_command_line() -> None:
+    """`cmd` gets its command as it stands; other programs get their arguments one by one."""
+    assert process_windows.command_line(shell_argv('echo "a b"', "win32")) == 'cmd /d /s /c "echo "a b""'
+    assert process_windows.command_line(("git", "log")) == ("git", "log")
 
 
 def test_names_are_few() -> None:

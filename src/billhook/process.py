@@ -68,6 +68,10 @@ def start(
     Never raises for a command that can't be started: then `wait` returns an `Exit` with `start_error` at once.
     The child must be waited for until it gave an `Exit`; `wait(0)` ends it now.
     """
+    if sys.platform == "win32":
+        from billhook import process_windows
+
+        return process_windows.start(argv, stdin=stdin, env=env, cwd=cwd)
     marker = os.urandom(8).hex()
     env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
     pipes: list[int] = []

@@ -7,7 +7,8 @@
         if "push --force" in event.tool_input["command"]:
             return deny("no force pushes")
 
-    verdict = Engine([no_force_push]).fire_sync(PreToolUse(tool_name="Bash", tool_input={"command": "git push --force"}))
+    event = PreToolUse(tool_name="Bash", tool_input={"command": "git push --force"})
+    verdict = Engine([no_force_push]).fire_sync(event)
     verdict.decision, verdict.reason     # deny, "no force pushes"
 
 The map, lowest layer first:
@@ -15,7 +16,7 @@ The map, lowest layer first:
 - what is said: `events`, `answers`, `outputs` (the JSON of answers), `meanings` (what words mean per dialect), `hook`,
   `match`, `rules` and `shell`, `tools`, `strictjson`, `errors`
 - how it is said on a wire: `dialects`
-- how it is done: `process`, `login`, `callbacks` and `handlers` (they make a hook's `run`), `plan` (order and matching),
+- how it is done: `process`, `login`, `callbacks` and `handlers` (they make a hook's `run`), `plan` (order, matching),
   `stepping`, `background`, and `engine`, the loop that everybody reads first
 - where people meet it: `cli`
 """

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from billhook.events import Block, Event
 from billhook.strictjson import dumps
@@ -212,7 +212,7 @@ Ten hooks that have nothing to say are the usual case; their outcomes are writte
 
 
 def written_out(note: Note) -> Outcome:
-    if type(note) is not tuple:
+    if isinstance(note, Outcome):
         return note
     hook, began, ended = note
     return Outcome(hook.name, hook.source, hook.dialect, Status.OK, NOTHING, (ended - began) * 1e3)
@@ -277,7 +277,9 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
         lines = []
         for outcome in self.outcomes:
             if outcome.status in FAILURES:
-                effect = "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
+                effect = (
+                    "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
+                )
                 lines.append(f"hook `{outcome.hook}` {outcome.status.replace('_', ' ')}: {outcome.error} ({effect})")
             lines.extend(f"hook `{outcome.hook}`: {lost}" for lost in outcome.lost)
         return lines
@@ -311,7 +313,9 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 Combine = Literal["strictest", "first"]
 
 
-def fold(event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "strictest", duration_ms: float = 0.0) -> Verdict:
+def fold(
+    event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "strictest", duration_ms: float = 0.0
+) -> Verdict:
     """Fold outcomes, in the order in which hooks are configured, into one verdict.
 
     deny > defer > ask > allow > none over all answers; every reason of the winning decision is kept, and the last
@@ -374,9 +378,3 @@ def _merged(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for one in extras:
         merged.update(one)
     return merged
-
-
-__all__ = [
-    "FAILURES", "NOTHING", "UNSET", "Answer", "Combine", "Decision", "OnFailure", "Outcome", "Reply", "Status",
-    "UnsetType", "Verdict", "allow", "ask", "defer", "deny", "fold", "inject", "keep_going", "notify", "rewrite", "stop",
-]  # fmt: skip

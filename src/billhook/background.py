@@ -79,8 +79,8 @@ class _Running:
     """One job's loop and task, so that another thread can end it."""
 
     def __init__(self) -> None:
-        self.loop: "asyncio.AbstractEventLoop | None" = None
-        self.task: "asyncio.Task[Any] | None" = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.task: asyncio.Task[Any] | None = None
 
     async def run(self, job: Job) -> Outcome:
         import asyncio

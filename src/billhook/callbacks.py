@@ -89,9 +89,7 @@ def on(
     return decorate
 
 
-def from_matchers(
-    config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec", "claude"] = "spec"
-) -> list[Hook]:
+def from_matchers(config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec", "claude"] = "spec") -> list[Hook]:
     """Seed 001's map from event to matcher groups, whose callbacks take `(input, tool_use_id, context)`.
 
     A group is a dict or an object with `matcher`, `hooks`, `timeout` and `on_failure`, such as the Agent SDK's
@@ -171,9 +169,11 @@ def _threaded(function: Callable[..., Any], takes_context: bool) -> Handler:
                 if inspect.iscoroutine(result):
                     result = asyncio.run(result)
             except BaseException as error:
-                failure = RuntimeError(f"raised {type(error).__name__}: {error}") if isinstance(
-                    error, StopIteration
-                ) else error
+                failure = (
+                    RuntimeError(f"raised {type(error).__name__}: {error}")
+                    if isinstance(error, StopIteration)
+                    else error
+                )
             try:
                 loop.call_soon_threadsafe(settle, result, failure)
             except RuntimeError:
@@ -220,8 +220,10 @@ def _place(function: Callable[..., Any]) -> Source:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return Source()
-    return Source(file=os.path.relpath(code.co_filename) if _is_near(code.co_filename) else code.co_filename,
-                  line=code.co_firstlineno)
+    return Source(
+        file=os.path.relpath(code.co_filename) if _is_near(code.co_filename) else code.co_filename,
+        line=code.co_firstlineno,
+    )
 
 
 def _is_near(path: str) -> bool:

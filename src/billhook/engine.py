@@ -69,7 +69,7 @@ class Engine:
     def from_matchers(
         cls, config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec", "claude"] = "spec", **options: Any
     ) -> Self:
-        """An engine from seed 001's map of event to matcher groups, whose callbacks take `(input, tool_use_id, context)`.
+        """An engine from seed 001's map of event to matcher groups; callbacks take `(input, tool_use_id, context)`.
 
         With `dialect="claude"` a file of callbacks that was written for the Claude Agent SDK runs unchanged.
         """
@@ -82,12 +82,13 @@ class Engine:
         """The hooks in the order in which they are asked."""
         return self.plan.hooks
 
-    async def fire(self, event: Event | Mapping[str, Any], *, deadline: float | None = None) -> Verdict:
+    async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """Ask every hook that wants this event and fold what they say. Never raises for what a hook does.
 
-        Each hook sees the results before it and the input as rewritten so far; deny or stop ends the run of later
-        hooks. `deadline`: seconds for the whole event; it clips each hook's own timeout, and a hook that is not reached
-        in time is `timed_out` and follows its `on_failure`.
+        `event` is an Event, or a dict in wire form (EventError names what is wrong with it). Each hook sees the results
+        before it and the input as rewritten so far; deny or stop ends the run of later hooks. `deadline`: seconds for
+        the whole event; it clips each hook's own timeout, and a hook that is not reached in time is `timed_out` and
+        follows its `on_failure`.
         """
         kind = type(event)
         if kind in self._idle and not self._waiting:
@@ -99,7 +100,7 @@ class Engine:
         steps = wanted.steps(event)
         began = now = _now()
         ends = _FOREVER if deadline is None else began + deadline
-        notes: list[Note] = self.background.collect(event) if self._waiting else []
+        notes: list[Note] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, notes, self.env)
         if self.parallel:
             return await self._close(event, await self._ask_at_once(steps, ctx, notes, ends), began)
@@ -116,7 +117,7 @@ class Engine:
                 asked, now = now, _now()
                 notes.append((step, asked, now))
                 continue
-            outcome = said if type(said) is Outcome else await said
+            outcome = said if isinstance(said, Outcome) else await said
             now = _now()
             notes.append(outcome)
             spoken = True
@@ -129,7 +130,7 @@ class Engine:
             return Verdict(event, notes, (now - began) * 1e3)
         return await self._close(event, notes, began)
 
-    def fire_sync(self, event: Event | Mapping[str, Any], *, deadline: float | None = None) -> Verdict:
+    def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
         import asyncio
         import threading
@@ -244,7 +245,7 @@ class Engine:
         seconds = deadline - _now() + (_BACKSTOP if step.keeps_time else 0.0)
         try:
             said = await stepping.finish(coroutine, first, seconds)
-        except stepping.Expired as expired:
+        except stepping.ExpiredError as expired:
             reply = read_returned(event, expired.late, step.meanings)
             if not reply.answer.objects:  # a deny that comes while it is being ended is still a deny
                 reply = _late(f"no answer within {deadline - began:.3g} s")
@@ -294,8 +295,10 @@ class Engine:
     def _adopt(self, step: Step, event: Event, reply: Reply) -> Reply:
         """The hook said that its answer comes later."""
         if reply.later is None:
-            return Reply(status=Status.FAILED, error=_too_late(event).error) if event.gates else replace(
-                reply, answer=NOTHING, status=Status.BACKGROUND
+            return (
+                Reply(status=Status.FAILED, error=_too_late(event).error)
+                if event.gates
+                else replace(reply, answer=NOTHING, status=Status.BACKGROUND)
             )
         later, promised = reply.later, reply.answer.background
         seconds = 0.0 if event.gates else (step.timeout if promised is True else float(promised))

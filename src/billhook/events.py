@@ -6,9 +6,11 @@ looks into costs a scan and no more.
 """
 
 import enum
+import functools
+import operator
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -598,7 +600,7 @@ def parse(payload: Mapping[str, Any]) -> Event:
         raise EventError(f"expected an object, got {_kind_of(payload)}")
     name = payload.get("hook_event_name")
     if not isinstance(name, str) or not name:
-        hint = "every event names itself, for example \"hook_event_name\": \"PreToolUse\""
+        hint = 'every event names itself, for example "hook_event_name": "PreToolUse"'
         what = "missing field" if name is None else f"expected a string, got {_kind_of(name)}"
         raise EventError(what, path="$.hook_event_name", hint=hint)
     kind = EVENTS.get(name, OtherEvent)
@@ -663,8 +665,9 @@ def _checked(kind: type[Event]) -> type[Struct]:
     return msgspec.defstruct(f"{kind.__name__}Fields", fields, kw_only=True)
 
 
-_KNOWN = {kind: frozenset({*kind.__struct_fields__, "hook_event_name"}) for kind in (*EVENTS.values(),)}
+_KNOWN = {kind: frozenset({*kind.__struct_fields__, "hook_event_name"}) for kind in EVENTS.values()}
 _KNOWN[OtherEvent] = frozenset({*_BASE, "hook_event_name"})
-_CHECKED = {kind: _checked(kind) for kind in (*EVENTS.values(), OtherEvent)}
-_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[tuple(EVENTS.values())])
+_CHECKED: dict[type[Event], type[Struct]] = {kind: _checked(kind) for kind in EVENTS.values()}
+_CHECKED[OtherEvent] = _checked(OtherEvent)
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values()))
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

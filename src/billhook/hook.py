@@ -9,6 +9,7 @@ import msgspec
 from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, written_out
 from billhook.events import Event
 
+
 class Source(msgspec.Struct, frozen=True):
     """Where a hook came from, so that every message can say so."""
 

@@ -11,7 +11,7 @@ GRACE = 0.5
 """Seconds that a cancelled coroutine has to clean up before it is abandoned."""
 
 
-class Expired(Exception):
+class ExpiredError(Exception):
     """The time is over. `late` is what the coroutine returned all the same while it cleaned up."""
 
     def __init__(self, late: Any = None) -> None:
@@ -63,15 +63,15 @@ class _Rest:
 
 
 async def finish(coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float) -> Any:
-    """Drive a coroutine to its end for at most `seconds`, then give it a moment to clean up. Raises Expired."""
+    """Drive a coroutine to its end for at most `seconds`, then give it a moment to clean up. Raises ExpiredError."""
     inner = asyncio.timeout(seconds)
     try:
         async with asyncio.timeout(seconds + GRACE), inner:
             value = await _Rest(coroutine, first)
     except TimeoutError:
         if inner.expired():
-            raise Expired from None
+            raise ExpiredError from None
         raise
     if inner.expired():
-        raise Expired(value)
+        raise ExpiredError(value)
     return value

@@ -34,7 +34,9 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        what = "more text after the JSON document" if error.msg == "Extra data" else error.msg[:1].lower() + error.msg[1:]
+        what = (
+            "more text after the JSON document" if error.msg == "Extra data" else error.msg[:1].lower() + error.msg[1:]
+        )
         raise StrictJSONError(f"{what} at line {error.lineno} column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         # Integers of more than 4,300 digits are a plain ValueError; a depth that we let through may still be too much.

@@ -182,7 +182,9 @@ def printed(exit: Exit) -> Printed:  # noqa: A002
         output = strictjson.loads(text)
     except StrictJSONError as error:
         cut = " (cut at the cap)" if exit.truncated else ""
-        return Printed(text, broken=f"stdout is not one JSON document: {error.message}{cut}: {strictjson.preview(text)}")
+        return Printed(
+            text, broken=f"stdout is not one JSON document: {error.message}{cut}: {strictjson.preview(text)}"
+        )
     return Printed(text, output=output)
 
 
@@ -244,7 +246,9 @@ def failed(exit: Exit, said: str = "") -> Reply:  # noqa: A002
     if exit.start_error:
         return Reply(status=Status.COULD_NOT_START, error=exit.start_error)
     if exit.timed_out:
-        return Reply(status=Status.TIMED_OUT, error=said or "no answer in time; the command and its children were ended")
+        return Reply(
+            status=Status.TIMED_OUT, error=said or "no answer in time; the command and its children were ended"
+        )
     if exit.lost:
         return Reply(status=Status.FAILED, error="its exit status was collected by somebody else")
     told = strictjson.preview(exit.stderr_text.strip())

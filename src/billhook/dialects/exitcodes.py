@@ -122,7 +122,9 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         name = payload.get("hook_event_name")
         if not isinstance(name, str) or "tool_name" not in payload:
             return events.parse(payload)
-        wire = {key: value for key, value in payload.items() if key not in ("tool_input", "tool_output", "tool_input_json")}
+        wire = {
+            key: value for key, value in payload.items() if key not in ("tool_input", "tool_output", "tool_input_json")
+        }
         wire |= {
             "tool_name": tools.canonical(str(payload["tool_name"])),
             "tool_input": _received_input(payload),
@@ -148,7 +150,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
     def _plain(self, event: Event, answer: Answer) -> Exit | None:
         """The same answer in the protocol's own way, without JSON, if it has one."""
         row = self.codes.get(event.hook_event_name, self.codes[ELSE])
-        by_effect = {effect: code for code, effect in reversed(row.items())}
+        by_effect = {effect: code for code, effect in reversed(list(row.items()))}
         if answer == NOTHING:
             return exits(0)
         if answer.decision is Decision.DENY and "deny" in by_effect:

@@ -24,13 +24,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from billhook.exits import Exit
-from billhook.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn, watch_exit
+from billhook.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn, watch_exit, widen
 from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle
 
 __all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start"]
 
 STDOUT_CAP = 1 << 20
 STDERR_CAP = 1 << 16
+HEAD_START = 0.005
+"""Seconds for which a command is left alone: most print little and end soon, and each wake-up would slow them down."""
 LINGER = 0.1
 """Seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing."""
 
@@ -79,6 +81,7 @@ def start(
         for _ in range(3):
             pipes += pipe()
         in_read, in_write, out_read, out_write, err_read, err_write = pipes
+        widen(out_write, len(stdin))  # an echo of the payload must not have to wait for us
         rest = prefill(in_write, stdin)
         pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
     except (OSError, ValueError) as error:
@@ -129,9 +132,9 @@ class Child:
             os.close(self._watch)
             raise
         self._poll.register(self._watch, select.POLLIN)
+        self._listening = False
         for fd in self._open:
             os.set_blocking(fd, False)
-            self._poll.register(fd, select.POLLIN)
 
     @classmethod
     def failed(cls, reason: str) -> "Child":
@@ -144,6 +147,7 @@ class Child:
         # Our copy of the reading end stays open meanwhile: a child that closes its stdin can't give us SIGPIPE then.
         self._pipe, self._payload = (write, read), payload
         self._poll.register(write, select.POLLOUT)
+        self._listen()
 
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
         """Wait for the end, at most for `seconds`, then kill the tree.
@@ -153,6 +157,7 @@ class Child:
         """
         if self._ended is not None:
             return self._ended
+        deadline = time.monotonic() + seconds
         seen = 0
 
         def enough() -> bool:
@@ -164,18 +169,26 @@ class Child:
             return until(bytes(stdout)) or self._exited
 
         try:
-            in_time = await self._pump(enough, seconds)
+            in_time = not self._listening and await self._pump(enough, min(seconds, HEAD_START))
+            if not in_time:
+                self._listen()
+                in_time = await self._pump(enough, deadline - time.monotonic())
             if in_time and not self._exited:
                 return None
             if not in_time:
                 await self._end_tree()
             elif self._open:
+                self._listen()
                 await self._pump(lambda: not self._open, LINGER)
         except (asyncio.CancelledError, Exception):
             try:
                 await self._end_tree()
             finally:
                 self._finish(timed_out=True)
+            raise
+        except BaseException:  # the coroutine was thrown away: nothing can be awaited any more
+            self._tree.kill_now()
+            self._finish(timed_out=True)
             raise
         return self._finish(timed_out=not in_time)
 
@@ -207,7 +220,14 @@ class Child:
             return await done
         finally:
             timer.cancel()
-            loop.remove_reader(fd)
+            if not loop.is_closed():
+                loop.remove_reader(fd)
+
+    def _listen(self) -> None:
+        if not self._listening:
+            self._listening = True
+            for fd in self._open:
+                self._poll.register(fd, select.POLLIN)
 
     def _move(self) -> None:
         for fd, _ in self._poll.poll(0):
@@ -263,7 +283,8 @@ class Child:
 
     def _close_output(self, fd: int) -> None:
         self._open.discard(fd)
-        self._poll.unregister(fd)
+        if self._listening:
+            self._poll.unregister(fd)
         os.close(fd)
 
     async def _end_tree(self) -> None:
@@ -273,6 +294,7 @@ class Child:
             self._tree.signal(signal.SIGTERM, signal.SIGCONT)
             end, pause = time.monotonic() + GRACE, 0.005
             await self._pump(lambda: self._exited, GRACE)
+            self._tree.reserved = not self._is_lost()
             while time.monotonic() < end and self._tree.signal():
                 await asyncio.sleep(pause)
                 pause *= 2

@@ -47,7 +47,9 @@ def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str]
         if found := diagnose(argv, env, cwd):
             raise OSError(*found)
         assert cwd is not None
-        return _posix_spawn("/bin/sh", ("/bin/sh", "-c", _IN_CWD, os.fsdecode(cwd), *argv), fds, env, session)
+        return _posix_spawn(
+            "/bin/sh", ("/bin/sh", "-c", _IN_CWD, os.path.join(os.getcwd(), os.fsdecode(cwd)), *argv), fds, env, session
+        )
     popen = subprocess.Popen(
         argv,
         stdin=fds[0],
@@ -145,12 +147,17 @@ def _close_at_exit(pid: int, write: int) -> None:
         os.close(write)
 
 
+def widen(fd: int, size: int) -> None:
+    """Let a pipe hold so much, if it may."""
+    if size > _PIPE and sys.platform == "linux":
+        with suppress(OSError):  # the user has too many large pipes: then it takes more steps
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, min(PIPE_MAX, size))
+
+
 def prefill(write: int, payload: bytes) -> memoryview:
     """Put as much into the pipe as it holds, before anybody reads; what did not fit."""
     os.set_blocking(write, False)
-    if len(payload) > _PIPE and hasattr(fcntl, "F_SETPIPE_SZ"):
-        with suppress(OSError):  # the user has too many large pipes: then it takes more steps
-            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, min(PIPE_MAX, len(payload)))
+    widen(write, len(payload))
     rest = memoryview(payload)
     try:
         while rest:

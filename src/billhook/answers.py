@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET as UNSET  # noqa: PLC0414 - part of what this module says: "nobody rewrote it"
 
 from billhook.events import Block, Event
 from billhook.strictjson import dumps

@@ -35,7 +35,7 @@ _ONE = "Exactly one rule; no and/or/list"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One permission rule. `tool` is a canonical name or a pattern of names; `specifier` None means every call of it."""
+    """One permission rule. `tool` is a canonical name or a pattern of names; no `specifier` means every call of it."""
 
     tool: str
     specifier: str | None = None
@@ -208,12 +208,8 @@ def _path_strikes(specifier: str, name: str, tool_input: Mapping[str, object], c
     if paths is None:
         return True
     patterns = list(_path_patterns(specifier, cwd, anywhere=True))
-    # a pattern that names a folder strikes what lies in it
-    return not patterns or any(
-        path_matches(pattern, path) or path_matches((*pattern, ANY_DEPTH), path)
-        for pattern in patterns
-        for path in paths
-    )
+    # a pattern that names a folder strikes what lies in it; without a folder to hang it on a pattern can't be told
+    return not patterns or any(path_matches((*pattern, ANY_DEPTH), path) for pattern in patterns for path in paths)
 
 
 def _path_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
@@ -255,7 +251,7 @@ def _segments(path: str) -> list[str]:
 
 
 def _path_patterns(specifier: str, cwd: str | None, *, anywhere: bool) -> Iterator[tuple[str, ...]]:
-    """A path specifier as absolute patterns. A relative one hangs below `cwd`, and below the real folder behind `cwd`."""
+    """A path specifier as absolute patterns. A relative one hangs below `cwd`, and below the real folder behind it."""
     if specifier.startswith("~"):
         specifier = os.path.expanduser(specifier)
     folder = specifier.endswith("/") and specifier.strip("/") != ""

@@ -1,8 +1,8 @@
 """Shell text read into the commands written in it; `shell.py` unwraps what those run in turn.
 
-A hand-written reader, one pass, no recursion over the text, no backtracking. A general parser was tried first:
-tree-sitter-bash needs 4.5 s for 16 KiB of `a|a|a|...` (quadratic, and it can't be interrupted), reads `pu\\<newline>sh` as
-two words and `{git,push}` as an error. A guard can afford neither. Whatever this reader is not sure of makes `complete` false.
+A hand-written reader: one pass, no recursion over the text, no backtracking. A general parser was tried first, but
+tree-sitter-bash needs 4.5 s for 16 KiB of `a|a|a|...` (quadratic, and it can't be interrupted), and it reads
+`pu\\<newline>sh` as two words. A guard can afford neither. What this reader is not sure of makes `complete` false.
 """
 
 import re
@@ -13,12 +13,12 @@ import msgspec
 UNKNOWN: Final = "\0"
 """Stands inside a word for what only the shell will know: `a$X` reads as `a` + UNKNOWN. No argument can hold a NUL."""
 
-MAX_STEPS: Final = 200_000
+MAX_STEPS: Final = 100_000
 MAX_NESTING: Final = 10_000
 MAX_HEREDOC_DEPTH: Final = 8
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#\0]+")
-_BLANKS = re.compile(r"[ \t\r\f\v]+")
+_BLANKS = re.compile(r"[ \t]+")
 _LINES = re.compile(r"[ \t\n]+")
 _IN_DOUBLE = re.compile(r'[^"\\$`\0]+')
 _IN_HEREDOC = re.compile(r"[^\\$`\0]+")
@@ -32,19 +32,10 @@ _SEPARATOR = re.compile(r";;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.S)
 _EMPTY = re.compile(r"[ \t]*\)")
 _TWO_WORDS = re.compile(r"[A-Za-z_][\w-]*[ \t]+[A-Za-z_./]")
-_LETTERS: Final = {
-    "a": "\a",
-    "b": "\b",
-    "e": "\x1b",
-    "E": "\x1b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-}
+_LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
+_STARTS: Final = {"for": "for", "select": "for", "case": "case", "function": "function", "[[": "test"}
 _RESERVED: Final = frozenset(
-    "if then else elif fi while until do done { } ! for select case esac function [[ coproc".split()
+    {"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "{", "}", "!", "esac"}
 )
 _CLOSERS: Final = {"${": "}", '"${': "}", "$[": "]", "(": ")"}
 _GLOB: Final = frozenset("*?[")
@@ -69,7 +60,7 @@ class Command(msgspec.Struct):
 
 
 class Script(msgspec.Struct):
-    """What one text says: its commands in order of their ends, the text of its backticks, and whether it was all understood."""
+    """What one text says: its commands, the texts of its backticks, and whether it was all understood."""
 
     commands: list[Command]
     backticks: list[str]
@@ -78,7 +69,7 @@ class Script(msgspec.Struct):
 
 
 def read(text: str, max_steps: int = MAX_STEPS) -> Script:
-    """Read `text` as a shell would. Never raises; takes time linear in the text and at most `max_steps` tokens of it."""
+    """Read `text` as a shell would. Never raises; time is linear in the text, at most `max_steps` tokens are read."""
     reader = _Reader(text, max_steps)
     reader.run()
     return Script(reader.commands, reader.backticks, reader.complete, reader.steps)
@@ -104,21 +95,7 @@ def ansi_c(text: str) -> str:
 
 
 class _Frame:
-    """One list of commands being read: the whole text, or the inside of a parenthesis. `mode` is the quote of its open word."""
-
-    __slots__ = (
-        "arguments",
-        "assignments",
-        "before",
-        "cases",
-        "closer",
-        "globbed",
-        "modes",
-        "parts",
-        "piped",
-        "quoted",
-    )
-    __slots__ += ("redirect", "redirects", "start", "state")
+    """One list of commands being read: the whole text, or the inside of a parenthesis."""
 
     def __init__(self, closer: str, state: str = "command") -> None:
         self.closer = closer
@@ -127,7 +104,7 @@ class _Frame:
         self.piped = False
         self.before: Command | None = None
         self.parts: list[str] | None = None  # the word being read
-        self.modes: list[str] = []
+        self.modes: list[str] = []  # the quotes and expansions open in that word
         self.start = 0
         self.quoted = self.globbed = False
         self.redirect = ""
@@ -141,10 +118,10 @@ class _Frame:
     @property
     def at_command(self) -> bool:
         """Whether a reserved word would be one here: nothing was said yet, or only `time`."""
+        if self.assignments:
+            return False
         said = self.arguments
-        return not self.assignments and (
-            not said or (said[0] == "time" and all(word in ("time", "-p", "--") for word in said))
-        )
+        return not said or (said[0] == "time" and all(word in ("time", "-p", "--") for word in said))
 
 
 class _Reader:
@@ -159,21 +136,20 @@ class _Reader:
         self.commands: list[Command] = []
         self.backticks: list[str] = []
         self.frames = [_Frame("")]
-        self.pending: list[
-            tuple[Redirect, bool]
-        ] = []  # here-documents whose lines are still to come, and whether quoted
+        self.pending: list[tuple[Redirect, bool]] = []  # here-documents still to be read, and whether they are literal
 
     def run(self) -> None:
         self.loop()
-        if self.at < self.end or len(self.frames) > 1 or self.frames[0].modes or self.pending:
+        if self.at < self.end or len(self.frames) > 1 or self.frames[0].modes:
             self.complete = False
         while self.frames:
             frame = self.frames.pop()
             self.end_command(frame, "")
             self.complete = self.complete and frame.state == "command" and not frame.cases
+        self.complete = self.complete and not self.pending
 
     def expand(self) -> str:
-        """Read the whole text as the lines of a here-document and return them, with UNKNOWN for what they take from elsewhere."""
+        """Read the whole text as the lines of a here-document and return them, expansions as UNKNOWN."""
         frame = self.frames[0]
         frame.parts, frame.modes = [], ["heredoc"]
         self.loop()
@@ -220,44 +196,28 @@ class _Reader:
             self.at = plain.end()
             return
         char = text[at]
-        if char in " \t\r\f\v":
-            blanks = _BLANKS.match(text, at)
-            if char == "\r" and frame.parts is not None:  # only blank and tab part words; a carriage return is a letter
-                self.add(frame, char)
-                self.at += 1
-                return
+        if blanks := _BLANKS.match(text, at):
             self.finish_word(frame)
-            self.at = blanks.end() if blanks else at + 1
+            self.at = blanks.end()
         elif char == "\n":
-            self.end_command(frame, char)
-            self.at += 1
-            if self.pending:
-                self.read_heredocs()
-            elif more := _LINES.match(text, self.at):
-                self.at = more.end()
+            self.newline(frame)
         elif char == "'":
             self.single_quotes(frame)
         elif char == '"':
             self.open_quotes(frame, '"', 1)
         elif char == "\\":
-            if text.startswith("\n", at + 1):
-                self.at += 2
-            else:
-                self.add(frame, text[at + 1 : at + 2])
+            if not text.startswith("\n", at + 1):
+                self.add(frame, text[at + 1 : at + 2] or char)
                 frame.quoted = True
-                self.at += 2
+            self.at += 2
         elif char in "$`":
             self.expansion(frame)
         elif char == UNKNOWN:
             self.unknown(frame)
             self.at += 1
-        elif char == "#":
-            if frame.parts is None:
-                newline = text.find("\n", at)
-                self.at = self.end if newline < 0 else newline
-            else:
-                self.add(frame, char)
-                self.at += 1
+        elif char == "#" and frame.parts is None:
+            newline = text.find("\n", at)
+            self.at = self.end if newline < 0 else newline
         elif char in "<>" or text.startswith("&>", at):
             self.redirection(frame)
         elif char == "(":
@@ -268,9 +228,17 @@ class _Reader:
             separator = _SEPARATOR.match(text, at)
             self.end_command(frame, separator[0] if separator else char)
             self.at = separator.end() if separator else at + 1
-        else:  # any other white space is a letter to the shell
+        else:  # `#` inside a word; white space that is a letter to the shell
             self.add(frame, char)
             self.at += 1
+
+    def newline(self, frame: _Frame) -> None:
+        self.end_command(frame, "\n")
+        self.at += 1
+        if self.pending:
+            self.read_heredocs()
+        elif more := _LINES.match(self.text, self.at):
+            self.at = more.end()
 
     def open_quotes(self, frame: _Frame, mode: str, length: int) -> None:
         self.add(frame, "")
@@ -300,9 +268,7 @@ class _Reader:
         if char == "\\":
             after = text[at + 1 : at + 2]
             if says and after != "\n":
-                self.add(
-                    frame, after if after in '$`\\"' and not (mode == "heredoc" and after == '"') else char + after
-                )
+                self.add(frame, after if after in ('$`\\"' if mode == '"' else "$`\\") else char + after)
             self.at += 2
         elif char in "$`":
             self.expansion(frame)
@@ -420,7 +386,7 @@ class _Reader:
         frame.state = state
 
     def finish_argument(self, frame: _Frame, text: str, bare: bool) -> None:
-        if bare and text in _RESERVED and frame.at_command:
+        if bare and (text in _RESERVED or text in _STARTS or text == "coproc") and frame.at_command:
             self.reserved(frame, text)
             return
         if not frame.arguments and _ASSIGNMENT.match(self.text, frame.start):
@@ -438,12 +404,8 @@ class _Reader:
 
     def reserved(self, frame: _Frame, word: str) -> None:
         self.emit(frame)  # `time` before a compound command
-        if word in ("for", "select"):
-            frame.state = "for"
-        elif word in ("case", "function"):
-            frame.state = word
-        elif word == "[[":
-            frame.state = "test"
+        if word in _STARTS:
+            frame.state = _STARTS[word]
         elif word == "esac" and frame.cases:
             frame.cases -= 1
         elif word == "coproc":
@@ -525,17 +487,14 @@ class _Reader:
 
     def parenthesis(self, frame: _Frame) -> None:
         text, at, parts = self.text, self.at, frame.parts
+        at_command = frame.state == "command" and frame.at_command
         if frame.state in ("pattern", "test"):
             self.finish_word(frame)
             self.at += 1
         elif parts is not None and not frame.redirect and text[at - 1] == "=" and _ASSIGNMENT.match(text, frame.start):
             self.unknown(frame)
             self.open(frame, ")", 1, "array")
-        elif (
-            text.startswith("((", at)
-            and parts is None
-            and (frame.state == "for" or (frame.state == "command" and frame.at_command))
-        ):
+        elif text.startswith("((", at) and parts is None and (frame.state == "for" or at_command):
             if frame.state == "command":
                 self.emit(frame)
                 frame.state = "arithmetic"
@@ -557,11 +516,12 @@ class _Reader:
 
     def close(self, frame: _Frame) -> None:
         self.at += 1
-        if frame.state == "test":
-            self.finish_word(frame)
-        elif frame.state == "pattern":
-            self.finish_word(frame)
+        if frame.state in ("pattern", "test"):
+            self.finish_word(frame)  # which may be `esac`
+        if frame.state == "pattern":
             frame.state = "command"
+        elif frame.state == "test":
+            return
         elif frame.closer == ")":
             self.end_command(frame, ")")
             self.complete = self.complete and frame.state in ("command", "array") and not frame.cases
@@ -577,11 +537,9 @@ class _Reader:
             self.complete = False
             frame.redirect = ""
         state = frame.state
-        if (
-            state in ("pattern", "array")
-            or (state == "test" and separator != ";")
-            or (state in ("case", "function") and separator == "\n")
-        ):
+        if state in ("pattern", "array") or (state == "test" and separator != ";"):
+            return
+        if state in ("case", "function") and separator == "\n":
             return
         if state != "command":  # the head of a `for`, or one cut short
             self.restart(frame)
@@ -597,13 +555,8 @@ class _Reader:
     def emit(self, frame: _Frame) -> Command | None:
         if not (frame.arguments or frame.assignments or frame.redirects):
             return None
-        command = Command(
-            tuple(frame.arguments),
-            tuple(frame.assignments),
-            tuple(frame.redirects),
-            frame.piped,
-            frame.before if frame.piped else None,
-        )
+        said = tuple(frame.arguments), tuple(frame.assignments), tuple(frame.redirects)
+        command = Command(*said, frame.piped, frame.before)
         self.commands.append(command)
         frame.clear()
         return command

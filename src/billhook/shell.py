@@ -1,8 +1,8 @@
 """A shell command parsed: the commands it runs, unwrapped; used by rules and guards.
 
-`parse("sudo sh -c 'git push' && ls")` lists `sudo sh -c 'git push'`, `sh -c 'git push'`, `git push` and `ls`: wrappers and what
-they run. It is a reading of text, not an execution: variables are not known, files are not opened, aliases are not followed.
-Whatever was not understood, or was too deep or too long, makes `complete` false, and then a rule has to err on the safe side.
+`parse("sudo sh -c 'git push' && ls")` lists `sudo sh -c 'git push'`, `sh -c 'git push'`, `git push` and `ls`: wrappers
+and what they run. It reads text and runs nothing: variables are not known, files not opened, aliases not followed.
+What was not understood, or was too deep or too long, makes `complete` false; then a rule has to err on the safe side.
 A net against accidents; a sandbox is the wall.
 """
 
@@ -42,8 +42,8 @@ class Redirect(msgspec.Struct, frozen=True):
 class SimpleCommand(msgspec.Struct, frozen=True):
     """One command that would run, its words after quote removal.
 
-    `UNKNOWN` stands inside a word for what only the shell will know: variables, substitutions, brace expansion, and patterns
-    in the command word. Without words it is a line of assignments or redirections alone.
+    `UNKNOWN` stands inside a word for what only the shell will know: variables, substitutions, brace expansion, and
+    patterns in the command word. Without words it is a line of assignments or redirections alone.
     """
 
     words: tuple[str, ...]
@@ -76,7 +76,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """What a line runs. `complete` false: something was not understood or over a limit, and `commands` may lack some."""
+    """What a line runs. `complete` false: something was not understood or over a limit; `commands` may lack some."""
 
     commands: tuple[SimpleCommand, ...]
     complete: bool

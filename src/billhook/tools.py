@@ -1,7 +1,7 @@
 """Canonical tool names and inputs, and what each dialect calls them.
 
-Canonical names are those of the reference agent: `Bash`, `Read`, `Write`, `Edit`. A dialect's own names are rows in `NAMINGS`;
-a further agent is a further row. A name nobody listed passes unchanged, so tools of your own and `mcp__server__tool` need no row.
+Canonical names are those of the reference agent: `Bash`, `Read`, `Write`, `Edit`. A dialect's own names are a row in
+`NAMINGS`; a further agent is a further row. A name nobody listed passes unchanged: your own tools need no row.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def canonical(name: str) -> str:
 
 
 def called(name: str, naming: str = "canonical") -> str:
-    """What the dialects of `naming` call a tool: `called("Bash", "seed")` is `bash`. Takes canonical and foreign names alike."""
+    """What the dialects of `naming` call a tool, given by any of its names: `called("Bash", "seed")` is `bash`."""
     name = canonical(name)
     return _CALLED[naming].get(name, name)
 

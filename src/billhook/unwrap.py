@@ -40,10 +40,12 @@ class Wrapper(msgspec.Struct, frozen=True):
 _PLAIN: Final = Wrapper()
 WRAPPERS: Final[dict[str, Wrapper]] = {
     "sudo": Wrapper(
-        "CDghpRrTtUu", "user group host prompt chdir chroot role type other-user command-timeout close-from", 0, True
+        valued="CDghpRrTtUu",
+        long="user group host prompt chdir chroot role type other-user command-timeout close-from",
+        assignments=True,
     ),
     "doas": Wrapper("Cu"),
-    "env": Wrapper("uC", "unset chdir argv0", 0, True),
+    "env": Wrapper("uCa", "unset chdir argv0", assignments=True),
     "timeout": Wrapper("ks", "kill-after signal", 1),
     "nice": Wrapper("n", "adjustment"),
     "ionice": Wrapper("cnpPu", "class classdata pid pgid uid"),
@@ -68,10 +70,10 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
         "aIjnNLdSC", "jobs arg-file max-args delimiter colsep joblog results sshlogin workdir tmpdir timeout", fed=True
     ),
 }
-TRANSPARENT: Final = frozenset("timeout nice ionice nohup time stdbuf command builtin".split())
+TRANSPARENT: Final = frozenset({"timeout", "nice", "ionice", "nohup", "time", "stdbuf", "command", "builtin"})
 """Wrappers that add nothing to what they run: an allow rule need not name them."""
 
-SHELLS: Final = frozenset("sh bash zsh dash ksh mksh ash fish rbash yash posh".split())
+SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
 _SHELL_VALUED: Final = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--init-command", "-C"})
 _STDIN: Final = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -88,7 +90,7 @@ def inside(command: Command) -> Inside:
         return _shell(command)
     if name in WRAPPERS:
         return _wrapped(command, name, WRAPPERS[name])
-    if name == "find" or name == "fd":
+    if name in ("find", "fd"):
         return _found(command)
     if name == "eval":
         return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
@@ -124,8 +126,7 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
             option, _, value = word.partition("=")
             if name == "env" and (option == "--split-string" or (option[1] != "-" and "S" in option)):
                 text = value if option == "--split-string" else word.partition("S")[2]
-                rest = words[at + 1 :] if text else words[at + 1 :]
-                return _text(" ".join((text, *rest) if text else rest))
+                return _text(" ".join((text, *words[at + 1 :])))
             if name == "command" and option in ("-v", "-V", "-vp", "-pv"):
                 return Inside()
             if name == "flock" and option in ("-c", "--command"):
@@ -256,7 +257,7 @@ def _from_stdin(command: Command) -> Inside:
 
 
 def _printed(command: Command) -> str | None:
-    """What a command prints, when that is written on the line: `echo`, `printf` without conversions, `cat` of a here-document."""
+    """What a command prints, where the line itself says it: `echo`, plain `printf`, `cat` of a here-document."""
     words = command.words
     name = posixpath.basename(words[0]) if words else ""
     if name == "echo":

@@ -1,0 +1,5 @@
+"""`python -m billhook`."""
+
+from billhook.cli.main import main
+
+main()

@@ -375,6 +375,23 @@ def test_five_hundred_hanging_hooks() -> None:
     assert max(late) <= 2.5
 
 
+def test_many_deadlines_at_once(tag: str) -> None:
+    """Thirty-two commands that reach their deadline together are all dealt with soon."""
+
+    async def main() -> list[float]:
+        async def one(kind: str) -> float:
+            child = start(shell_argv(HANGING[kind].format(tag=tag)), stdin=b"", env=ENV)
+            begin = time.monotonic()
+            ended = await child.wait(1)
+            assert ended and ended.timed_out
+            return time.monotonic() - begin - 1
+
+        return await asyncio.gather(*(one(kind) for kind in (list(HANGING) * 4)[:32]))
+
+    assert max(asyncio.run(main())) < 4
+    assert gone(tag, 1)
+
+
 # Cancelling
 
 
@@ -420,6 +437,18 @@ def test_broken_until_kills_the_tree(tag: str) -> None:
 
     with pytest.raises(KeyError):
         asyncio.run(start(shell_argv(f"echo x; sleep {tag}"), stdin=b"", env=ENV).wait(10, until=until))
+    assert gone(tag, 1)
+
+
+def test_a_wait_that_is_thrown_away_kills_the_tree(tag: str) -> None:
+    """A coroutine that is closed instead of cancelled leaves nothing alive either."""
+
+    async def main() -> None:
+        wait = start(shell_argv(f"trap '' TERM; sleep {tag}; sleep {tag}"), stdin=b"", env=ENV).wait(60)
+        wait.send(None)
+        wait.close()
+
+    asyncio.run(main())
     assert gone(tag, 1)
 
 

@@ -295,8 +295,8 @@ class Child:
             end, pause = time.monotonic() + GRACE, 0.005
             await self._pump(lambda: self._exited, GRACE)
             self._tree.reserved = not self._is_lost()
-            while time.monotonic() < end and self._tree.signal():
-                await asyncio.sleep(pause)
+            while (left := end - time.monotonic()) > 0 and self._tree.signal():
+                await asyncio.sleep(min(pause, left))
                 pause *= 2
             for pause in self._tree.kill():
                 await asyncio.sleep(pause)

@@ -129,7 +129,12 @@ def watch_exit(pid: int) -> tuple[int, tuple[int, int]]:
     except (AttributeError, OSError):
         # No such call here (macOS, an old kernel, a container that forbids it), or the process is gone already.
         read, write = pipe()
-        threading.Thread(target=_close_at_exit, args=(pid, write), name="billhook-watch", daemon=True).start()
+        try:
+            threading.Thread(target=_close_at_exit, args=(pid, write), name="billhook-watch", daemon=True).start()
+        except RuntimeError as error:
+            os.close(read)
+            os.close(write)
+            raise OSError(errno.EAGAIN, str(error)) from error
         return read, (os.P_PID, pid)
 
 

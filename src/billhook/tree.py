@@ -256,9 +256,15 @@ def bury(tree: Tree) -> None:
     global _thread  # noqa: PLW0603
     with _lock:
         _left[tree] = time.monotonic() + GRACE
-        if _thread is None:
-            _thread = threading.Thread(target=_undertake, name="billhook-undertaker", daemon=True)
+        if _thread is not None:
+            return
+        _thread = threading.Thread(target=_undertake, name="billhook-undertaker", daemon=True)
+        try:
             _thread.start()
+        except RuntimeError:  # no more threads, or the interpreter is ending
+            _thread = None
+            del _left[tree]
+            tree.kill_now()
 
 
 def settle(timeout: float = 2 * GRACE) -> bool:

@@ -28,6 +28,7 @@ READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
 FIELDS: Final = {"Task": "subagent_type", "Agent": "subagent_type", "Skill": "skill", "WebSearch": "query"}
 """Tools whose specifier is a pattern over one field of the input."""
 
+_LONGEST_PATH: Final = 16_384  # no system opens a longer one, and following its links takes long
 _HARMLESS: Final = frozenset({"[", "test", "true", "false", ":"})
 _LIST = re.compile(r"[|,&\s]")
 _SECOND_RULE = re.compile(r"\)\s*(?:[,|;&]+|\band\b|\bor\b|\s)\s*(?:[A-Z]\w*|mcp__\w+)\(")
@@ -225,7 +226,7 @@ def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list
     path = tools.path_of(name, tool_input)
     if path is None and name in ("Grep", "Glob", "LS"):
         path = cwd
-    if not path or "\0" in path:
+    if not path or "\0" in path or len(path) > _LONGEST_PATH:
         return None
     absolute = _absolute(path, cwd)
     if absolute is None:

@@ -1,0 +1,112 @@
+"""The first minute: a guard, a logger and an annotator meet five events. Run it with scripts/demo."""
+
+import json
+import shlex
+import tempfile
+from pathlib import Path
+
+import click
+
+from billhook import (
+    Context,
+    Engine,
+    Event,
+    Hook,
+    PostToolUse,
+    PreToolUse,
+    SessionStart,
+    Stop,
+    Verdict,
+    command,
+    inject,
+    keep_going,
+    on,
+)
+from billhook.answers import Answer
+from billhook.cli.show import verdict_text
+
+GUARD = """\
+#!/bin/sh
+# A guard is any program: the event is on stdin, exit 2 denies, stderr says why.
+case "$HOOK_TOOL_INPUT" in
+  *"rm -rf"*) echo "rm -rf is not for agents" >&2; exit 2 ;;
+esac
+"""
+
+
+def hooks(scratch: Path) -> list[Hook]:
+    script = scratch / "guard.sh"
+    script.write_text(GUARD)
+    script.chmod(0o755)
+    guard = Hook(
+        name="guard",
+        title="./guard.sh",
+        run=command(shlex.quote(str(script)), dialect="claude"),
+        events=("PreToolUse",),
+        match="Bash",
+        dialect="claude",
+        on_failure="deny",  # a guard that crashes must not wave things through
+    )
+
+    @on(title="a Python function: one line per event", priority=50)
+    def logger(event: Event) -> None:
+        with (scratch / "events.jsonl").open("a") as log:
+            log.write(json.dumps(event.payload) + "\n")
+
+    @on(SessionStart, PostToolUse, Stop, title="a Python function: tells the model things")
+    async def annotator(event: SessionStart | PostToolUse | Stop, ctx: Context) -> Answer | None:
+        if isinstance(event, SessionStart):
+            return inject("House rule: run the tests before you say that you are done.")
+        if isinstance(event, PostToolUse):
+            return inject(f"{event.tool_input['file_path']} has no test yet.")
+        return None if event.stop_hook_active else keep_going("Run the tests first.")
+
+    return [guard, logger, annotator]
+
+
+def events(cwd: str) -> list[tuple[str, Event]]:
+    path = f"{cwd}/app.py"
+    return [
+        ("A session starts", SessionStart(cwd=cwd, session_id="demo", source="startup")),
+        (
+            "The agent lists files",
+            PreToolUse(cwd=cwd, session_id="demo", tool_name="Bash", tool_input={"command": "ls -la"}),
+        ),
+        (
+            "The agent wants to delete the build folder",
+            PreToolUse(cwd=cwd, session_id="demo", tool_name="Bash", tool_input={"command": "rm -rf build"}),
+        ),
+        (
+            "The agent has written a file",
+            PostToolUse(
+                cwd=cwd, session_id="demo", tool_name="Write", tool_input={"file_path": path}, tool_response="written"
+            ),
+        ),
+        ("The agent thinks that it is done", Stop(cwd=cwd, session_id="demo")),
+    ]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="billhook-demo-") as folder:
+        scratch = Path(folder)
+        verdicts: list[Verdict] = []
+        engine = Engine(hooks(scratch), observers=[verdicts.append])
+        titles = {hook.name: hook.title for hook in engine.hooks}
+        for number, (what, event) in enumerate(events(folder), 1):
+            click.echo(f"{number}. {what}")
+            text = verdict_text(engine.fire_sync(event), titles)
+            click.echo("\n".join(f"   {line}".rstrip() for line in text.replace(folder, ".").splitlines()) + "\n")
+        lines = (scratch / "events.jsonl").read_text().splitlines()
+    denied = sum(verdict.denied for verdict in verdicts)
+    click.echo(f"{len(verdicts)} events, {denied} denied, {len(lines)} lines logged.\n")
+    click.echo(NEXT)
+
+
+NEXT = """\
+Try next:
+  .venv/bin/billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run 'echo "not today" >&2; exit 2'
+  .venv/bin/billhook fire Stop --run 'echo "tests fail" >&2; exit 2' --json
+  examples/demo.py is this program; docs/life-of-an-event.md follows one event through the code."""
+
+if __name__ == "__main__":
+    main()

@@ -414,7 +414,8 @@ def test_a_deny_rule_is_not_dodged_by_wrapping(words: list[str], wrapping: str, 
     if "`" in wrapping:
         command = command.replace("\\", "\\\\")
     line = wrapping.format(command)
-    assert shell.parse(line).complete
+    # what `echo` makes of a backslash differs between shells, so that line counts as not understood
+    assert shell.parse(line).complete or ("| sh" in line and "\\" in line)
     assert Rule("Bash", " ".join(words) + " *").strikes("Bash", {"command": line}, CWD)
 
 

@@ -78,6 +78,7 @@ RUNS = [
     ("redirection first", ">out git push", ["git push"]),
     ("redirection between", "git >out push 2>&1", ["git push"]),
     ("descriptor variable", "git push {fd}>x", ["git push"]),
+    ("word before both outputs", "{git,push}&>x 2&>y", [f"{U} 2"]),
     ("double quotes", '"git" "pu"sh', ["git push"]),
     ("single quotes", "g'i't 'push'", ["git push"]),
     ("backslashes", r"g\it \push", ["git push"]),

@@ -30,6 +30,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=")
 _OPERATOR = re.compile(r"&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>")
 _SEPARATOR = re.compile(r";;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.S)
+_DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_]\w*\}")
 _EMPTY = re.compile(r"[ \t]*\)")
 _TWO_WORDS = re.compile(r"[A-Za-z_][\w-]*[ \t]+[A-Za-z_./]")
 _LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
@@ -424,10 +425,9 @@ class _Reader:
             self.at += 1
             return
         parts = frame.parts
-        if parts is not None and not frame.redirect:  # `2>` and `{name}>` name the descriptor
-            word = "".join(parts)
-            if not frame.quoted and (word.isdigit() or (word[:1] == "{" and word[-1:] == "}")):
-                frame.parts = None
+        named = parts is not None and not (frame.redirect or frame.quoted) and text[at] != "&"
+        if named and _DESCRIPTOR.fullmatch("".join(parts or ())):
+            frame.parts = None
         self.finish_word(frame)
         if frame.redirect or text.startswith("\\\n", at + 1):
             self.complete = False

@@ -388,7 +388,7 @@ def test_many_deadlines_at_once(tag: str) -> None:
 
         return await asyncio.gather(*(one(kind) for kind in (list(HANGING) * 4)[:32]))
 
-    assert max(asyncio.run(main())) < 4
+    assert max(asyncio.run(main())) < 10
     assert gone(tag, 1)
 
 

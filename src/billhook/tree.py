@@ -81,6 +81,7 @@ class Tree:
             front += new
         self._known = {pid: table[pid].start for pid in found}
         self._reap(table)
+        _forget_markers(table)
         return {pid: table[pid] for pid in found if table[pid].alive}
 
     def _owns(self, process: Process, trusted: bool) -> bool:
@@ -89,7 +90,7 @@ class Tree:
         if _adopting and self._claims(process):
             return True
         # The start time spares reading the environment of everything that was there before.
-        return process.alive and process.start >= self._start and self._marker in _environment(process.pid)
+        return process.alive and process.start >= self._start and self._marker in _marker_of(process)
 
     def _claims(self, process: Process) -> bool:
         """Whether an orphan that lost the marker can only be ours: no other command was running when it started."""
@@ -159,11 +160,36 @@ def _start_of(pid: int) -> int:
     return next((process.start for process in processes([str(pid)])), 0)
 
 
+_markers: dict[tuple[int, int], bytes] = {}
+
+
+def _marker_of(process: Process) -> bytes:
+    """The markers that a process carries.
+
+    It has them from its birth, as a copy of its parent: so it is asked once, and keeps them when it later starts
+    another program with an empty environment.
+    """
+    key = process.pid, process.start
+    found = _markers.get(key)
+    if found is None:
+        environment = _environment(process.pid)
+        found = environment.partition(MARKER.encode() + b"=")[2].partition(b"\0")[0]
+        if environment:  # in the midst of starting a program it is empty for a moment
+            _markers[key] = found
+    return found
+
+
 def _environment(pid: int) -> bytes:
     try:
         return _read(f"/proc/{pid}/environ") if os.stat(f"/proc/{pid}").st_uid == os.geteuid() else b""
     except OSError:
         return b""
+
+
+def _forget_markers(table: dict[int, Process]) -> None:
+    if len(_markers) > 2 * len(table) + 100:
+        for key in [key for key in list(_markers) if key[0] not in table]:
+            _markers.pop(key, None)
 
 
 def _read(path: str) -> bytes:

@@ -96,6 +96,8 @@ RUNS = [
     ("sudo with options", "sudo -n -u me -- git push", ["git push"]),
     ("sudo with attached options", "sudo -nu me git push", ["git push"]),
     ("sudo with long options", "sudo --user me --preserve-env=A A=1 git push", ["git push"]),
+    ("sudo with an unknown option", "sudo --new value git push", ["git push"]),
+    ("sudo with an unknown flag", "sudo --new git push", ["git push"]),
     ("sudo shell", "sudo -s git push", ["git push"]),
     ("sudo in a folder", "/usr/bin/sudo git push", ["git push"]),
     ("doas", "doas -u me git push", ["git push"]),

@@ -157,8 +157,7 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
         if wrapper.joined:
             found.texts.append(" ".join(inner))
         if wrapper.fed:
-            marker = replaced or ("{}" if name == "parallel" else "")
-            inner = tuple(word.replace(marker, UNKNOWN) for word in inner) if marker else inner
+            inner = tuple(word.replace(replaced or "{}", UNKNOWN) for word in inner)
             inner = inner if replaced else (*inner, UNKNOWN)
             if name == "parallel":
                 found.texts.append(" ".join(inner))
@@ -176,7 +175,7 @@ def _takes_next(word: str, option: str, wrapper: Wrapper) -> tuple[int, bool]:
         name = option[2:]
         longs = wrapper.long.split()
         # a long option may be cut short
-        return (1, False) if any(long.startswith(name) for long in longs) else (0, bool(longs) and UNKNOWN in word)
+        return (1, False) if any(long.startswith(name) for long in longs) else (0, True)
     for place, letter in enumerate(word[1:], 1):
         if letter in wrapper.valued:
             return (1 if place == len(word) - 1 else 0), False

@@ -20,8 +20,9 @@ class Result(NamedTuple):
 
 
 def merge_feedback(output: str, before: Verdict | None, after: Verdict | None, *, is_error: bool = False) -> Result:
-    """The output with the feedback of the hooks before and after it. Blank output gives the sections alone."""
-    sections = [output] if output.strip() else []
+    """The output with the feedback of the hooks before and after it. Blank output gives the sections alone; without
+    feedback the output stays as it is."""
+    sections: list[str] = []
     denied = False
     for verdict in (before, after):
         if verdict is None:
@@ -30,15 +31,19 @@ def merge_feedback(output: str, before: Verdict | None, after: Verdict | None, *
         denies = verdict is after and any(outcome.answer.decision is Decision.DENY for outcome in outcomes)
         denied = denied or denies
         sections += _sections(outcomes, " (denied)" if denies else "")
-    return Result("\n\n".join(sections), is_error or denied)
+    if not sections:
+        return Result(output, is_error or denied)
+    between = "" if not output.strip() else "\n" if output.endswith("\n") else "\n\n"
+    return Result((between and output) + between + "\n\n".join(sections), is_error or denied)
 
 
 def denied_result(verdict: Verdict) -> Result:
     """The result of a call that was denied, in the words of the dialect of the hook that denied it."""
     for outcome in verdict.outcomes:
         if outcome.answer.objects:
-            return Result(meanings(outcome.dialect).denied.format(reason=verdict.reason), True)
-    return Result(verdict.reason, True)
+            reason = verdict.reason or f"denied by hook `{outcome.hook}`"
+            return Result(meanings(outcome.dialect).denied.format(reason=reason), True)
+    return Result(verdict.reason or "denied", True)
 
 
 def _sections(outcomes: Sequence[Outcome], mark: str) -> list[str]:

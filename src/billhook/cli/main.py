@@ -3,14 +3,15 @@
 Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input, 3 a fault of ours, 130 Ctrl-C.
 """
 
-import difflib
 import importlib
+import os
 import sys
 
 import click
 
 from billhook import __version__
 from billhook.cli.show import error_text
+from billhook.cli.values import nearest
 from billhook.errors import BillhookError, UsageError
 
 VERBS = {
@@ -36,9 +37,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in VERBS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, VERBS, 1, 0.5)
-            hint = f"did you mean `billhook {near[0]}`?" if near else "`billhook --help` lists the verbs"
-            raise UsageError(f"no verb `{name}`", hint=hint)
+            raise UsageError(f"no verb `{name}`", hint=f"{nearest(name, VERBS)} (`billhook --help` tells more)")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -66,28 +65,48 @@ def main() -> None:
     """The console script."""
     try:
         code = billhook.main(standalone_mode=False)
-    except click.ClickException as error:
-        ctx = getattr(error, "ctx", None)
-        hint = f"{ctx.command_path} --help" if ctx else "billhook --help"
-        print(error_text(UsageError(error.format_message().rstrip("."), hint=hint)), file=sys.stderr)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except SystemExit as ended:
+        # Click ends so after a completion, and with 1 when whoever read our output has seen enough.
+        code = ended.code if "_BILLHOOK_COMPLETE" in os.environ else 0
+    except (click.ClickException, BillhookError) as error:
+        _complain(error_text(_in_our_words(error)))
         code = 2
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except BillhookError as error:
-        print(error_text(error), file=sys.stderr)
-        code = 2
-    except BrokenPipeError:
-        code = 0  # whoever read our output has seen enough
-        sys.stderr.close()
     except Exception as error:
-        print(f"error: a fault of billhook's own: {type(error).__name__}: {error}", file=sys.stderr)
-        print("\nhint: BILLHOOK_DEBUG=1 shows where; please report it", file=sys.stderr)
-        import os
-
         if os.environ.get("BILLHOOK_DEBUG"):
             raise
+        _complain(
+            f"error: a fault of billhook's own: {type(error).__name__}: {error}\n\n"
+            "hint: BILLHOOK_DEBUG=1 shows where; please report it"
+        )
         code = 3
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
+    """What click found wrong, with the anatomy of our errors; and no error of ours without a hint."""
+    if isinstance(error, BillhookError):
+        error.hint = error.hint or "`billhook fire --help` shows how it is meant"
+        return error
+    ctx = getattr(error, "ctx", None)
+    verb = sys.argv[1] if sys.argv[1:2] and sys.argv[1] in VERBS else ""
+    path = ctx.command_path if ctx else f"billhook {verb}".strip()
+    if isinstance(error, click.NoSuchOption):
+        known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
+        hint = nearest(error.option_name, known)
+        return UsageError(f"no option `{error.option_name}`", hint=f"{hint} (`{path} --help` tells more)")
+    message = error.format_message().rstrip(".").replace("'", "`")
+    return UsageError(message[:1].lower() + message[1:], hint=f"`{path} --help` shows how it is meant")
+
+
+def _complain(text: str) -> None:
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        pass  # nobody listens
 
 
 if __name__ == "__main__":

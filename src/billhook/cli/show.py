@@ -1,10 +1,12 @@
 """What people see: verdicts and errors as text. Colour only on a terminal, and nothing that a hook could smuggle in."""
 
+import os
 import unicodedata
 
 import click
 
-from billhook.answers import FAILURES, Outcome, Status, Verdict
+from billhook import strictjson
+from billhook.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.errors import BillhookError
 
 _COLOURS = {
@@ -16,11 +18,24 @@ _COLOURS = {
     "timed out": "yellow",
     "could not start": "yellow",
 }
+_LONGEST = 4000
+"""Characters of one text on the screen; the rest is counted."""
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print at once. Colour goes away when the output is no terminal, and where NO_COLOR or TERM=dumb ask for it."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    click.echo(text, err=err, color=False if plain else None)
+
+
+def note(text: str) -> None:
+    """Something that the user ought to know, beside what was asked for."""
+    say(f"note: {safe(text)}", err=True)
 
 
 def safe(text: str) -> str:
     """Hook text for a terminal: control characters, escape sequences and bidi overrides become visible escapes."""
-    return "".join(_visible(char) for char in text)
+    return text if text.isascii() and text.isprintable() else "".join(_visible(char) for char in text)
 
 
 def _visible(char: str) -> str:
@@ -38,7 +53,7 @@ def error_text(error: BillhookError) -> str:
 def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
     """Each hook with status, time and reason, then the verdict."""
     tool = getattr(verdict.about, "tool_name", "")
-    lines = [click.style(f"{verdict.event}{tool and ' ' + safe(tool)}", bold=True), ""]
+    lines = [click.style(_shortened(f"{verdict.event} {tool}"), bold=True), ""]
     width = max((len(outcome.hook) for outcome in verdict.outcomes), default=0)
     for outcome in verdict.outcomes:
         lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
@@ -49,9 +64,8 @@ def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
 
 
 def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
-    word = _word(outcome)
     took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
-    first = f"  {safe(outcome.hook):<{width}}  {_coloured(word, 15)}  {took:>9}"
+    first = f"  {safe(outcome.hook):<{width}}  {_coloured(_word(outcome), 15)}  {took:>10}"
     indent = " " * (width + 4)
     lines = [f"{first}  {click.style(_shortened(title), dim=True)}".rstrip()]
     said = outcome.answer.reason or outcome.answer.stop_reason
@@ -61,13 +75,13 @@ def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
         lines += _hanging(indent, outcome.error)
     if outcome.failed_open:
         lines += _hanging(indent, "went on without its answer (on_failure: allow)")
-    for note in outcome.lost:
-        lines += _hanging(indent, f"note: {note}")
+    for lost in outcome.lost:
+        lines += _hanging(indent, f"note: {lost}")
     return lines
 
 
 def _word(outcome: Outcome) -> str:
-    """One word for what a hook did: its decision when it has one, else how asking it went."""
+    """What a hook did, in a word or two: its decision when it has one, else how asking it went."""
     answer = outcome.answer
     if outcome.status is not Status.OK:
         return outcome.status.replace("_", " ")
@@ -78,36 +92,48 @@ def _word(outcome: Outcome) -> str:
     if answer.decision.value != "none":
         return answer.decision.value
     if answer.updated_input is not None:
-        return "rewrote"
-    return "spoke" if answer.context or answer.message else "no objection"
+        return "rewrote input"
+    if answer.updated_output is not UNSET:
+        return "rewrote output"
+    if answer.context:
+        return "told the model"
+    return "told the user" if answer.message else "no objection"
 
 
 def _verdict_lines(verdict: Verdict) -> list[str]:
-    lines = [f"{click.style('verdict ', bold=True)}  {_coloured(verdict.decision.value)}"]
+    word = verdict.decision.value
+    quiet = word == "none" and not verdict.keep_going and not verdict.stop
+    lines = [f"{click.style('verdict ', bold=True)}  {_coloured(word)}{' (no objection)' if quiet else ''}"]
     facts = [("reason", verdict.reason)]
     facts += [("to model", text) for text in verdict.context]
     facts += [("to user", text) for text in verdict.messages]
     if verdict.tool_input is not None:
-        facts.append(("input", repr(verdict.tool_input)))
+        facts.append(("input", strictjson.compact(verdict.tool_input)))
+    if verdict.tool_output is not UNSET:
+        facts.append(("output", strictjson.compact(verdict.tool_output)))
+    if verdict.extras:
+        facts.append(("extras", strictjson.compact(verdict.extras)))
     if verdict.keep_going:
         facts.append(("agent", "keeps going"))
     if verdict.stop:
-        facts.append(("agent", f"stops: {verdict.stop_reason}"))
+        facts.append(("agent", f"stops: {verdict.stop_reason}".removesuffix(": ")))
     if verdict.failed_open:
-        facts.append(("open", f"{verdict.failed_open} hook(s) failed and were let pass"))
+        hooks = "1 hook" if verdict.failed_open == 1 else f"{verdict.failed_open} hooks"
+        facts.append(("open", f"{hooks} failed and let the event pass"))
     for label, text in facts:
         if text:
-            first, *rest = safe(text).split("\n")
-            lines += [f"{label:<8}  {first}", *(f"          {line}" for line in rest)]
+            first, *rest = _hanging("", text)
+            lines += [f"{label:<8}  {first}", *(f"          {line}".rstrip() for line in rest)]
     return lines
 
 
 def _hanging(indent: str, text: str) -> list[str]:
-    return [indent + line for line in safe(text).split("\n")]
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters"
+    return [(indent + line).rstrip() for line in safe(shown).split("\n")]
 
 
 def _shortened(text: str, width: int = 60) -> str:
-    one_line = safe(" ".join(text.split()))
+    one_line = safe(" ".join(text[: 20 * width].split()))
     return one_line if len(one_line) <= width else one_line[: width - 3] + "..."
 
 

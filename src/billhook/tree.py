@@ -173,7 +173,7 @@ def _marker_of(process: Process) -> bytes:
     found = _markers.get(key)
     if found is None:
         environment = _environment(process.pid)
-        found = environment.partition(MARKER.encode() + b"=")[2].partition(b"\0")[0]
+        found = (b"\0" + environment).partition(b"\0" + MARKER.encode() + b"=")[2].partition(b"\0")[0]
         if environment:  # in the midst of starting a program it is empty for a moment
             _markers[key] = found
     return found

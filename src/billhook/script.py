@@ -1,7 +1,7 @@
 """Shell text read into the commands written in it; `shell.py` unwraps what those run in turn.
 
 A hand-written reader: one pass, no recursion over the text, no backtracking. A general parser was tried first, but
-tree-sitter-bash needs 4.5 s for 16 KiB of `a|a|a|...` (quadratic, and it can't be interrupted), and it reads
+tree-sitter-bash needs seconds for 16 KiB of `a|a|a|` (quadratic, and it can't be interrupted), and it reads
 `pu\\<newline>sh` as two words. A guard can afford neither. What this reader is not sure of makes `complete` false.
 """
 

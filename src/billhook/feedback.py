@@ -42,7 +42,9 @@ def denied_result(verdict: Verdict) -> Result:
     for outcome in verdict.outcomes:
         if outcome.answer.objects:
             reason = verdict.reason or f"denied by hook `{outcome.hook}`"
-            return Result(meanings(outcome.dialect).denied.format(reason=reason), True)
+            text = meanings(outcome.dialect).denied.format(reason=reason)
+            # A hook that said nothing has the label itself as its reason: once is enough.
+            return Result(reason if text == f"{reason}: {reason}" else text, True)
     return Result(verdict.reason or "denied", True)
 
 

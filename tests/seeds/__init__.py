@@ -1,0 +1,1 @@
+"""The five seeds, one file each: their examples and every line of their tables."""

@@ -1,0 +1,93 @@
+"""Print every goal about speed as a ratio against its limit and against the best peer, all measured in this run.
+
+    scripts/bench [--only 6,12] [--json]
+
+Exit code 0: all goals hold; 1: some do not; 2: it could not be measured as asked.
+"""
+
+import argparse
+import asyncio
+import importlib.util
+import sys
+from collections.abc import Sequence
+from contextlib import aclosing
+
+import dispatch
+import json_path
+import matching
+import processes
+import report
+from harness import Goal, Row, measure, passes
+
+GOALS: tuple[Goal, ...] = (*processes.GOALS, *dispatch.GOALS, *json_path.GOALS, *matching.GOALS)
+"""Every goal there is. A new one goes into a module's GOALS, and a new module into this list."""
+
+
+class CannotMeasureError(Exception):
+    """What stands in the way, and what to do about it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Measure the goals about speed, as ratios against limits and peers."
+    )
+    parser.add_argument("--only", metavar="6,12", help="measure only these goals")
+    parser.add_argument("--json", action="store_true", help="print one object a line and nothing else")
+    options = parser.parse_args(arguments)
+    try:
+        goals = pick(options.only)
+        check_peers(goals)
+    except CannotMeasureError as error:
+        what, hint = error.args
+        print(f"error: {what}\n\nhint: {hint}", file=sys.stderr)
+        return 2
+    rows = asyncio.run(measure_all(goals, as_json=options.json))
+    return 0 if all(row.ok for row in rows) else 1
+
+
+def pick(only: str | None) -> list[Goal]:
+    """The goals that `--only` names, in their own order; without it, all."""
+    goals = {str(goal.number): goal for goal in sorted(GOALS, key=lambda goal: goal.number)}
+    if only is None:
+        return list(goals.values())
+    wanted = {word.strip() for word in only.split(",")}
+    for unknown in sorted(wanted - goals.keys()):
+        raise CannotMeasureError(f"no goal `{unknown}`", f"one of {', '.join(goals)}")
+    return [goal for name, goal in goals.items() if name in wanted]
+
+
+def check_peers(goals: Sequence[Goal]) -> None:
+    """A peer that is missing must not look like one that was beaten."""
+    for goal in goals:
+        for module in goal.needs:
+            if importlib.util.find_spec(module) is None:
+                what = f"goal {goal.number} is measured against `{module}`, which is not installed"
+                raise CannotMeasureError(what, "scripts/bench installs it")
+
+
+async def measure_all(goals: Sequence[Goal], *, as_json: bool) -> list[Row]:
+    processes.watch_children_well()
+    rows: list[Row] = []
+    if not as_json:
+        print(report.head(), flush=True)
+    for goal in goals:
+        measured = await measure_goal(goal)
+        print(report.json_lines(goal, measured) if as_json else report.table(goal, measured), flush=True)
+        rows += measured
+    if not as_json:
+        print(report.foot(rows), flush=True)
+    return rows
+
+
+async def measure_goal(goal: Goal) -> list[Row]:
+    rows: list[Row] = []
+    async with aclosing(goal.trials()) as trials:
+        async for trial in trials:
+            what = f"goal {goal.number}: {', '.join(trial.cases)} ({trial.name}, {passes(trial)} passes)"
+            print(f"measuring {what} ...", file=sys.stderr, flush=True)
+            rows += await measure(goal.number, trial)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -333,9 +333,7 @@ def fold(
     stop_reason = _joined(answer.stop_reason for answer in said if answer.stop)
     going = event.block is Block.KEEP_GOING and not stopped and any(answer.keep_going for answer in said)
     decision = _decide(said, combine)
-    reason = _joined(answer.reason for answer in said if answer.decision is decision and not answer.keep_going)
-    if going:
-        reason = _joined(answer.reason for answer in said if answer.keep_going)
+    reason = _joined(answer.reason for answer in said if _counts(answer, decision, going))
     if stopped and event.hook_event_name == "PreToolUse" and decision is not _DENY:
         decision, reason = _DENY, stop_reason
     return Verdict(
@@ -361,6 +359,13 @@ def _decide(said: Iterable[Answer], combine: Combine) -> Decision:
     if not decisions:
         return _NONE
     return decisions[0] if combine == "first" else max(decisions, key=_RANK.__getitem__)
+
+
+def _counts(answer: Answer, decision: Decision, going: bool) -> bool:
+    """Whether the answer's reason is one of the verdict's: it won, or it makes the agent go on."""
+    if answer.keep_going and answer.decision is _NONE:
+        return going
+    return answer.decision is decision
 
 
 def _joined(texts: Iterable[str]) -> str:

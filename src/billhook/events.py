@@ -267,7 +267,7 @@ class SessionStart(Event, frozen=True, kw_only=True):
     model: str | None = None
     session_title: str | None = None
     seconds_since_last_response: int | float | None = None
-    context_tokens: int | None = None
+    context_tokens: int | float | None = None
     prompt_cache_likely_expired: bool | None = None
     estimated_cache_write_usd: int | float | None = None
     match_field = "source"
@@ -601,7 +601,7 @@ def parse(payload: Mapping[str, Any]) -> Event:
     name = payload.get("hook_event_name")
     if not isinstance(name, str) or not name:
         hint = 'every event names itself, for example "hook_event_name": "PreToolUse"'
-        what = "missing field" if name is None else f"expected a string, got {_kind_of(name)}"
+        what = "missing field" if name is None else f"expected a name, got {_kind_of(name)}"
         raise EventError(what, path="$.hook_event_name", hint=hint)
     kind = EVENTS.get(name, OtherEvent)
     known = {key: payload[key] for key in _KNOWN[kind] if key in payload and key != "hook_event_name"}
@@ -646,6 +646,8 @@ def _event_error(error: msgspec.ValidationError) -> EventError:
 
 
 def _kind_of(value: object) -> str:
+    if value == "":
+        return "an empty string"
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 

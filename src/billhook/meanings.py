@@ -32,8 +32,18 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     continue_false: Literal["stop", "deny"] = "stop"
     continue_true_keeps_going: bool = False
     """On Stop, `continue: true` makes the agent go on."""
-    async_unit: float = 1.0
-    """Seconds in one unit of `asyncTimeout`."""
+    context_keeps_going: bool = False
+    """On Stop, `additionalContext` makes the agent go on."""
+    bare_block_denies: bool = False
+    """A block also denies a PermissionRequest, which wants its decision in JSON in the reference."""
+    bare_reason_is_feedback: bool = False
+    """A `reason` without a decision is context for the model."""
+    flat_fields: bool = False
+    """What belongs in `hookSpecificOutput` may stand at the top, too."""
+    rewritten_output: str = "updatedMCPToolOutput"
+    """The field in which a tool's output is rewritten."""
+    async_per_second: int = 1
+    """Units of `asyncTimeout` in one second."""
     join: str = "\n"
     """What stands between several contexts."""
     feedback: str | None = None
@@ -58,7 +68,9 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
 
 CLAUDE = Meanings(
     name="claude",
-    async_unit=0.001,
+    context_keeps_going=True,
+    rewritten_output="updatedToolOutput",
+    async_per_second=1000,
     join="\n\n",
     timeout=600.0,
     timeouts={
@@ -74,6 +86,7 @@ SPEC = Meanings(
     matching="glob",
     system_message="model",
     continue_true_keeps_going=True,
+    context_keeps_going=True,
     shared_timeout=True,
 )
 CLAW = Meanings(
@@ -84,6 +97,8 @@ CLAW = Meanings(
     system_message="model",
     can_undo=True,
     continue_false="deny",
+    bare_block_denies=True,
+    bare_reason_is_feedback=True,
     feedback="Hook feedback",
 )
 CLAW_TEXT = msgspec.structs.replace(
@@ -98,6 +113,8 @@ LESSON = Meanings(
     name="lesson",
     naming="seed",
     matching="exact",
+    bare_block_denies=True,
+    flat_fields=True,
     feedback="",
     denied="Blocked by hook: {reason}",
     timeout=30.0,

@@ -14,7 +14,8 @@ from billhook.errors import StrictJSONError
 MAX_DEPTH = 64
 MAX_BYTES = 1 << 20
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+# A string that is never closed runs to the end; the possessive `*+` keeps hostile text from making this quadratic.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _MAX_PREVIEW = 160
 
 
@@ -24,10 +25,10 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
     A byte order mark is accepted, bytes that are not UTF-8 are replaced. Lone surrogates (`\\ud800`) are kept:
     `dumps` writes them back as the same escape.
     """
+    if max_bytes is not None and _size(text) > max_bytes:
+        raise StrictJSONError(f"longer than {max_bytes:,} bytes")
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    if max_bytes is not None and len(text) > max_bytes:
-        raise StrictJSONError(f"longer than {max_bytes:,} bytes")
     text = text.removeprefix("\ufeff")
     if too_deep(text, max_depth):
         raise StrictJSONError(f"nested deeper than {max_depth} levels")
@@ -44,8 +45,14 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
 
 
 def dumps(value: Any) -> str:
-    """One compact line of ASCII: any JSON value, lone surrogates included, in any locale, on one line."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=str)
+    """One compact line of ASCII: any JSON value, lone surrogates included, in any locale, on one line.
+
+    What JSON has no word for is written as text: a NaN in a tool's input must not keep the guard from being asked.
+    """
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=str)
+    except (TypeError, ValueError):
+        return json.dumps(_sayable(value), separators=(",", ":"), ensure_ascii=True, default=str)
 
 
 def compact(value: Any) -> str:
@@ -73,6 +80,19 @@ def preview(text: str) -> str:
     """The start of a text for an error message, on one line, control characters escaped."""
     shown = text[:_MAX_PREVIEW].encode("unicode_escape").decode("ascii")
     return shown + ("..." if len(text) > _MAX_PREVIEW else "")
+
+
+def _size(text: str | bytes) -> int:
+    return len(text) if isinstance(text, bytes) or text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _sayable(value: Any) -> Any:
+    """A copy without the keys and numbers that JSON can't say. A loop in it is a RecursionError."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _sayable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,21 +1,19 @@
-"""What the dialects share: the shape of a codec, the environment of a child, and a careful look at what it printed."""
+"""What the dialects share: the shape of a codec, the environment of a child, and the failures that all know."""
 
-import json
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from billhook import strictjson, tools
 from billhook.answers import Answer, Reply, Status
-from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
 from billhook.hook import Context
 from billhook.meanings import Meanings
-from billhook.outputs import read_output
 
 ENV_LIMIT = 64 * 1024
 """Bytes of one variable. The kernel refuses a process with one of 131,072, and a guard that can't start is off."""
@@ -35,6 +33,9 @@ OURS = (
     "CLAUDE_CWD",
 )
 """The variables of all seeds: set in every dialect."""
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Call(NamedTuple):
@@ -79,7 +80,7 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     turn = _data(ctx, "turn-tracker")
     env = {
         "HOOK_EVENT": event.hook_event_name,
-        "CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or event.cwd or os.getcwd(),
+        "CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
         "CLAUDE_SESSION_NAME": str(_data(ctx, "session-naming").get("sessionName", "")),
         "CLAUDE_TURN_ID": str(turn.get("turnId") or turn.get("completedTurnId") or ""),
@@ -117,11 +118,14 @@ def fit(value: str) -> tuple[str, bool]:
     try:
         data = os.fsencode(value)
     except UnicodeEncodeError:
-        value = value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-        data = os.fsencode(value)
+        data = _SURROGATE.sub("\ufffd", value).encode(sys.getfilesystemencoding(), "replace")
+        value = os.fsdecode(data)
     if len(data) <= ENV_LIMIT:
         return value, False
-    return data[:ENV_LIMIT].decode("utf-8", "ignore"), True
+    end = ENV_LIMIT
+    while end and data[end] & 0xC0 == 0x80:  # in the middle of a character
+        end -= 1
+    return os.fsdecode(data[:end]), True
 
 
 def output_text(event: Event) -> str | None:
@@ -153,81 +157,16 @@ def line(value: Any) -> bytes:
     return strictjson.dumps(value).encode("ascii") + b"\n"
 
 
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed; a guard must be asked all the same
+        return ""
+
+
 def _data(ctx: Context, name: str) -> Mapping[str, Any]:
     found = ctx.find(name)
     return found.data if found is not None and isinstance(found.data, Mapping) else {}
-
-
-# -- what it printed -----------------------------------------------------------------------------------------------
-
-
-class Printed(NamedTuple):
-    """Stdout, looked at once: nothing, text, a JSON answer, or something that tried to be one."""
-
-    text: str
-    output: dict[str, Any] | None = None
-    broken: str = ""
-
-    @property
-    def plain(self) -> str:
-        """The text, when it is not JSON and does not try to be."""
-        return "" if self.output is not None or self.broken else self.text
-
-
-def printed(exit: Exit) -> Printed:  # noqa: A002
-    text = exit.stdout_text.removeprefix("\ufeff").strip()
-    if not text.startswith("{"):
-        return Printed(text)
-    try:
-        output = strictjson.loads(text)
-    except StrictJSONError as error:
-        cut = " (cut at the cap)" if exit.truncated else ""
-        return Printed(
-            text, broken=f"stdout is not one JSON document: {error.message}{cut}: {strictjson.preview(text)}"
-        )
-    return Printed(text, output=output)
-
-
-_DENIES = re.compile(r'"(?:decision|permissionDecision|behavior)"\s*:\s*"(?:block|deny)"|"continue"\s*:\s*false|\\u00')
-_SEARCH_BUDGET = 4 << 20
-
-
-def objection_in(text: str, event: Event, meanings: Meanings) -> Reply | None:
-    """A whole deny document somewhere in garbage: banners, two documents, duplicate keys, odd encodings.
-
-    Reads leniently, because everything it finds can only tighten.
-    """
-    text = text.replace("\0", "")
-    if "{" not in text:
-        return None
-    budget = _SEARCH_BUDGET
-    at = text.find("{")
-    while at >= 0:
-        try:
-            last, end = _LAST_WINS.raw_decode(text, at)
-            first, _ = _FIRST_WINS.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            budget -= error.pos - at + 64
-            at = text.find("{", at + 1)
-        except (RecursionError, ValueError):
-            budget -= len(text) - at
-            at = text.find("{", at + 1)
-        else:
-            for found in (first, last):
-                reply = read_output(event, found, meanings) if isinstance(found, dict) else Reply()
-                if reply.status is Status.OK and reply.answer.objects:
-                    return replace(reply, error="the deny stood inside other output")
-            at = text.find("{", end)
-        if budget < 0:
-            if _DENIES.search(text):
-                return replace(read_output(event, _REFUSAL, meanings), error="unreadable output that holds a deny")
-            return None
-    return None
-
-
-_REFUSAL = {"decision": "block", "reason": "the hook printed a deny inside output that can't be read"}
-_LAST_WINS = json.JSONDecoder()
-_FIRST_WINS = json.JSONDecoder(object_pairs_hook=lambda pairs: dict(reversed(pairs)))
 
 
 # -- failures ------------------------------------------------------------------------------------------------------
@@ -268,6 +207,14 @@ def launch_note(exit: Exit) -> str:  # noqa: A002
 
 def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
     return replace(reply, exit_code=exit.code, signal=exit.signal)
+
+
+def settled(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> Written:  # noqa: A002
+    """What was written, read back once: something is lost exactly when it does not say the same."""
+    said = dialect.read_exit(event, exit)
+    if said.status is Status.OK and said.answer == answer:
+        return Written(exit, ())
+    return Written(exit, tuple(lost) or ("something that this protocol has no word for",))
 
 
 def exits(code: int, stdout: str = "", stderr: str = "") -> Exit:

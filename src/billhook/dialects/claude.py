@@ -1,6 +1,7 @@
 """The reference's protocol: event JSON on stdin, JSON or an exit code back. Also `spec`, its in-process cousin."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -16,9 +17,9 @@ from billhook.dialects.base import (
     failed,
     launch_note,
     line,
-    objection_in,
-    printed,
+    settled,
 )
+from billhook.dialects.printed import Printed, objection_in, printed
 from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
@@ -51,43 +52,53 @@ class JsonDialect(msgspec.Struct, frozen=True):
 
     def write_exit(self, event: Event, answer: Answer) -> Written:
         output, lost = write_output(event, answer, self.meanings)
-        return Written(exits(0, strictjson.dumps(output) + "\n" if output else ""), tuple(lost))
+        return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
-            return failed(exit)
+            return self._failed(event, exit)
         out = printed(exit)
         reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
+        objection = None if readable else objection_in(exit, event, self.meanings)
         if exit.code == 2 and self.exit_2_blocks:
-            return self._block(event, exit, reply if readable else Reply(), out.plain)
-        if readable and (exit.code == 0 or reply.answer.objects or (self.exit_2_blocks and exit.code is not None)):
-            return reply  # JSON decides; and a whole deny denies however the hook ended
-        objection = objection_in(out.text, event, self.meanings) if not readable else None
+            return self._block(event, exit, out, reply if readable else objection or Reply())
         if objection is not None:
             return objection
+        if readable and (reply.answer.objects or self._heard(event, exit)):
+            return reply  # JSON decides; and a whole deny denies however the hook ended
         if exit.code == 0:
             if out.broken or out.output is not None:
                 return Reply(status=Status.FAILED, error=out.broken or reply.error)
             return self._text(event, out.text)
         return self._failed(event, exit)
 
-    def _block(self, event: Event, exit: Exit, reply: Reply, text: str) -> Reply:  # noqa: A002
-        """Exit 2 blocks whatever the JSON says; its reason is used when the JSON blocks too, and its other fields."""
+    def _heard(self, event: Event, exit: Exit) -> bool:  # noqa: A002
+        """Valid JSON counts in spite of an exit code, but any code other than 0 fails WorktreeCreate."""
+        if exit.code == 0:
+            return True
+        return self.exit_2_blocks and exit.code is not None and event.hook_event_name != "WorktreeCreate"
+
+    def _block(self, event: Event, exit: Exit, out: Printed, reply: Reply) -> Reply:  # noqa: A002
+        """Exit 2 blocks whatever the JSON says; the JSON's reason is used when it blocks too, and its other fields."""
         said = reply.answer
-        if said.objects or said.keep_going:
+        if said.decision is Decision.DENY or (reply != Reply() and _blocks_with_reason(out.output)):
             return reply
-        told = exit.stderr_text.strip() or text
+        told = exit.stderr_text.strip() or out.plain
         block = blocked(event, told, self.meanings)
+        made = block.answer
         others = {
-            "message": "\n".join(part for part in (said.message, block.answer.message) if part),
-            "context": self.meanings.join.join(part for part in (said.context, block.answer.context) if part),
-            "extras": said.extras,
+            "context": self.meanings.join.join(text for text in (said.context, made.context) if text),
+            "message": "\n".join(text for text in (said.message, made.message) if text),
+            "stop": said.stop or made.stop,
+            "stop_reason": said.stop_reason or made.stop_reason,
+            "updated_output": said.updated_output,
+            "extras": {} if event.hook_event_name == "MessageDisplay" else said.extras,  # the original is shown
             "quiet": said.quiet,
         }
         return replace(
             block,
-            answer=replace(block.answer, **others),
+            answer=replace(made, **others),
             error=block.error or launch_note(exit),
             lost=(*block.lost, *reply.lost),
         )
@@ -104,12 +115,22 @@ class JsonDialect(msgspec.Struct, frozen=True):
 
     def _failed(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         reply = failed(exit)
-        if event.hook_event_name == "WorktreeCreate" and exit.code is not None:
-            reason = reply.error
-            return Reply(answer=Answer(decision=Decision.DENY, reason=reason), error=reason)
-        if event.hook_event_name == "PreModelSwitch" and exit.timed_out:
-            return replace(reply, on_failure="deny")  # the one event on which the reference does not fail open
+        if self.exit_2_blocks and (event.hook_event_name, reply.status) in _NEVER_OPEN:
+            return replace(reply, on_failure="deny")
         return reply
+
+
+def _blocks_with_reason(output: dict[str, Any] | None) -> bool:
+    return output is not None and output.get("decision") == "block" and bool(output.get("reason"))
+
+
+_NEVER_OPEN = {
+    ("PreModelSwitch", Status.TIMED_OUT),
+    ("WorktreeCreate", Status.FAILED),
+    ("WorktreeCreate", Status.TIMED_OUT),
+    ("WorktreeCreate", Status.COULD_NOT_START),
+}
+"""Where the reference does not fail open."""
 
 
 def promised(stdout: bytes, promises: list[dict[str, object]]) -> bool:

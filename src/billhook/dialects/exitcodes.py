@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import events, strictjson, tools
-from billhook.answers import NOTHING, Answer, Decision, Reply, Status
+from billhook.answers import NOTHING, Answer, Reply, Status
 from billhook.dialects.base import (
     Call,
     Written,
@@ -21,10 +21,10 @@ from billhook.dialects.base import (
     is_error,
     launch_note,
     line,
-    objection_in,
     output_text,
-    printed,
+    settled,
 )
+from billhook.dialects.printed import objection_in, printed
 from billhook.errors import EventError, StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
@@ -82,7 +82,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         readable = out.output is not None and reply.status is Status.OK
         if readable and reply.answer.objects:
             return reply  # a whole deny denies, whatever the exit code
-        objection = None if readable else objection_in(out.text, event, self.meanings)
+        objection = None if readable else objection_in(exit, event, self.meanings)
         if objection is not None:
             return objection
         match self._effect(event, exit.code):
@@ -104,29 +104,25 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         return "warn" if code is None else row.get(code, "warn")
 
     def _deny(self, event: Event, exit: Exit, reply: Reply, text: str) -> Reply:  # noqa: A002
-        streams = {"stdout": text, "stderr": exit.stderr_text.strip()}
-        said = reply.answer.reason or reply.answer.context
-        said = said or next((streams[stream] for stream in self.text if streams[stream]), "")
+        streams = {"stdout": reply.answer.reason or reply.answer.context or text, "stderr": exit.stderr_text.strip()}
+        said = next((streams[stream] for stream in self.text if streams[stream]), "")
         called = self._called(event) if hasattr(event, "tool_name") else event.hook_event_name
         reason = said or self.default_reason.format(event=event.hook_event_name, tool=called)
-        if event.hook_event_name in (BEFORE, AFTER):
-            denied = Reply(answer=Answer(decision=Decision.DENY, reason=reason))
-        else:
-            denied = blocked(event, reason, self.meanings)
+        denied = blocked(event, reason, self.meanings)
         return replace(denied, error=denied.error or launch_note(exit))
 
     # -- being a hook --
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         payload = self._payload(stdin, env)
-        name = payload.get("hook_event_name")
-        if not isinstance(name, str) or "tool_name" not in payload:
+        name, tool = payload.get("hook_event_name"), payload.get("tool_name")
+        if not isinstance(name, str) or not isinstance(tool, str):
             return events.parse(payload)
         wire = {
             key: value for key, value in payload.items() if key not in ("tool_input", "tool_output", "tool_input_json")
         }
         wire |= {
-            "tool_name": tools.canonical(str(payload["tool_name"])),
+            "tool_name": tools.canonical(tool),
             "tool_input": _received_input(payload),
             "cwd": payload.get("cwd") or env.get("CLAUDE_CWD") or env.get("PWD", ""),
             "session_id": payload.get("session_id") or env.get("CLAUDE_SESSION_ID", ""),
@@ -139,28 +135,27 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     def write_exit(self, event: Event, answer: Answer) -> Written:
         plain = self._plain(event, answer)
-        if plain is not None and self.read_exit(event, plain).answer == answer:
+        if plain is not None and not settled(self, event, answer, plain, ()).lost:
             return Written(plain, ())
         output, lost = write_output(event, answer, self.meanings)
-        exit_ = exits(0, strictjson.dumps(output) + "\n" if output else "")
-        if not lost and self.read_exit(event, exit_).answer != answer:
-            lost = ["something that this protocol has no word for"]
-        return Written(exit_, tuple(lost))
+        stdout = strictjson.dumps(output) + "\n" if output else ""
+        # An agent that only knows the codes must understand a deny, too.
+        code = self._code_of(event, "deny") if answer.objects else None
+        written = exits(0, stdout) if code is None else exits(code, stdout, answer.reason or answer.stop_reason)
+        return settled(self, event, answer, written, lost)
 
     def _plain(self, event: Event, answer: Answer) -> Exit | None:
         """The same answer in the protocol's own way, without JSON, if it has one."""
+        for effect, text in (("deny", answer.reason), ("inject", answer.context), ("feedback", answer.context)):
+            code = self._code_of(event, effect)
+            if code is not None and text:
+                on_stderr = effect == "inject" or self.text[0] == "stderr"
+                return exits(code, "" if on_stderr else text, text if on_stderr else "")
+        return exits(0) if answer == NOTHING else None
+
+    def _code_of(self, event: Event, effect: str) -> int | None:
         row = self.codes.get(event.hook_event_name, self.codes[ELSE])
-        by_effect = {effect: code for code, effect in reversed(list(row.items()))}
-        if answer == NOTHING:
-            return exits(0)
-        if answer.decision is Decision.DENY and "deny" in by_effect:
-            on_stderr = self.text[0] == "stderr"
-            return exits(by_effect["deny"], "" if on_stderr else answer.reason, answer.reason if on_stderr else "")
-        if answer.context and "inject" in by_effect:
-            return exits(by_effect["inject"], "", answer.context)
-        if answer.context and by_effect.get("feedback") is not None:
-            return exits(by_effect["feedback"], answer.context)
-        return None
+        return next((code for code, does in row.items() if does == effect), None)
 
     # -- the tool's input --
 

@@ -7,13 +7,13 @@ from msgspec import UNSET
 from billhook.answers import Answer, Decision
 from billhook.events import Block, Event
 from billhook.meanings import Meanings
-from billhook.outputs.schema import ACTIONS, HEARD, specific_fields
+from billhook.outputs.schema import ACTIONS, CHECKS, EXTRAS, HEARD, UNIVERSAL, block_on, specific_fields
 
 
 def write_output(event: Event, answer: Answer, meanings: Meanings) -> tuple[dict[str, Any], list[str]]:
     """The answer as a JSON object, and what is lost. Nothing lost means that reading it gives the same answer."""
     writer = _Writer(event, answer, meanings)
-    if answer.background:
+    if answer.background and not answer.objects:
         writer.promise()
     else:
         writer.decision()
@@ -32,9 +32,10 @@ class _Writer:
         self.answer = answer
         self.meanings = meanings
         self.fields = specific_fields(event)
+        """What may stand in hookSpecificOutput."""
         self.output: dict[str, Any] = {}
         self.inside: dict[str, Any] = {}
-        """What goes into hookSpecificOutput."""
+        """What does."""
         self.lost: list[str] = []
 
     def promise(self) -> None:
@@ -42,24 +43,23 @@ class _Writer:
         wait = self.answer.background
         self.output["async"] = True
         if wait is not True:
-            self.output["asyncTimeout"] = round(wait / self.meanings.async_unit)
+            self.output["asyncTimeout"] = round(wait * self.meanings.async_per_second)
         if self.answer != Answer(background=wait):
             self.lost.append("an answer that comes later can't also decide now")
 
     def decision(self) -> None:
         answer, decision, reason = self.answer, self.answer.decision, self.answer.reason
-        if answer.keep_going:
-            self._keep_going()
-        elif decision is Decision.NONE:
-            if reason:
+        if answer.keep_going and (decision is not Decision.NONE or self.event.block is not Block.KEEP_GOING):
+            self.lost.append(f"keep_going can't be said with {decision} on {self.name}")
+        if decision is Decision.NONE:
+            if answer.keep_going and self.event.block is Block.KEEP_GOING:
+                self._keep_going()
+            elif reason:
                 self.lost.append("a reason without a decision")
         elif self.name == "PermissionRequest":
             self._permission()
         elif "action" in self.fields:
-            action = answer.extras.get("action") or ("accept" if decision is Decision.ALLOW else "decline")
-            self.inside["action"] = action
-            if reason or ACTIONS.get(action) is not decision or "action" not in answer.extras:
-                self.lost.append(f"{decision} became {action}")
+            self._action()
         elif "permissionDecision" in self.fields and not (decision is Decision.DEFER and self.name == "PreModelSwitch"):
             self.inside["permissionDecision"] = decision.value
             if reason:
@@ -69,23 +69,47 @@ class _Writer:
         elif decision is Decision.ALLOW:
             self.lost.append(f"allow can't be said on {self.name}")
         else:
-            self.output |= {"decision": "block", "reason": reason}
-            denies = self.event.block is Block.DENY or (self.meanings.can_undo and self.event.block is Block.MODEL)
-            if decision is not Decision.DENY or not denies or not reason:
+            self._block(reason)
+            if decision is not Decision.DENY or not self.denies or not reason:
                 self.lost.append(f"{decision} on {self.name} became a block")
 
+    @property
+    def denies(self) -> bool:
+        """A block here is a deny."""
+        return block_on(self.event, self.meanings) is Block.DENY
+
+    def _block(self, reason: str) -> None:
+        self.output["decision"] = "block"
+        if reason:
+            self.output["reason"] = reason
+
     def _keep_going(self) -> None:
-        if self.event.block is not Block.KEEP_GOING or self.answer.decision is not Decision.NONE:
-            self.lost.append(f"keep_going can't be said on {self.name}")
-        elif self.answer.reason or not self._context_keeps_going or not self.answer.context:
-            self.output |= {"decision": "block", "reason": self.answer.reason}
-            if not self.answer.reason:
-                self.lost.append("keep_going without a reason")
+        if self.answer.reason:
+            self._block(self.answer.reason)
+        elif self.answer.context and self._context_keeps_going:
+            pass  # which `texts` will write
+        elif self.meanings.continue_true_keeps_going and not self.answer.stop:
+            self.output["continue"] = True
+        else:
+            self._block("")
+            self.lost.append("keep_going without a reason")
 
     @property
     def _context_keeps_going(self) -> bool:
-        """On Stop, the reference reads additionalContext as "go on"."""
-        return self.event.block is Block.KEEP_GOING and self.meanings.name == "claude"
+        return (
+            self.event.block is Block.KEEP_GOING
+            and self.meanings.context_keeps_going
+            and "additionalContext" in self.fields
+        )
+
+    def _action(self) -> None:
+        """An elicitation is answered by an action; the one that was chosen counts when it says the same."""
+        decision, chosen = self.answer.decision, self.answer.extras.get("action")
+        agrees = isinstance(chosen, str) and ACTIONS.get(chosen) is decision
+        action = chosen if agrees else "accept" if decision is Decision.ALLOW else "decline"
+        self.inside["action"] = action
+        if self.answer.reason or not agrees:
+            self.lost.append(f"{decision} became {action}")
 
     def _permission(self) -> None:
         answer = self.answer
@@ -93,8 +117,10 @@ class _Writer:
             said: dict[str, Any] = {"behavior": "allow"}
             if answer.updated_input is not None:
                 said["updatedInput"] = answer.updated_input
-            if "updatedPermissions" in answer.extras:
+            if isinstance(answer.extras.get("updatedPermissions"), list):
                 said["updatedPermissions"] = answer.extras["updatedPermissions"]
+            elif "updatedPermissions" in answer.extras:
+                self.lost.append("`updatedPermissions` is not a list")
             if answer.reason:
                 self.lost.append("the reason of an allow")
         else:
@@ -112,12 +138,7 @@ class _Writer:
     def texts(self) -> None:
         answer, to_user = self.answer, self.meanings.system_message == "user"
         if answer.stop:
-            if self.meanings.continue_false == "stop":
-                self.output |= {"continue": False, "stopReason": answer.stop_reason}
-            else:
-                said = answer.reason or answer.stop_reason or "a hook stopped the run"
-                self.output |= {"decision": "block", "reason": said}
-                self.lost.append("stop became a deny")
+            self._stop()
         elif answer.stop_reason:
             self.lost.append("a stop reason without a stop")
         if answer.context:
@@ -133,6 +154,16 @@ class _Writer:
             else:
                 self.lost.append("a message for the user only")
 
+    def _stop(self) -> None:
+        if self.meanings.continue_false == "deny" and self.denies:
+            if self.answer.decision is not Decision.DENY:
+                self._block(self.answer.stop_reason or "a hook stopped the run")
+            self.lost.append("stop became a deny")
+            return
+        self.output["continue"] = False
+        if self.answer.stop_reason:
+            self.output["stopReason"] = self.answer.stop_reason
+
     def rewrites(self) -> None:
         answer = self.answer
         if answer.updated_input is not None and self.name != "PermissionRequest":
@@ -143,9 +174,8 @@ class _Writer:
         elif answer.updated_input is not None and answer.decision is Decision.NONE:
             self.lost.append("a rewritten input without a decision")
         if answer.updated_output is not UNSET:
-            field = "updatedToolOutput" if self.meanings.name == "claude" else "updatedMCPToolOutput"
-            if field in self.fields and answer.updated_output is not None:
-                self.inside[field] = answer.updated_output
+            if self.meanings.rewritten_output in self.fields and answer.updated_output is not None:
+                self.inside[self.meanings.rewritten_output] = answer.updated_output
             else:
                 self.lost.append(f"the rewritten output can't be said on {self.name}")
 
@@ -153,14 +183,17 @@ class _Writer:
         if self.answer.quiet:
             self.output["suppressOutput"] = True
         for key, value in self.answer.extras.items():
-            if key == "terminalSequence":
-                self.output[key] = value
-            elif key in self.fields and key not in self.inside and key not in ("action", "decision"):
-                self.inside[key] = value
-            elif key not in self.inside and not (key == "updatedPermissions" and "decision" in self.inside):
+            if key in self.inside or (key == "updatedPermissions" and "decision" in self.inside):
+                continue  # said already, or reported
+            kind = UNIVERSAL[key] if key == "terminalSequence" else self.fields.get(key) if key in EXTRAS else None
+            if kind is None or not CHECKS[kind](value):
                 self.lost.append(f"`{key}` can't be said on {self.name}")
+            else:
+                (self.output if key == "terminalSequence" else self.inside)[key] = value
         if self.answer.data is not None:
             self.lost.append("`data` is for hooks of the same firing")
+        if self.answer.background:
+            self.lost.append("an answer that decides now can't also come later")
 
     def finished(self) -> tuple[dict[str, Any], list[str]]:
         if self.inside:

@@ -1,0 +1,152 @@
+"""A careful look at what a child printed: nothing, text, a JSON answer, something that tried to be one, and a deny
+that stands anywhere in it."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from billhook import strictjson
+from billhook.answers import Reply, Status
+from billhook.errors import StrictJSONError
+from billhook.events import Event
+from billhook.exits import Exit
+from billhook.meanings import Meanings
+from billhook.outputs import read_output
+
+
+class Printed(NamedTuple):
+    """Stdout, looked at once."""
+
+    text: str
+    output: dict[str, Any] | None = None
+    broken: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The text, when it is not JSON and does not try to be."""
+        return "" if self.output is not None or self.broken else self.text
+
+
+def printed(exit: Exit) -> Printed:  # noqa: A002
+    text = exit.stdout_text.removeprefix("\ufeff").strip()
+    if not text.startswith("{"):
+        return Printed(text)
+    try:
+        output = strictjson.loads(text)
+    except StrictJSONError as error:
+        cut = " (cut at the cap)" if exit.truncated else ""
+        return Printed(
+            text, broken=f"stdout is not one JSON document: {error.message}{cut}: {strictjson.preview(text)}"
+        )
+    return Printed(text, output=output)
+
+
+# -- a deny in garbage ---------------------------------------------------------------------------------------------
+
+_OBJECTIONS = frozenset({"block", "deny", "decline", "cancel"})
+_DENIES = re.compile(
+    r'"(?:decision|permissionDecision|behavior|action)"\s*:\s*"(?:block|deny|decline|cancel)"'
+    r'|"continue"\s*:\s*false|"block"\s*:\s*true'
+    r"|\\u00",  # any of these words may be written in escapes
+    re.IGNORECASE,
+)
+_START = re.compile(r'\{\s*"')
+_BUDGET = 1 << 25
+"""What a search may cost, in characters: some thirty passes over the most that is kept of a child's output."""
+
+
+def objection_in(exit: Exit, event: Event, meanings: Meanings) -> Reply | None:  # noqa: A002
+    """A whole deny document somewhere in garbage: banners, two documents, duplicate keys, odd encodings.
+
+    Reads leniently, because everything it finds can only tighten. What is too large or too deep to be searched and
+    holds the words of a deny is a deny.
+    """
+    for text in _decoded(exit.stdout):
+        if not _DENIES.search(text):
+            continue
+        found = _search(text, event, meanings)
+        if found is not None:
+            return found
+    return None
+
+
+def _decoded(stdout: bytes) -> Iterator[str]:
+    """The output in every encoding that it may be in; PowerShell writes UTF-16."""
+    yield stdout.decode("utf-8", "replace")
+    if b"\0" in stdout:
+        yield stdout.replace(b"\0", b"").decode("utf-8", "replace")
+        for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
+            yield stdout.decode(encoding, "replace")
+            yield stdout[1:].decode(encoding, "replace")
+
+
+def _search(text: str, event: Event, meanings: Meanings) -> Reply | None:
+    budget = _BUDGET
+    start = _START.search(text)
+    while start is not None:
+        at = start.start()
+        try:
+            _, end = _DECODERS[0].raw_decode(text, at)
+            worded = _DENIES.search(text, at, end) is not None
+            found = _objection(text, at, event, meanings) if worded else None
+        except json.JSONDecodeError as error:
+            # An error counts the lines before it: its cost grows with its place.
+            budget -= error.pos - at + error.pos // 8 + 256
+            end = at + 1
+        except RecursionError:
+            return _refusal(event, meanings)
+        else:
+            if found is not None:
+                return found
+            budget -= 8192 if worded else 256
+        if budget < 0:
+            return _refusal(event, meanings)
+        start = _START.search(text, end)
+    return None
+
+
+def _objection(text: str, at: int, event: Event, meanings: Meanings) -> Reply | None:
+    """The deny that the document at a place is, in any reading of it."""
+    for decoder in _DECODERS:
+        document, _ = decoder.raw_decode(text, at)
+        reply = read_output(event, document, meanings)
+        if reply.status is Status.OK and reply.answer.objects:
+            return replace(reply, error="the deny stood inside other output")
+    return None
+
+
+def _refusal(event: Event, meanings: Meanings) -> Reply | None:
+    reason = "the hook printed a deny inside output that can't be read"
+    if event.hook_event_name == "PermissionRequest":
+        said = {"hookEventName": event.hook_event_name, "decision": {"behavior": "deny", "message": reason}}
+        return read_output(event, {"hookSpecificOutput": said}, meanings)
+    return read_output(event, {"decision": "block", "reason": reason}, meanings)
+
+
+def _strictest(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a key that is given twice, the value that objects."""
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key not in made or _objects(value) or not _objects(made[key]):
+            made[key] = value
+    return made
+
+
+def _objects(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_objects, value.values()))
+    return value is False or (isinstance(value, str) and value in _OBJECTIONS)
+
+
+def _int(digits: str) -> float:
+    return int(digits) if len(digits) < 4000 else float(digits)
+
+
+_DECODERS = tuple(
+    json.JSONDecoder(strict=False, parse_int=_int, object_pairs_hook=hook)
+    for hook in (None, lambda pairs: dict(reversed(pairs)), _strictest)
+)
+"""The last of two equal keys wins; the first; the strictest."""

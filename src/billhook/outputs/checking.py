@@ -1,0 +1,122 @@
+"""Checking the fields of a JSON answer: right types, right places, and an exact message for every near miss."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from billhook.events import Event
+from billhook.meanings import Meanings
+from billhook.outputs.schema import ALL_SPECIFIC, CHECKS, PERMISSION_WORDS, UNIVERSAL
+
+PIPELINE = {"success", "data", "error", "durationms", "block", "blockreason", "contexttoinject"}
+"""The fields of seed 002's handler result, folded."""
+
+_MAX_NOTES = 20
+"""Unknown fields that are looked at closely; hostile output may have a hundred thousand."""
+_MAX_NAME = 60
+
+
+class MisreadError(Exception):
+    """The answer breaks its schema; the message says exactly how."""
+
+
+def checked(
+    given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event: Event, meanings: Meanings
+) -> tuple[dict[str, Any], list[str]]:
+    """The known fields with their types checked, and a note for each unknown one; near misses raise."""
+    fields: dict[str, Any] = {}
+    lost: list[str] = []
+    names = by_fold([*kinds, *(() if path else ALL_SPECIFIC)])
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise MisreadError(f"the key {shown(key)} is not a string")
+        if key == "hookEventName" and path:
+            continue
+        if key not in kinds:
+            _refuse_misplaced(key, path, event, meanings)
+            if near := nearest(key, names, closely=len(lost) < _MAX_NOTES):
+                raise MisreadError(f"`{path}{key[:_MAX_NAME]}` is not known{near}")
+            lost.append(_ignored(key, path, event))
+        elif value is not None:
+            if not CHECKS[kinds[key]](value):
+                raise MisreadError(f"`{path}{key}` must be {kinds[key]}, not {shown(value)}")
+            fields[key] = value
+    if len(lost) > _MAX_NOTES:
+        lost[_MAX_NOTES:] = [f"and {len(lost) - _MAX_NOTES} more unknown fields"]
+    return fields, lost
+
+
+def _refuse_misplaced(key: str, path: str, event: Event, meanings: Meanings) -> None:
+    name = event.hook_event_name
+    if not path and key in ALL_SPECIFIC and not meanings.flat_fields:
+        inside = f'"hookSpecificOutput": {{"hookEventName": "{name}", "{key}": ...}}'
+        raise MisreadError(f"`{key}` belongs inside `hookSpecificOutput`: {inside}")
+    if not path and folded(key) in ("block", "blockreason", "contexttoinject"):
+        raise MisreadError(f'`{key}` is a field of a handler\'s result; in an answer write "decision": "block"')
+    if path and key in UNIVERSAL:
+        raise MisreadError(f"`{path}{key}` belongs at the top level, beside `hookSpecificOutput`")
+    if path and key == "permissionDecision" and event.can_block:
+        raise MisreadError(f'`{path}{key}` is not for {name}; write "decision": "block" at the top level')
+
+
+def _ignored(key: str, path: str, event: Event) -> str:
+    if key in ALL_SPECIFIC:
+        return f"`{path}{key}` has no effect on {event.hook_event_name}" if path else f"`{key}` stands at the top level"
+    return f"unknown field `{path}{key[:_MAX_NAME]}` was ignored"
+
+
+def by_fold(names: Iterable[str]) -> dict[str, str]:
+    return {folded(name): name for name in names}
+
+
+def nearest(word: str, names: Mapping[str, str], *, closely: bool = True) -> str:
+    """A hint at the name that was meant, if one is near; none for the name itself."""
+    found = names.get(folded(word))
+    if found is None and closely and len(word) <= _MAX_NAME:
+        found = next((names[one] for one in difflib.get_close_matches(folded(word), names, 1, 0.85)), None)
+    return f"; did you mean `{found}`?" if found not in (None, word) else ""
+
+
+def wrong_decision(word: str) -> str:
+    """What to say about a top-level `decision` that is neither block nor approve."""
+    folded_word = word.strip().lower()
+    meant = {"deny": "block", "allow": "approve"}.get(folded_word, folded_word)
+    if meant in ("block", "approve"):
+        return f'"decision": {shown(word)} is not understood; write "decision": "{meant}"'
+    if meant in PERMISSION_WORDS:
+        return (
+            f'"decision": {shown(word)} is not understood; write "hookSpecificOutput": '
+            f'{{"hookEventName": ..., "permissionDecision": "{meant}"}}'
+        )
+    return f'"decision": {shown(word)} is not understood; it is "block" or "approve"'
+
+
+def wrong_word(path: str, word: object, words: Iterable[str]) -> str:
+    """What to say about a word that is none of those which may stand there."""
+    one_of = ", ".join(f'"{one}"' for one in words)
+    folded_word = str(word).strip().lower()
+    meant = {"block": "deny", "approve": "allow", "reject": "deny"}.get(folded_word, folded_word)
+    near = f'; did you mean "{meant}"?' if meant in words else ""
+    return f"`{path}` is {shown(word)}; it is one of {one_of}{near}"
+
+
+def shown(value: object) -> str:
+    """A wrong value for a message, in JSON's words."""
+    match value:
+        case str():
+            return f'"{value[:_MAX_NAME]}"'
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return str(value)[:_MAX_NAME]
+
+
+def folded(key: object) -> str:
+    """A name without its case and its separators: how near misses are recognised."""
+    return str(key).replace("_", "").replace("-", "").lower()

@@ -1,0 +1,1 @@
+"""Each dialect against its seed or its reference, row by row."""

@@ -26,6 +26,7 @@ from billhook.exits import Exit
 from billhook.hook import Context
 from billhook.meanings import Meanings
 from billhook.outputs import blocked, read_output, write_output
+from billhook.outputs.schema import HEARD, UNIVERSAL
 
 
 class JsonDialect(msgspec.Struct, frozen=True):
@@ -82,10 +83,12 @@ class JsonDialect(msgspec.Struct, frozen=True):
     def _block(self, event: Event, exit: Exit, out: Printed, reply: Reply) -> Reply:  # noqa: A002
         """Exit 2 blocks whatever the JSON says; the JSON's reason is used when it blocks too, and its other fields."""
         said = reply.answer
-        if said.decision is Decision.DENY or (reply != Reply() and _blocks_with_reason(out.output)):
+        if said.decision is Decision.DENY or (said != NOTHING and _blocks_with_reason(event, out.output)):
             return reply
         told = exit.stderr_text.strip() or out.plain
         block = blocked(event, told, self.meanings)
+        if block.status is not Status.OK and said.objects:
+            return reply
         made = block.answer
         others = {
             "context": self.meanings.join.join(text for text in (said.context, made.context) if text),
@@ -120,8 +123,10 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return reply
 
 
-def _blocks_with_reason(output: dict[str, Any] | None) -> bool:
-    return output is not None and output.get("decision") == "block" and bool(output.get("reason"))
+def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:
+    if output is None or "decision" not in HEARD.get(event.hook_event_name, UNIVERSAL):
+        return False
+    return output.get("decision") == "block" and bool(output.get("reason"))
 
 
 _NEVER_OPEN = {

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,11 +19,11 @@ T = TypeVar("T")
 Case = Callable[[int], Awaitable[float]]
 """Does its work so many times, one after the other, and returns the nanoseconds that all of it took."""
 
-PROCESSES = 150
+PROCESSES = 200
 """Passes over cases that start processes."""
 LOOPS = 300
 """Passes over cases that stay inside this process."""
-_WARM_UP = 3
+WARM_UP = 3
 _SAMPLE_NS = 200_000
 """How long one sample takes at least. Short, and about the same for all: on a busy machine a sample as long as a time
 slice holds somebody else's, and the slower of two cases would look slower still."""
@@ -108,11 +109,8 @@ async def measure(goal: int, trial: Trial) -> list[Row]:
     if all(row.ok for row in rows):
         return rows
     again = await _rows(goal, trial)
-    return [first if first.ok else min(first, second, key=_ratio) for first, second in zip(rows, again, strict=True)]
-
-
-def _ratio(row: Row) -> float:
-    return row.ratio
+    ratio = attrgetter("ratio")
+    return [first if first.ok else min(first, second, key=ratio) for first, second in zip(rows, again, strict=True)]
 
 
 async def _rows(goal: int, trial: Trial) -> list[Row]:
@@ -138,7 +136,7 @@ async def _medians(trial: Trial) -> dict[str, float]:
 
 async def _warm_up(case: Case) -> int:
     """How many times the case does its work in one sample."""
-    for _ in range(_WARM_UP):
+    for _ in range(WARM_UP):
         await case(1)
     count = 1
     while await case(count) < _SAMPLE_NS:
@@ -147,5 +145,5 @@ async def _warm_up(case: Case) -> int:
 
 
 def passes(trial: Trial) -> int:
-    """BILLHOOK_BENCH_PASSES makes a run shorter and its ratios meaningless: for the tests of this script."""
+    """As many as the trial asks for, or fewer when BILLHOOK_BENCH_PASSES says so."""
     return min(trial.passes, int(os.environ.get("BILLHOOK_BENCH_PASSES") or trial.passes))

@@ -24,14 +24,17 @@ from billhook.dialects import dialect
 from harness import PROCESSES, Bar, Case, Goal, Trial, awaited, looped
 
 # Reads all of its input and prints something short. (On a pipe; the size of a file `wc` would look up.)
-SCRIPT = "exec wc -c"
+COUNT = "exec wc -c"
+# Where the question is what the start costs, the hook itself does nothing.
 NOTHING = ":"
-SHELL = ("/bin/sh", "-c", SCRIPT)
-LOGIN_SHELL = ("/bin/sh", "-lc", SCRIPT)
 _TIMEOUT = 60.0
 _PIPE, _PIPE_MAX = 1 << 16, 1 << 20
 KB, _MB = 1000, 1_000_000
 T = TypeVar("T")
+
+
+def shell(script: str, option: str = "-c") -> tuple[str, ...]:
+    return ("/bin/sh", option, script)
 
 
 # -- ours ----------------------------------------------------------------------------------------------------------
@@ -77,7 +80,7 @@ def firing(script: str, speech: str = "claude") -> Callable[[dict[str, Any]], An
 
 
 async def ours_alone(payload: bytes) -> None:
-    ended = await process.run(SHELL, stdin=payload, env=os.environ, seconds=_TIMEOUT)
+    ended = await process.run(shell(COUNT), stdin=payload, env=os.environ, seconds=_TIMEOUT)
     check(ended.stdout, payload)
 
 
@@ -91,8 +94,7 @@ class Bare:
     It blocks, has no deadline, catches nothing and leaves stderr alone.
     """
 
-    argv: tuple[str, ...] = SHELL
-    env: Mapping[str, str] | None = None
+    argv: tuple[str, ...]
 
     def __call__(self, payload: bytes) -> None:
         in_read, in_write = os.pipe()
@@ -103,7 +105,7 @@ class Bare:
         if fits:  # a payload that waits in the pipe saves both sides a wake-up
             os.write(in_write, payload)
         actions = [(os.POSIX_SPAWN_DUP2, in_read, 0), (os.POSIX_SPAWN_DUP2, out_write, 1)]
-        pid = os.posix_spawn(self.argv[0], self.argv, self.env or os.environ, file_actions=actions)
+        pid = os.posix_spawn(self.argv[0], self.argv, os.environ, file_actions=actions)
         os.close(in_read)
         os.close(out_write)
         rest = memoryview(b"" if fits else payload)
@@ -115,13 +117,12 @@ class Bare:
             output += chunk
         os.close(out_read)
         os.waitpid(pid, 0)
-        check(output, payload)
 
 
 async def communicate(payload: bytes) -> None:
     """What people write: asyncio's subprocess, with a timeout."""
     pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(*SHELL, stdin=pipe, stdout=pipe, stderr=pipe)
+    child = await asyncio.create_subprocess_exec(*shell(COUNT), stdin=pipe, stdout=pipe, stderr=pipe)
     async with asyncio.timeout(_TIMEOUT):
         output, _ = await child.communicate(payload)
     check(output, payload)
@@ -129,13 +130,13 @@ async def communicate(payload: bytes) -> None:
 
 def subprocess_run(payload: bytes) -> None:
     """What people write who block the loop."""
-    ended = subprocess.run(SHELL, input=payload, capture_output=True, timeout=_TIMEOUT, check=True)
+    ended = subprocess.run(shell(COUNT), input=payload, capture_output=True, timeout=_TIMEOUT, check=True)
     check(ended.stdout, payload)
 
 
 def fork_and_run(payload: bytes) -> None:
     """What people write to end a hook's children with it: `preexec_fn`, which needs a real fork."""
-    argv = ("/bin/sh", "-c", NOTHING)
+    argv = shell(NOTHING)
     subprocess.run(argv, input=payload, capture_output=True, timeout=_TIMEOUT, check=True, preexec_fn=os.setsid)
 
 
@@ -163,7 +164,7 @@ async def small_payloads() -> AsyncGenerator[Trial, None]:
 
 async def large_payload() -> AsyncGenerator[Trial, None]:
     limits = {"bare posix_spawn": 1.4, "asyncio communicate": 1.1, "subprocess.run": 0.8}
-    for trial in _from_event_and_from_bytes("10 MB", 10 * _MB, limits, PROCESSES // 3):
+    for trial in _from_event_and_from_bytes("10 MB", 10 * _MB, limits, PROCESSES // 4):
         yield trial
 
 
@@ -171,14 +172,14 @@ def _from_event_and_from_bytes(name: str, size: int, limits: Mapping[str, float]
     tool_input = write_of(size)
     payload = encoded(tool_input)
     from_event: dict[str, Case] = {
-        "Engine.fire": awaited(firing(SCRIPT), tool_input),
-        "bare posix_spawn": looped(_on_event(Bare()), tool_input),
+        "Engine.fire": awaited(firing(COUNT), tool_input),
+        "bare posix_spawn": looped(_on_event(Bare(shell(COUNT))), tool_input),
         "asyncio communicate": awaited(_on_event(communicate), tool_input),
         "subprocess.run": looped(_on_event(subprocess_run), tool_input),
     }
     from_bytes: dict[str, Case] = {
         "process.run": awaited(ours_alone, payload),
-        "bare posix_spawn": looped(Bare(), payload),
+        "bare posix_spawn": looped(Bare(shell(COUNT)), payload),
         "asyncio communicate": awaited(communicate, payload),
         "subprocess.run": looped(subprocess_run, payload),
     }
@@ -191,14 +192,21 @@ def _on_event(function: Callable[[bytes], T]) -> Callable[[dict[str, Any]], T]:
     return lambda tool_input: function(encoded(tool_input))
 
 
+_PROFILE = """\
+PATH="$HOME/bin:$HOME/.local/bin:$PATH"
+export USER_NAME=$(id -un) HOST_NAME=$(uname -n) SYSTEM=$(uname -s)
+eval "$(dircolors -b)"
+"""
+
+
 async def login_shell() -> AsyncGenerator[Trial, None]:
     with _home_with_profile():
         tool_input = write_of(KB)
         payload = dialect("claw").write_call(Context(event(tool_input), [])).stdin
         cases: dict[str, Case] = {
-            "Engine.fire": awaited(firing(SCRIPT, "claw"), tool_input),
-            "sh -c": looped(Bare(), payload),
-            "sh -lc each time": looped(Bare(LOGIN_SHELL), payload),
+            "Engine.fire": awaited(firing(NOTHING, "claw"), tool_input),
+            "sh -c": looped(Bare(shell(NOTHING)), payload),
+            "sh -lc each time": looped(Bare(shell(NOTHING, "-lc")), payload),
         }
         bars = [Bar("Engine.fire", "sh -c", 1.25), Bar("Engine.fire", "sh -lc each time", 1 / 8)]
         yield Trial("1 KB", cases, bars, PROCESSES)
@@ -209,8 +217,7 @@ def _home_with_profile() -> Iterator[None]:
     """A home whose profile asks four programs, as profiles do."""
     before = os.environ.get("HOME")
     with tempfile.TemporaryDirectory() as home:
-        profile = 'PATH="$HOME/bin:$PATH"\n' + "".join(f"export V{i}=$(id -un)\n" for i in range(4))
-        Path(home, ".profile").write_text(profile)
+        Path(home, ".profile").write_text(_PROFILE)
         os.environ["HOME"] = home
         try:
             yield

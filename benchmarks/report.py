@@ -37,7 +37,7 @@ def json_lines(goal: Goal, rows: Sequence[Row]) -> str:
                 "name": row.name,
                 "against": row.against,
                 "ratio": round(row.ratio, 4),
-                "at_most": round(row.at_most, 4),
+                "at_most": round(float(row.at_most), 4),
                 "ok": row.ok,
             }
         )

@@ -50,7 +50,7 @@ def load() -> str:
 
 
 def number(value: float) -> str:
-    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+    return f"{value:.3f}"
 
 
 def shown_time(nanoseconds: float) -> str:

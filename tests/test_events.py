@@ -15,17 +15,10 @@ from billhook.errors import EventError
 from billhook.events import EVENTS, OtherEvent, PreToolUse, decode, parse
 from strategies import BASE, SAMPLES, json_values, objects, sample
 
-BASE_FIELDS = [
-    "session_id",
-    "transcript_path",
-    "cwd",
-    "permission_mode?",
-    "prompt_id?",
-    "agent_id?",
-    "agent_type?",
-    "effort?",
-    "scratchpad_dir?",
-]
+BASE_FIELDS = (
+    *("session_id", "transcript_path", "cwd", "permission_mode?", "prompt_id?", "agent_id?", "agent_type?"),
+    *("effort?", "scratchpad_dir?"),
+)
 MODEL_FIELDS = (
     "from_model to_model requested_model? source context_tokens prompt_cache_warm cache_ttl"
     " estimated_cache_write_usd pricing"
@@ -347,11 +340,9 @@ def test_any_damage_is_an_event_or_an_event_error(name: str, data: st.DataObject
         raw[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
         if not raw:
             break
-    try:
+    with suppress(EventError):
         event = decode(bytes(raw))
         event.payload, event.extra, event.target, repr(event)
-    except EventError as error:
-        assert error.path.startswith("$")
 
 
 @settings(max_examples=300)

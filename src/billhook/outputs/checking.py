@@ -1,8 +1,8 @@
 """Checking the fields of a JSON answer: right types, right places, and an exact message for every near miss."""
 
-import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, NamedTuple
 
 from billhook.events import Event
 from billhook.meanings import Meanings
@@ -20,43 +20,53 @@ class MisreadError(Exception):
     """The answer breaks its schema; the message says exactly how."""
 
 
-def checked(
-    given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event: Event, meanings: Meanings
-) -> tuple[dict[str, Any], list[str]]:
-    """The known fields with their types checked, and a note for each unknown one; near misses raise."""
-    fields: dict[str, Any] = {}
-    lost: list[str] = []
+class Fields(NamedTuple):
+    """The known fields of one object, and what there is to say about the others."""
+
+    known: dict[str, Any]
+    lost: list[str]
+    misses: list[str]
+    """Near misses: a failure, unless what was understood already denies."""
+
+
+def checked(given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event: Event, meanings: Meanings) -> Fields:
+    """Check the types of the known fields and look closely at the unknown ones."""
+    fields = Fields({}, [], [])
     names = by_fold([*kinds, *(() if path else ALL_SPECIFIC)])
     for key, value in given.items():
         if not isinstance(key, str):
             raise MisreadError(f"the key {shown(key)} is not a string")
         if key == "hookEventName" and path:
             continue
-        if key not in kinds:
-            _refuse_misplaced(key, path, event, meanings)
-            if near := nearest(key, names, closely=len(lost) < _MAX_NOTES):
-                raise MisreadError(f"`{path}{key[:_MAX_NAME]}` is not known{near}")
-            lost.append(_ignored(key, path, event))
-        elif value is not None:
-            if not CHECKS[kinds[key]](value):
+        if key in kinds:
+            if value is not None and not CHECKS[kinds[key]](value):
                 raise MisreadError(f"`{path}{key}` must be {kinds[key]}, not {shown(value)}")
-            fields[key] = value
-    if len(lost) > _MAX_NOTES:
-        lost[_MAX_NOTES:] = [f"and {len(lost) - _MAX_NOTES} more unknown fields"]
-    return fields, lost
+            if value is not None:
+                fields.known[key] = value
+        elif miss := _misplaced(key, path, event, meanings):
+            fields.misses.append(miss)
+        elif near := nearest(key, names, closely=len(fields.lost) < _MAX_NOTES):
+            fields.misses.append(f"`{path}{key[:_MAX_NAME]}` is not known{near}")
+        else:
+            fields.lost.append(_ignored(key, path, event))
+    for notes in (fields.lost, fields.misses):
+        if len(notes) > _MAX_NOTES:
+            notes[_MAX_NOTES:] = [f"and {len(notes) - _MAX_NOTES} more unknown fields"]
+    return fields
 
 
-def _refuse_misplaced(key: str, path: str, event: Event, meanings: Meanings) -> None:
+def _misplaced(key: str, path: str, event: Event, meanings: Meanings) -> str:
     name = event.hook_event_name
     if not path and key in ALL_SPECIFIC and not meanings.flat_fields:
         inside = f'"hookSpecificOutput": {{"hookEventName": "{name}", "{key}": ...}}'
-        raise MisreadError(f"`{key}` belongs inside `hookSpecificOutput`: {inside}")
+        return f"`{key}` belongs inside `hookSpecificOutput`: {inside}"
     if not path and folded(key) in ("block", "blockreason", "contexttoinject"):
-        raise MisreadError(f'`{key}` is a field of a handler\'s result; in an answer write "decision": "block"')
+        return f'`{key}` is a field of a handler\'s result; in an answer write "decision": "block"'
     if path and key in UNIVERSAL:
-        raise MisreadError(f"`{path}{key}` belongs at the top level, beside `hookSpecificOutput`")
+        return f"`{path}{key}` belongs at the top level, beside `hookSpecificOutput`"
     if path and key == "permissionDecision" and event.can_block:
-        raise MisreadError(f'`{path}{key}` is not for {name}; write "decision": "block" at the top level')
+        return f'`{path}{key}` is not for {name}; write "decision": "block" at the top level'
+    return ""
 
 
 def _ignored(key: str, path: str, event: Event) -> str:
@@ -71,10 +81,17 @@ def by_fold(names: Iterable[str]) -> dict[str, str]:
 
 def nearest(word: str, names: Mapping[str, str], *, closely: bool = True) -> str:
     """A hint at the name that was meant, if one is near; none for the name itself."""
-    found = names.get(folded(word))
+    spelt = folded(word)
+    found = names.get(spelt)
     if found is None and closely and len(word) <= _MAX_NAME:
-        found = next((names[one] for one in difflib.get_close_matches(folded(word), names, 1, 0.85)), None)
+        near = get_close_matches(spelt, names, 1, 0.85)
+        # Where a decision would be lost, a wider net.
+        near = near or get_close_matches(spelt, [name for name in names if names[name] in _DECIDING], 1, 0.75)
+        found = names[near[0]] if near else None
     return f"; did you mean `{found}`?" if found not in (None, word) else ""
+
+
+_DECIDING = {"decision", "permissionDecision", "hookSpecificOutput", "continue", "behavior"}
 
 
 def wrong_decision(word: str) -> str:

@@ -113,7 +113,7 @@ def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) 
 
 
 def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
-    fields, lost = checked(output, UNIVERSAL, "", event, meanings)
+    fields, lost, misses = checked(output, UNIVERSAL, "", event, meanings)
     promise = _promise(fields, meanings) if fields.pop("async", False) else None
     if promise is None and fields.pop("asyncTimeout", None) is not None:
         lost.append("`asyncTimeout` without `async` has no effect")
@@ -126,13 +126,16 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
     answer, status, error = reply.answer, reply.status, reply.error
     lost += reply.lost
     for specific in _specifics(event, output, fields, meanings):
-        answer, more = _read_specific(event, specific, answer, meanings)
+        answer, more, missed = _read_specific(event, specific, answer, meanings)
         lost += more
+        misses += missed
     answer = _read_universal(event, fields, answer, meanings)
     if fields.get("stopReason") and fields.get("continue") is not False:
         lost.append("`stopReason` without `continue: false` has no effect")
     if answer.objects:
-        return Reply(answer=answer, lost=tuple([*lost, error] if error else lost))
+        return Reply(answer=answer, lost=(*lost, *misses, *([error] if error else [])))
+    if misses:
+        raise MisreadError(misses[0])
     # A promise decides nothing now; but one that comes with a deny in hand is a deny.
     return Reply(answer=promise or answer, status=status, error=error, lost=tuple(lost))
 
@@ -201,14 +204,14 @@ def _read_universal(event: Event, fields: dict[str, Any], answer: Answer, meanin
 
 def _read_specific(
     event: Event, specific: dict[str, Any], answer: Answer, meanings: Meanings
-) -> tuple[Answer, list[str]]:
+) -> tuple[Answer, list[str], list[str]]:
     name = event.hook_event_name
     said = specific.get("hookEventName")
     if said is None:
         raise MisreadError(f'`hookSpecificOutput.hookEventName` is missing; add "hookEventName": "{name}"')
     if said != name:
         raise MisreadError(f'`hookSpecificOutput.hookEventName` is {shown(said)} but the event is "{name}"')
-    fields, lost = checked(specific, specific_fields(event), "hookSpecificOutput.", event, meanings)
+    fields, lost, misses = checked(specific, specific_fields(event), "hookSpecificOutput.", event, meanings)
     changes: dict[str, Any] = {}
     extras: dict[str, Any] = {}
     for field, value in fields.items():
@@ -247,7 +250,7 @@ def _read_specific(
         lost.append("`updatedInput` is ignored with permissionDecision defer")
     if extras:
         changes["extras"] = {**answer.extras, **extras}
-    return replace(answer, **changes), lost
+    return replace(answer, **changes), lost, misses
 
 
 def _permission_word(event: Event, word: str) -> Decision:

@@ -34,19 +34,17 @@ class Background:
 
     def start(self, event: Event, job: Job, *, keep: bool = True) -> None:
         """Run a job; `keep=False` drops its answer (it is only being ended properly)."""
-        import asyncio
-
         running = _Running()
 
         def work() -> None:
+            outcome = None
             try:
-                outcome = asyncio.run(running.run(job))
-            except (Exception, asyncio.CancelledError):
-                outcome = None
-            with self._lock:
-                if outcome is not None and keep:
-                    self.answers.setdefault(event.session_id, []).append(_as_context(outcome))
-                self._running.pop(thread, None)
+                outcome = running.run(job)
+            finally:
+                with self._lock:
+                    if outcome is not None and keep:
+                        self.answers.setdefault(event.session_id, []).append(_as_context(outcome))
+                    self._running.pop(thread, None)
 
         thread = threading.Thread(target=work, name="billhook-background", daemon=True)
         with self._lock:
@@ -79,19 +77,31 @@ class _Running:
     """One job's loop and task, so that another thread can end it."""
 
     def __init__(self) -> None:
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.task: asyncio.Task[Any] | None = None
+        self.cancelled = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
 
-    async def run(self, job: Job) -> Outcome:
+    def run(self, job: Job) -> Outcome | None:
         import asyncio
 
-        self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
-        return await job()
+        from billhook import stepping
+
+        async def follow() -> Outcome:
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            if self.cancelled:  # before there was a task to cancel; the job must still begin, to clean up
+                self.cancel()
+            return await job()
+
+        try:
+            return stepping.run(follow())
+        except (Exception, asyncio.CancelledError):
+            return None
 
     def cancel(self) -> None:
-        if self.loop is not None and self.task is not None and not self.loop.is_closed():
+        self.cancelled = True
+        if self._loop is not None and self._task is not None:
             try:
-                self.loop.call_soon_threadsafe(self.task.cancel)
+                self._loop.call_soon_threadsafe(self._task.cancel)
             except RuntimeError:
                 pass  # it ended just now
 
@@ -100,6 +110,7 @@ def _as_context(outcome: Outcome) -> Outcome:
     """A late answer can inform, not decide: the event that it was about is over."""
     answer = outcome.answer
     told = Answer(context=answer.context, message=answer.message, data=answer.data)
+    outcome = replace(outcome, failed_open=False)  # it let nothing pass that waits for an answer
     if answer.decision.value != "none" or answer.stop or answer.keep_going:
         note = f"it decided ({answer.decision}) after the event was over"
         told = replace(told, context=told.context or answer.reason)

@@ -1,29 +1,33 @@
 """Python functions as hooks: `@on` for functions of `(event)` or `(event, ctx)`, `from_matchers` for seed 001's map."""
 
 import asyncio
+import contextvars
 import functools
 import inspect
 import os
+import re
 import threading
+import types
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from billhook import stepping
 from billhook.answers import OnFailure, Reply, Status
 from billhook.errors import UsageError
-from billhook.events import Event
-from billhook.hook import Condition, Context, Handler, Hook, Source
+from billhook.events import EVENTS, Event
+from billhook.hook import Condition, Context, Handler, Hook, Source, event_name
 from billhook.meanings import meanings
 
 
 def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     """A function of `(event)` or `(event, ctx)`, sync or async, as a handler. `thread=True` runs it in a thread of
     its own, where it can't hold up the loop; it is left behind when its time is over."""
-    takes_context = len(_positional(function)) > 1
+    takes_context = _takes_context(function)
     if thread:
-        return _threaded(function, takes_context)
+        return _Threaded(function, takes_context)
     return _OfEventAndContext(function) if takes_context else _OfEvent(function)
 
 
@@ -69,13 +73,15 @@ def on(
     002 print it, or nothing. Without an event here, the annotation of its first parameter says which it wants.
     """
 
+    if any(inspect.isroutine(event) for event in events):
+        raise UsageError("@on is called with events, not with the function", hint="@on(PreToolUse), or @on()")
+
     def decorate(function: Callable[..., Any]) -> Hook:
-        wanted = events or _annotated(function)
         return Hook(
-            name=name or getattr(function, "__name__", "hook").replace("_", "-"),
+            name=name or _name_of(function).replace("_", "-"),
             title=title,
             run=callback(function, thread=thread),
-            events=tuple(_event_name(event) for event in wanted),
+            events=events or _annotated(function),  # type: ignore[arg-type]  # a Hook knows them by name
             match=match,
             condition=condition,
             priority=priority,
@@ -99,20 +105,24 @@ def from_matchers(config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec
     hooks = []
     shared = meanings(dialect).shared_timeout
     for event, groups in config.items():
+        name = event_name(event)
         for g, group in enumerate(groups):
             get = group.get if isinstance(group, Mapping) else functools.partial(getattr, group)
-            timeout = get("timeout", None) or None
-            for h, function in enumerate(get("hooks", None) or ()):
+            functions = get("hooks", None)
+            if not isinstance(functions, Sequence) or isinstance(functions, str):
+                raise UsageError(f"{event}[{g}] has no list of `hooks`", hint='{"matcher": "Bash", "hooks": [check]}')
+            on_failure: Any = get("on_failure", None) or "allow"
+            for h, function in enumerate(functions):
                 hooks.append(
                     Hook(
-                        name=f"{getattr(function, '__name__', 'callback')}@{event}[{g}][{h}]",
-                        run=_SdkCallback(function, dialect, _event_name(event)),
-                        events=(_event_name(event),),
+                        name=f"{_name_of(function)}@{name}[{g}][{h}]",
+                        run=_SdkCallback(function, name, dialect == "claude", on_failure in ("block", "deny")),
+                        events=(name,),
                         match=get("matcher", None) or None,
-                        timeout=timeout,
-                        on_failure=_on_failure(get("on_failure", None)),
+                        timeout=get("timeout", None) or None,
+                        on_failure=on_failure,
                         dialect=dialect,
-                        budget=f"{event}[{g}]" if shared else "",
+                        budget=f"{name}[{g}]" if shared else "",
                         source=_place(function),
                     )
                 )
@@ -123,108 +133,133 @@ class _SdkCallback(msgspec.Struct, frozen=True):
     """A callback with the Agent SDK's signature."""
 
     function: Callable[..., Any]
-    dialect: str
     event_name: str
+    sdk: bool
+    """The SDK's rules hold, not only its signature."""
+    blocks: bool
+    """`on_failure="block"`: then even None is not an answer, as the SDK has it."""
     blocks_when_late: ClassVar[frozenset[str]] = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion"})
 
     @property
-    def keeps_time(self) -> bool:
-        return self.dialect == "claude"
+    def when_late(self) -> OnFailure | None:
+        return "deny" if self.sdk and self.event_name in self.blocks_when_late else None
 
     def __call__(self, ctx: Context) -> Any:
-        said = self.function(ctx.payload, ctx.payload.get("tool_use_id"), {"signal": None})
-        if self.dialect == "claude" and self.event_name in self.blocks_when_late and inspect.isawaitable(said):
-            return _blocking_when_late(said, ctx.seconds_left)
-        return said
+        given = _copied(ctx.payload)
+        said = self.function(given, given.get("tool_use_id") or None, {"signal": None})
+        return _insisting(said) if self.sdk and self.blocks else said
 
 
-async def _blocking_when_late(said: Awaitable[Any], seconds: float) -> Any:
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            return await said
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        return Reply(status=Status.TIMED_OUT, error=f"no answer within {seconds:.3g} s", on_failure="deny")
+async def _insisting(said: Any) -> Any:
+    value = await said if inspect.isawaitable(said) else said
+    return Reply(status=Status.FAILED, error="returned None; {} means no opinion") if value is None else value
 
 
-def _threaded(function: Callable[..., Any], takes_context: bool) -> Handler:
-    async def run(ctx: Context) -> Any:
+def _copied(value: Any) -> Any:
+    """A callback may write into what it is given; the event stays as it is."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list) else value
+
+
+class _Threaded(msgspec.Struct, frozen=True):
+    """A function that runs in a thread of its own: one that hangs must not use up a pool that others wait for."""
+
+    function: Callable[..., Any]
+    takes_context: bool
+
+    async def __call__(self, ctx: Context) -> Any:
         loop = asyncio.get_running_loop()
-        answered: asyncio.Future[Any] = loop.create_future()
+        answered: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+        event, context = ctx.event, contextvars.copy_context()
 
         def settle(result: Any, error: BaseException | None) -> None:
-            if answered.done():
-                return  # its time was over
-            if error is None:
-                answered.set_result(result)
-            else:
-                answered.set_exception(error)
+            if not answered.done():  # its time may be over
+                answered.set_result((result, error))
 
         def work() -> None:
             result, failure = None, None
             try:
-                result = function(ctx.event, ctx) if takes_context else function(ctx.event)
-                if inspect.iscoroutine(result):
-                    result = asyncio.run(result)
-            except BaseException as error:
-                failure = (
-                    RuntimeError(f"raised {type(error).__name__}: {error}")
-                    if isinstance(error, StopIteration)
-                    else error
+                result = (
+                    context.run(self.function, event, ctx) if self.takes_context else context.run(self.function, event)
                 )
+                if inspect.iscoroutine(result):
+                    result = context.run(stepping.run, result)
+            except BaseException as error:
+                failure = error
             try:
                 loop.call_soon_threadsafe(settle, result, failure)
             except RuntimeError:
                 pass  # the loop is gone, and with it whoever asked
 
-        # A thread of its own: a hook that hangs must not use up a pool that others wait for.
         threading.Thread(target=work, name="billhook-hook", daemon=True).start()
-        return await answered
+        result, error = await answered
+        if error is not None:
+            raise error
+        return result
 
-    return run
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function inside a partial, a wrapper or an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some functions written in C don't tell
+        return []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one for one in inspect.signature(function).parameters.values() if one.kind in kinds]
+    return [one for one in parameters if one.kind in kinds]
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    """Whether there is a second parameter that is the context: it has no default, or it is called so."""
+    second = _positional(function)[1:2]
+    return any(one.default is one.empty or one.name in ("ctx", "context") for one in second)
 
 
 def _annotated(function: Callable[..., Any]) -> tuple[type[Event] | str, ...]:
     """The events that the first parameter's annotation names: `event: PreToolUse | PostToolUse`."""
-    parameters = _positional(function)
-    hint = typing.get_type_hints(function).get(parameters[0].name) if parameters else None
+    hint = next((one.annotation for one in _positional(function)), None)
+    if isinstance(hint, str):
+        hint = _resolved(hint, getattr(_plain(function), "__globals__", {}))
     options = typing.get_args(hint) or (hint,)
-    found = tuple(one for one in options if isinstance(one, type) and issubclass(one, Event) and one is not Event)
-    if not found and hint is not Event:
-        name = getattr(function, "__name__", "the function")
+    found = tuple(one for one in options if isinstance(one, type) and issubclass(one, Event))
+    if not found:
+        name = _name_of(function)
         raise UsageError(f"`{name}` does not say which event it wants", hint="@on(PreToolUse), or annotate its event")
-    return found
+    return () if Event in found else found
 
 
-def _event_name(event: type[Event] | str) -> str:
-    return event if isinstance(event, str) else event.__name__
-
-
-def _on_failure(word: str | None) -> OnFailure:
-    words: dict[str | None, OnFailure] = {
-        None: "allow", "allow": "allow", "continue": "allow", "deny": "deny", "block": "deny", "ask": "ask"
-    }  # fmt: skip
-    if word not in words:
-        raise UsageError(f"on_failure is `{word}`", hint="one of allow, deny (also spelt block), ask")
-    return words[word]
+def _resolved(text: str, names: dict[str, Any]) -> Any:
+    """An annotation that is text, as `from __future__ import annotations` makes them."""
+    try:
+        return typing.get_type_hints(types.SimpleNamespace(__annotations__={"event": text}), names)["event"]
+    except Exception:  # it names something that exists only inside a function: our events are known all the same
+        known = [EVENTS[word] for word in re.findall(r"\w+", text) if word in EVENTS]
+        return typing.Union[tuple(known)] if known else None  # noqa: UP007 - made from a list
 
 
 def _place(function: Callable[..., Any]) -> Source:
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    code = getattr(_plain(function), "__code__", None)
     if code is None:
         return Source()
-    return Source(
-        file=os.path.relpath(code.co_filename) if _is_near(code.co_filename) else code.co_filename,
-        line=code.co_firstlineno,
-    )
+    return Source(file=_near(code.co_filename), line=code.co_firstlineno)
 
 
-def _is_near(path: str) -> bool:
-    return path.startswith(os.getcwd() + os.sep)
+def _near(path: str) -> str:
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:
+        return path
+    return path.removeprefix(here)

@@ -29,7 +29,7 @@ from billhook.answers import (
 )
 from billhook.background import Background
 from billhook.events import Block, Event, parse
-from billhook.hook import Context, Hook
+from billhook.hook import Condition, Context, Hook
 from billhook.outputs import read_returned
 from billhook.plan import Plan, Step
 
@@ -39,6 +39,8 @@ Observer = Callable[[Verdict], object]
 _FOREVER = float("inf")
 _BACKSTOP = 2.0
 """Seconds after which the engine itself ends a `run` that promised to keep its own time."""
+_OBSERVING = 10.0
+"""Seconds after which an observer that does not come back is left behind."""
 _now = time.monotonic
 _OK = Status.OK
 
@@ -133,17 +135,14 @@ class Engine:
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
         import asyncio
-        import threading
+
+        from billhook import stepping
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.fire(event, deadline=deadline))
-        verdicts: list[Verdict] = []
-        thread = threading.Thread(target=lambda: verdicts.append(asyncio.run(self.fire(event, deadline=deadline))))
-        thread.start()
-        thread.join()
-        return verdicts[0]
+            return stepping.run(self.fire(event, deadline=deadline))
+        return stepping.run_aside(self.fire(event, deadline=deadline))
 
     async def _close(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
         """Fold, and let the observers know."""
@@ -181,6 +180,7 @@ class Engine:
     async def _ask_again(self, gates: Sequence[Step], ctx: Context, notes: list[Note], ends: float) -> None:
         """A gate that judged an input which a later hook then rewrote judges the final one, too."""
         final = ctx.event
+        _withdraw({step.name for step in gates}, notes)
         for step in gates:
             began = _now()
             said = self._ask(step, ctx, ends, began)
@@ -193,11 +193,13 @@ class Engine:
                 error = "asked again about the final input, it rewrote that input once more"
                 outcome = _judge(step, final, Reply(status=Status.FAILED, error=error), outcome.duration_ms)
             notes.append(outcome)
+            if outcome.answer.objects:
+                return
 
     def _ask(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome] | None:
         """Ask one hook. None: it has nothing to say. What it says at once is an Outcome, the rest is to be awaited."""
         if began >= ends:
-            return _judge(step, ctx.event, _late("its time was over before it could be asked"), 0.0)
+            return _judge(step, ctx.event, _late(step, "its time was over before it could be asked"), 0.0)
         if step.of_event is None:
             held_back = self._prepare(step, ctx, ends, began)
             if held_back is not None:
@@ -213,22 +215,27 @@ class Engine:
                     return self._finish(step, ctx, said, first, began, ends)
             elif said is not None and inspect.isawaitable(said):
                 return self._finish(step, ctx, _awaiting(said), None, began, ends)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # nobody cancels or closes us here: whatever it is, the hook raised it
             return _judge(step, ctx.event, _raised(error), (_now() - began) * 1e3)
-        return None if said is None else self._read(step, ctx, said, began)
+        return None if said is None else self._read(step, ctx.event, said, began)
 
     def _prepare(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | None:
         """Set the hook's deadline. An outcome means that it is not asked here and now: its time is over, its condition
         is false, or it runs in the background."""
-        ctx.deadline = min(self._deadline(step, ctx, began), ends)
+        own = began + step.timeout
+        ctx.deadline = min(ctx.within(step.hook.budget, own) if step.hook.budget else own, ends)
         if ctx.deadline <= began:
-            return _judge(step, ctx.event, _late("the time that it shares with others was over"), 0.0)
+            return _judge(step, ctx.event, _late(step, "the time that it shares with others was over"), 0.0)
         if step.plain:
             return None
         try:
-            if step.condition is not None and not step.condition(ctx):
+            if step.condition is not None and not _holds(step.condition, ctx):
                 return _skipped(step, "its condition is false")
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return _condition_failed(step, ctx.event, error)
         return self._start_in_background(step, ctx) if step.hook.background else None
 
@@ -236,8 +243,6 @@ class Engine:
         self, step: Step, ctx: Context, coroutine: Coroutine[Any, Any, Any], first: Any, began: float, ends: float
     ) -> Outcome:
         """The rest of a hook that waits for something, for as long as it may take."""
-        import asyncio
-
         from billhook import stepping
 
         event = ctx.event
@@ -245,41 +250,25 @@ class Engine:
         seconds = deadline - _now() + (_BACKSTOP if step.keeps_time else 0.0)
         try:
             said = await stepping.finish(coroutine, first, seconds)
+        except stepping.RaisedError as raised:
+            return _judge(step, event, _raised(raised.error), (_now() - began) * 1e3)
         except stepping.ExpiredError as expired:
-            reply = read_returned(event, expired.late, step.meanings)
+            reply = _heard(step, event, expired.late)
             if not reply.answer.objects:  # a deny that comes while it is being ended is still a deny
-                reply = _late(f"no answer within {deadline - began:.3g} s")
+                reply = _late(step, f"no answer within {deadline - began:.3g} s")
             return _judge(step, event, reply, (_now() - began) * 1e3)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            return _judge(step, event, _raised(error), (_now() - began) * 1e3)
-        except (Exception, SystemExit) as error:
-            return _judge(step, event, _raised(error), (_now() - began) * 1e3)
-        return self._read(step, ctx, said, began, event)
+        return self._read(step, event, said, began)
 
-    def _read(self, step: Step, ctx: Context, said: Any, began: float, event: Event | None = None) -> Outcome:
-        event = event or ctx.event
-        try:
-            reply = read_returned(event, said, step.meanings)
-        except Exception as error:
-            reply = _raised(error)
-        if reply.answer.background and reply.status is _OK:
+    def _read(self, step: Step, event: Event, said: Any, began: float) -> Outcome:
+        reply = _heard(step, event, said)
+        if reply.later is not None or (reply.answer.background and reply.status is _OK):
             reply = self._adopt(step, event, reply)
         return _judge(step, event, reply, (_now() - began) * 1e3)
-
-    def _deadline(self, step: Step, ctx: Context, began: float) -> float:
-        if not step.hook.budget:
-            return began + step.timeout
-        # One budget for all hooks of a matcher: the clock starts with the first of them.
-        shared: float = ctx.state.setdefault(f"\0budget:{step.hook.budget}", began + step.timeout)
-        return shared
 
     def _start_in_background(self, step: Step, ctx: Context) -> Outcome:
         if ctx.event.gates:
             return _judge(step, ctx.event, _too_late(ctx.event), 0.0)
-        front = replace(step, hook=replace(step.hook, background=False))
+        front = replace(step, condition=None, hook=replace(step.hook, background=False))
         later = Context(ctx.event, list(ctx.results.values()), dict(ctx.env))
 
         async def job() -> Outcome:
@@ -294,22 +283,30 @@ class Engine:
 
     def _adopt(self, step: Step, event: Event, reply: Reply) -> Reply:
         """The hook said that its answer comes later."""
-        if reply.later is None:
-            return (
-                Reply(status=Status.FAILED, error=_too_late(event).error)
-                if event.gates
-                else replace(reply, answer=NOTHING, status=Status.BACKGROUND)
-            )
         later, promised = reply.later, reply.answer.background
-        seconds = 0.0 if event.gates else (step.timeout if promised is True else float(promised))
+        if later is not None:
+            seconds = 0.0 if event.gates else (step.timeout if promised is True else float(promised))
 
-        async def job() -> Outcome:
-            began = _now()
-            late = await later(seconds)
-            return _judge(step, event, late, (_now() - began) * 1e3)
+            async def job() -> Outcome:
+                began = _now()
+                late = await later(seconds)
+                return _judge(step, event, late, (_now() - began) * 1e3)
 
-        self.background.start(event, job, keep=not event.gates)
-        return _too_late(event) if event.gates else replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
+            self.background.start(event, job, keep=not event.gates)
+        if event.gates:
+            return _too_late(event)
+        return replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
+
+
+def _heard(step: Step, event: Event, said: Any) -> Reply:
+    """What a hook returned, read; whatever it is, it can't hurt us."""
+    try:
+        reply = read_returned(event, said, step.meanings)
+        if type(reply.answer.decision) is not Decision:  # an author wrote Answer(decision="deny")
+            reply = replace(reply, answer=replace(reply.answer, decision=Decision(reply.answer.decision)))
+    except Exception as error:
+        return _raised(error)
+    return reply
 
 
 def _judge(step: Step, event: Event, reply: Reply, duration_ms: float) -> Outcome:
@@ -347,20 +344,35 @@ def _skipped(step: Step, why: str) -> Outcome:
     return Outcome(step.name, step.source, step.dialect, Status.SKIPPED, error=why)
 
 
-def _condition_failed(step: Step, event: Event, error: Exception) -> Outcome:
+def _holds(condition: Condition, ctx: Context) -> bool:
+    said = condition(ctx)
+    if type(said) is CoroutineType:
+        said.close()
+        raise TypeError("a condition can't be async")
+    return bool(said)
+
+
+def _condition_failed(step: Step, event: Event, error: BaseException) -> Outcome:
     """Seed 002: a condition that raises means skipped. But a gate that can't tell whether it applies does not pass."""
-    why = f"its condition raised {type(error).__name__}: {error}"
+    why = f"its condition raised {_shown(error)}"
     if step.hook.gate:
         return _judge(step, event, Reply(status=Status.FAILED, error=why), 0.0)
     return _skipped(step, why)
 
 
 def _raised(error: BaseException) -> Reply:
-    return Reply(status=Status.FAILED, error=f"{type(error).__name__}: {error}".removesuffix(": "))
+    return Reply(status=Status.FAILED, error=_shown(error))
 
 
-def _late(why: str) -> Reply:
-    return Reply(status=Status.TIMED_OUT, error=why)
+def _shown(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:  # its own __str__ is broken, too
+        return type(error).__name__
+
+
+def _late(step: Step, why: str) -> Reply:
+    return Reply(status=Status.TIMED_OUT, error=why, on_failure=step.when_late)
 
 
 def _too_late(event: Event) -> Reply:
@@ -380,10 +392,21 @@ def _rewrite(ctx: Context, answer: Answer) -> bool:
         return False
     if answer.updated_output is not UNSET and hasattr(ctx.event, "tool_response"):
         ctx.event = ctx.event.replace(tool_response=answer.updated_output)
-    if answer.updated_input is None or not hasattr(ctx.event, "tool_input"):
+    if answer.updated_input is None or answer.updated_input == getattr(ctx.event, "tool_input", None):
+        return False
+    if not hasattr(ctx.event, "tool_input"):
         return False
     ctx.event = ctx.event.replace(tool_input=answer.updated_input)
     return True
+
+
+def _withdraw(gates: set[str], notes: list[Note]) -> None:
+    """An allow of a gate was about an input that was rewritten since: only what it says of the final one counts."""
+    for i, note in enumerate(notes):
+        if isinstance(note, Outcome) and note.hook in gates and note.answer.decision is Decision.ALLOW:
+            lost = "it allowed an input that was rewritten later, and was asked again"
+            answer = replace(note.answer, decision=Decision.NONE, reason="")
+            notes[i] = replace(note, answer=answer, lost=(*note.lost, lost))
 
 
 async def _awaiting(something: Awaitable[Any]) -> Any:
@@ -391,14 +414,29 @@ async def _awaiting(something: Awaitable[Any]) -> Any:
 
 
 async def _tell(observer: Observer, verdict: Verdict) -> None:
+    from billhook import stepping
+
     try:
         told = observer(verdict)
-        if inspect.isawaitable(told):
-            await told
-    except Exception:
-        import logging
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        _log(error, verdict)
+        return
+    if not inspect.isawaitable(told):
+        return
+    try:
+        await stepping.finish(_awaiting(told), None, _OBSERVING)
+    except stepping.RaisedError as raised:
+        _log(raised.error, verdict)
+    except stepping.ExpiredError as expired:
+        _log(expired, verdict)
 
-        logging.getLogger("billhook").exception("an observer failed on verdict %s", verdict.id)
+
+def _log(error: BaseException, verdict: Verdict) -> None:
+    import logging
+
+    logging.getLogger("billhook").error("an observer failed on verdict %s", verdict.id, exc_info=error)
 
 
 __all__ = ["Engine", "Observer"]

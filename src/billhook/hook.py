@@ -1,13 +1,15 @@
 """A hook is one flat record: when it is asked, in which order, and what it does."""
 
+import difflib
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, written_out
-from billhook.events import Event
+from billhook.errors import UsageError
+from billhook.events import EVENTS, Event
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -22,52 +24,62 @@ class Source(msgspec.Struct, frozen=True):
         return f"{self.layer} {place}".strip()
 
 
-class _Shared(NamedTuple):
-    results: dict[str, Outcome]
-    state: dict[str, Any]
-    env: dict[str, str]
+class _Firing:
+    """What the hooks of one firing share, made when the first of them asks for it."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.results: dict[str, Outcome] = {}
+        self.written = 0
+        """How many notes are in the results."""
+        self.state: dict[str, Any] = {}
+        self.env = dict(env)
+        self.budgets: dict[str, float] = {}
 
 
 class Context(msgspec.Struct):
     """One firing, as its hooks see it. Lives from the first hook that is asked to the verdict."""
 
     event: Event
-    _notes: list[Note]
+    _notes: Sequence[Note]
     _env: Mapping[str, str] = {}
-    _shared: "_Shared | None" = None  # most firings never need it
+    _shared: _Firing | None = None  # most firings never need it
     deadline: float = float("inf")
     """When the hook that is being asked must have answered, on the monotonic clock."""
 
     @property
     def results(self) -> dict[str, Outcome]:
         """What earlier hooks did, by `{name}-{Event}`."""
-        results = self._all.results
-        for note in self._notes[len(results) :]:
+        firing = self._firing
+        notes = self._notes[firing.written :]
+        firing.written += len(notes)
+        for note in notes:
             outcome = written_out(note)
-            results[f"{outcome.hook}-{self.event_type}"] = outcome
-        return results
+            firing.results[f"{outcome.hook}-{self.event_type}"] = outcome
+        return firing.results
 
     @property
     def state(self) -> dict[str, Any]:
         """Shared by the hooks of this firing."""
-        return self._all.state
+        return self._firing.state
 
     @property
     def env(self) -> dict[str, str]:
         """More environment for the hooks of this firing that are commands."""
-        return self._all.env
+        return self._firing.env
 
     @property
-    def _all(self) -> "_Shared":
+    def _firing(self) -> _Firing:
         if self._shared is None:
-            self._shared = _Shared({}, {}, dict(self._env))
+            self._shared = _Firing(self._env)
         return self._shared
+
+    def within(self, budget: str, ends: float) -> float:
+        """When a budget that several hooks share is spent; its clock starts with the first of them."""
+        return self._firing.budgets.setdefault(budget, ends)
 
     def copy(self) -> "Context":
         """The same firing for a hook that is asked at the same time as others: its own deadline, the rest shared."""
-        twin = Context(self.event, self._notes, self._env)
-        twin._shared = self._all
-        return twin
+        return Context(self.event, self._notes, self._env, self._firing)
 
     @property
     def event_type(self) -> str:
@@ -93,9 +105,11 @@ class Context(msgspec.Struct):
     def find(self, prefix: str) -> Outcome | None:
         """The result of the hook of that name, with or without the event's name at its end.
 
-        Exact on purpose: a hook called `turn-tracker-evil` can't pose as `turn-tracker`.
+        Exact on purpose: a hook called `turn-tracker-evil` can't pose as `turn-tracker`, nor can one that is called
+        `turn-tracker-PreToolUse`.
         """
-        return self.results.get(f"{prefix}-{self.event_type}") or self.results.get(prefix)
+        results = self.results
+        return results.get(prefix) or results.get(f"{prefix}-{self.event_type}")
 
 
 Handler = Callable[[Context], "Answer | Reply | dict[str, Any] | Awaitable[Any] | None"]
@@ -126,6 +140,16 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     budget: str = ""
     """Hooks that name the same budget share one timeout."""
 
+    def __post_init__(self) -> None:
+        """Accept the spellings that are no doubt meant: one event for a tuple of one, `pre_tool_use`, `block`."""
+        settled = {
+            "events": tuple(event_name(event) for event in _several(self.events) if event is not Event),
+            "after": tuple(_several(self.after)),
+            "on_failure": _failure_rule(self.on_failure),
+        }
+        for field, value in settled.items():
+            msgspec.structs.force_setattr(self, field, value)
+
     @property
     def gate(self) -> bool:
         """It does not fail open."""
@@ -136,4 +160,37 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         return self.title or self.name
 
 
-Options = Mapping[str, Any]
+def event_name(event: type[Event] | str) -> str:
+    """The name of an event, given as its type or as text; UsageError when it is no doubt a slip."""
+    if isinstance(event, type) and issubclass(event, Event):
+        return event.__name__
+    if not isinstance(event, str):
+        raise UsageError(f"{event!r} is not an event", hint="name one or give its type: PreToolUse")
+    if event in EVENTS:
+        return str(event)
+    by_fold = {known.lower(): known for known in EVENTS}
+    folded = event.replace("_", "").replace("-", "").lower()
+    if folded in by_fold:
+        return by_fold[folded]
+    for near in difflib.get_close_matches(folded, by_fold, 1, 0.9):
+        raise UsageError(f"no event `{event}`", hint=f"did you mean `{by_fold[near]}`?")
+    return event  # an event that we have no type for
+
+
+def _several(given: Any) -> Iterable[Any]:
+    return (given,) if isinstance(given, str | type) else given
+
+
+def _failure_rule(word: str) -> OnFailure:
+    if word not in _RULES:
+        raise UsageError(f"on_failure is `{word}`", hint="one of allow, deny (also spelt block), ask")
+    return _RULES[word]
+
+
+_RULES: dict[str, OnFailure] = {
+    "allow": "allow",
+    "continue": "allow",
+    "ask": "ask",
+    "deny": "deny",
+    "block": "deny",
+}

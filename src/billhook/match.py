@@ -18,6 +18,8 @@ _NAMES_ONLY = re.compile(r"[A-Za-z0-9_\- ,|]*")
 _FEWER_NAMES_ONLY = re.compile(r"[A-Za-z0-9_|]*")
 _GLOB = re.compile(r"[*?\[]")
 
+LONGEST_NAME = 1024
+"""Characters. Nothing real is called by a longer name: it matches every expression, and none spends time on it."""
 NARROW = frozenset({"FileChanged", "StopFailure"})
 """Events whose matchers count as plain names only when they hold letters, digits, `_` and `|`."""
 
@@ -41,10 +43,11 @@ class Matcher(msgspec.Struct, frozen=True):
         if self.names is not None:
             return not self.names.isdisjoint(targets)
         search = expression(self.expression).search
-        return any(search(target) is not None for target in targets)
+        return any(len(target) > LONGEST_NAME or search(printable(target)) is not None for target in targets)
 
 
 EVERYTHING = Matcher()
+_NO_NAME = Matcher(problem="it is a list without a name")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,6 +66,8 @@ def compile_matcher(pattern: str | None, matching: Matching, event_name: str) ->
             parts = [part.strip() for part in re.split(r"[|,]", pattern)]
             if any(part == "*" for part in parts):
                 return EVERYTHING
+            if not any(parts):
+                return _NO_NAME
             body = "|".join(re.escape(part).replace(r"\*", ".*") for part in parts if part)
             return _checked(f"(?is)^(?:{body})$")
         case _:
@@ -72,8 +77,8 @@ def compile_matcher(pattern: str | None, matching: Matching, event_name: str) ->
 def _claude(pattern: str, event_name: str) -> Matcher:
     plain = _FEWER_NAMES_ONLY if event_name in NARROW else _NAMES_ONLY
     if plain.fullmatch(pattern):
-        parts = (part.strip() for part in re.split(r"[|,]", pattern))
-        return Matcher(names=frozenset(part for part in parts if part))
+        names = frozenset(part.strip() for part in re.split(r"[|,]", pattern)) - {""}
+        return Matcher(names=names) if names else _NO_NAME
     return _checked(pattern)
 
 
@@ -105,24 +110,49 @@ def _glob_expression(pattern: str) -> str:
     return f"(?s)^(?:{''.join(out)})$"
 
 
+def printable(name: str) -> str:
+    """A name that RE2 takes: names come from outside, and a lone surrogate must not become an error here."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
 @functools.lru_cache(maxsize=4096)
 def expression(text: str) -> Any:
     """Compile with RE2, which is asked not to print."""
     import re2
 
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(text, options)
+    return re2.compile(text, _quiet())
 
 
-def expression_set(texts: list[str]) -> Any:
-    """All expressions in one RE2 set: `.Match(name)` gives the positions of those that match, in one pass."""
+class ExpressionSet:
+    """Many expressions, compared with a name in one pass."""
+
+    def __init__(self, texts: list[str]) -> None:
+        import re2
+
+        self._texts = texts
+        self._set: Any = re2.Set.SearchSet(_quiet())
+        for text in (*texts, ""):
+            self._set.Add(text)
+        try:
+            self._set.Compile()
+        except re2.error:  # too large for one automaton
+            self._set = None
+
+    def matching(self, name: str) -> list[int]:
+        """The positions of the expressions that match."""
+        if len(name) > LONGEST_NAME:
+            return list(range(len(self._texts)))
+        name = printable(name)
+        found = set() if self._set is None else set(self._set.Match(name))
+        # The last one matches everything. When it doesn't, the set has run out of memory, which it keeps to itself.
+        if len(self._texts) not in found:
+            return [i for i, text in enumerate(self._texts) if expression(text).search(name)]
+        return sorted(found - {len(self._texts)})
+
+
+def _quiet() -> Any:
     import re2
 
     options = re2.Options()
     options.log_errors = False
-    made = re2.Set.SearchSet(options)
-    for text in texts:
-        made.Add(text)
-    made.Compile()
-    return made
+    return options

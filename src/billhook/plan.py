@@ -16,7 +16,7 @@ from billhook.answers import OnFailure
 from billhook.errors import PlanError
 from billhook.events import EVENTS, Event
 from billhook.hook import Condition, Handler, Hook
-from billhook.match import Matcher, compile_matcher, expression_set
+from billhook.match import ExpressionSet, Matcher, compile_matcher
 from billhook.meanings import Meanings, meanings
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -28,8 +28,6 @@ class Step(msgspec.Struct, frozen=True, eq=False):
 
     hook: Hook
     name: str
-    key: str
-    """Under which its outcome stands in `ctx.results`."""
     source: str
     dialect: str
     meanings: Meanings
@@ -40,6 +38,8 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     matcher: Matcher
     keeps_time: bool
     """Its `run` keeps `ctx.deadline` itself; the engine only stands behind it."""
+    when_late: OnFailure | None
+    """The rule of its protocol for an answer that is late, when it is stricter than `on_failure`."""
     plain: bool
     """Nothing to look at before it is asked: no condition, no shared budget, not in the background."""
     of_event: Callable[[Event], Any] | None
@@ -50,7 +50,7 @@ class Plan:
     """The hooks of one engine in their order. Lives as long as the engine; never changes."""
 
     def __init__(self, hooks: Iterable[Hook]) -> None:
-        self.hooks = tuple(_order(_distinct(list(hooks))))
+        self.hooks = tuple(_order(*_distinct(list(hooks))))
         self.names = _shown_names(self.hooks)
         wanted = {name for hook in self.hooks for name in hook.events or EVENTS}
         self.idle = frozenset(kind for name, kind in EVENTS.items() if name not in wanted)
@@ -108,7 +108,7 @@ class EventList:
         self.always: list[int] = []
         self.by_name: dict[str, list[int]] = defaultdict(list)
         self._patterns: list[int] = []
-        self._set: Any = None
+        self._set: ExpressionSet | None = None
         self.known: dict[str | None, tuple[Step, ...]] = {}
         for position, step in enumerate(steps):
             if step.matcher.everything:
@@ -119,7 +119,7 @@ class EventList:
             else:
                 self._patterns.append(position)
         if self._patterns:
-            self._set = expression_set([steps[position].matcher.expression for position in self._patterns])
+            self._set = ExpressionSet([steps[position].matcher.expression for position in self._patterns])
 
     def steps(self, event: Event) -> tuple[Step, ...]:
         """The steps for what this event is about: compared once, then looked up in `known`."""
@@ -134,23 +134,32 @@ class EventList:
     def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:
         if event.match_field is None:
             return tuple(self.all)  # the event takes no matcher: none is looked at
-        known = target or ""
-        if event.match_field == "tool_name":
-            known = tools.canonical(known)
-        found = {*self.always, *self.by_name.get(known, ())}
-        if self._set is not None:
-            hits = {self._patterns[i] for i in self._set.Match(known)}
-            if event.match_field == "tool_name":
-                called = tools.called(known, "seed")
-                if called != known:
-                    also = (self._patterns[i] for i in self._set.Match(called))
-                    hits |= {i for i in also if self.all[i].meanings.naming == "seed"}
-            found |= hits
-        return tuple(self.all[i] for i in sorted(found) if self._starts(self.all[i], known))
+        names = _names(event, target or "")
+        found = {*self.always, *(i for name in names for i in self.by_name.get(name, ()))}
+        for i in self._matching(names):
+            found.add(i)
+        for i in self._matching([tools.called(name, "seed") for name in names]):
+            if self.all[i].meanings.naming == "seed":
+                found.add(i)
+        return tuple(self.all[i] for i in sorted(found) if self._starts(self.all[i], target or ""))
+
+    def _matching(self, names: Iterable[str]) -> Iterable[int]:
+        """The steps whose expression matches one of these names."""
+        if self._set is None:
+            return
+        for name in names:
+            yield from (self._patterns[i] for i in self._set.matching(name))
 
     def _starts(self, step: Step, source: str) -> bool:
         sources = step.meanings.session_sources
         return not self.on_session_start or sources is None or source in sources
+
+
+def _names(event: Event, target: str) -> list[str]:
+    """What the thing that a matcher looks at is called: a tool as the event calls it, and its canonical name."""
+    if event.match_field != "tool_name":
+        return [target]
+    return list(dict.fromkeys((target, tools.canonical(target))))
 
 
 def _step(hook: Hook, name: str, event_name: str) -> Step:
@@ -159,7 +168,6 @@ def _step(hook: Hook, name: str, event_name: str) -> Step:
     return Step(
         hook=hook,
         name=name,
-        key=f"{name}-{event_name}",
         source=str(hook.source),
         dialect=hook.dialect,
         meanings=row,
@@ -169,36 +177,43 @@ def _step(hook: Hook, name: str, event_name: str) -> Step:
         on_failure=hook.on_failure,
         matcher=compile_matcher(hook.match, row.matching, event_name),
         keeps_time=getattr(hook.run, "keeps_time", False),
+        when_late=getattr(hook.run, "when_late", None),
         plain=plain,
         of_event=getattr(hook.run, "of_event", None) if plain else None,
     )
 
 
-def _distinct(hooks: list[Hook]) -> list[Hook]:
-    """Identical hooks from several layers run once, with the strictest `on_failure` among them."""
+def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
+    """Identical hooks from several layers run once, with the strictest `on_failure` among them; and by which name
+    those that are left out are known now."""
     kept: dict[Any, int] = {}
     distinct: list[Hook] = []
+    renamed: dict[str, str] = {}
     for hook in hooks:
+        if not isinstance(hook, Hook):
+            raise PlanError(f"{hook!r} is not a hook", hint="make one of a function with @on(PreToolUse)")
         if hook.timeout is not None and not hook.timeout > 0:
             raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout}; it must be positive")
-        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect)
+        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background)
         try:
-            at = kept.get(key)
+            at = kept.setdefault(key, len(distinct))
         except TypeError:  # a callable that can't be hashed is like no other
-            at = None
-        else:
-            kept.setdefault(key, len(distinct))
-        if at is None or distinct[at].source.layer == hook.source.layer:
+            at = len(distinct)
+        if at == len(distinct) or distinct[at].source.layer == hook.source.layer:
             distinct.append(hook)
-        elif _STRICTNESS[hook.on_failure] > _STRICTNESS[distinct[at].on_failure]:
+            continue
+        renamed[hook.name] = distinct[at].name
+        if _STRICTNESS[hook.on_failure] > _STRICTNESS[distinct[at].on_failure]:
             distinct[at] = msgspec.structs.replace(distinct[at], on_failure=hook.on_failure)
-    return distinct
+    return distinct, renamed
 
 
-def _order(hooks: list[Hook]) -> list[Hook]:
+def _order(hooks: list[Hook], renamed: dict[str, str]) -> list[Hook]:
     positions: dict[str, list[int]] = defaultdict(list)
     for i, hook in enumerate(hooks):
         positions[hook.name].append(i)
+    for name, now in renamed.items():
+        positions.setdefault(name, positions[now])
     waits_for: list[set[int]] = []
     for i, hook in enumerate(hooks):
         needed: set[int] = set()

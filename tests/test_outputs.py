@@ -552,7 +552,7 @@ insides = st.dictionaries(st.sampled_from(INSIDE), values, max_size=4)
 outputs = st.dictionaries(st.sampled_from(FIELDS), st.one_of(values, insides), max_size=4)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(some_events, outputs, st.sampled_from(list(MEANINGS.values())))
 @example(sample("PostToolUse"), {"async": True, "asyncTimeout": 10**400}, CLAUDE)
 def test_any_output_gives_a_reply(event: Event, output: dict[str, Any], meanings: Meanings) -> None:
@@ -564,7 +564,7 @@ def test_any_output_gives_a_reply(event: Event, output: dict[str, Any], meanings
     assert len(reply.lost) < 50
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(outputs, insides, st.sampled_from(list(MEANINGS.values())))
 def test_a_block_is_a_deny_whatever_stands_beside_it(
     output: dict[str, Any], inside: dict[str, Any], meanings: Meanings
@@ -576,7 +576,7 @@ def test_a_block_is_a_deny_whatever_stands_beside_it(
     assert reply.status is Status.FAILED or reply.answer.decision is DENY
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(some_events, answers, st.sampled_from(list(MEANINGS.values())))
 def test_what_is_written_can_be_read(event: Event, answer: Answer, meanings: Meanings) -> None:
     """Writing never makes a document that its own reader calls broken."""

@@ -13,7 +13,7 @@ GATED = sample("PreToolUse")
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(event=some_events, answer=answers)
 @example(event=GATED, answer=Answer(decision=Decision.DENY, reason="no", keep_going=True))
 @example(event=GATED, answer=Answer(decision=Decision.DENY, reason="no", background=True))
@@ -38,7 +38,7 @@ def test_what_is_written_is_read_back_unless_something_is_reported_lost(
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(answer=answers)
 def test_a_rounded_decision_is_never_weaker_before_a_tool(name: str, answer: Answer) -> None:
     """Before a tool runs, an answer that was rounded is at least as strict as it was."""

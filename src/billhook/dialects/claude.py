@@ -61,7 +61,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         out = printed(exit)
         reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
-        objection = None if readable else objection_in(exit, event, self.meanings)
+        objection = objection_in(exit, event, self.meanings) if out.output is None else None
         if exit.code == 2 and self.exit_2_blocks:
             return self._block(event, exit, out, reply if readable else objection or Reply())
         if objection is not None:

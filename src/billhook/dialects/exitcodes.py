@@ -82,7 +82,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         readable = out.output is not None and reply.status is Status.OK
         if readable and reply.answer.objects:
             return reply  # a whole deny denies, whatever the exit code
-        objection = None if readable else objection_in(exit, event, self.meanings)
+        objection = objection_in(exit, event, self.meanings) if out.output is None else None
         if objection is not None:
             return objection
         match self._effect(event, exit.code):

@@ -59,7 +59,8 @@ _BUDGET = 1 << 25
 
 
 def objection_in(exit: Exit, event: Event, meanings: Meanings) -> Reply | None:  # noqa: A002
-    """A whole deny document somewhere in garbage: banners, two documents, duplicate keys, odd encodings.
+    """A whole deny document somewhere in what is not one JSON document: behind banners, beside or inside another,
+    with duplicate keys, in an odd encoding.
 
     Reads leniently, because everything it finds can only tighten. What is too large or too deep to be searched and
     holds the words of a deny is a deny.
@@ -95,16 +96,15 @@ def _search(text: str, event: Event, meanings: Meanings) -> Reply | None:
         except json.JSONDecodeError as error:
             # An error counts the lines before it: its cost grows with its place.
             budget -= error.pos - at + error.pos // 8 + 256
-            end = at + 1
         except RecursionError:
             return _refusal(event, meanings)
         else:
             if found is not None:
                 return found
-            budget -= 8192 if worded else 256
+            budget -= (end - at) // 4 + (8192 if worded else 256)
         if budget < 0:
             return _refusal(event, meanings)
-        start = _START.search(text, end)
+        start = _START.search(text, at + 1)  # inside it, too
     return None
 
 

@@ -24,6 +24,7 @@ from billhook.outputs.checking import (
 )
 from billhook.outputs.schema import (
     ACTIONS,
+    ALL_SPECIFIC,
     BOOL,
     CHECKS,
     HEARD,
@@ -67,7 +68,7 @@ def read_output(event: Event, output: Mapping[str, Any], meanings: Meanings) -> 
     The result of a seed 002 handler is understood, too: an external command can block like a function.
     """
     try:
-        if output and all(folded(key) in PIPELINE for key in output):
+        if _is_result(output):
             return _read_pipeline(event, output, meanings)
         return _read(event, output, meanings)
     except MisreadError as error:
@@ -92,6 +93,13 @@ def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
     return read_output(event, spelt, meanings)
 
 
+def _is_result(output: Mapping[str, Any]) -> bool:
+    """Whether it is a handler's result and not an answer: the two don't mix."""
+    return any(folded(key) in PIPELINE for key in output) and not any(
+        key in UNIVERSAL or key in ALL_SPECIFIC for key in output
+    )
+
+
 def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) -> Reply:
     """Seed 002's handler result: success, data, block, blockReason, contextToInject, in either case."""
     fields = {folded(key): value for key, value in result.items()}
@@ -100,6 +108,9 @@ def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) 
             spelt = next(key for key in result if folded(key) == name)
             raise MisreadError(f"`{spelt}` must be {kind}, not {shown(fields[name])}")
     reply = blocked(event, fields.get("blockreason") or "", meanings) if fields.get("block") else Reply()
+    unknown = sum(name not in PIPELINE for name in fields)
+    if unknown:
+        reply = replace(reply, lost=(*reply.lost, f"{unknown} unknown fields were ignored"))
     context = fields.get("contexttoinject") or ""
     answer = reply.answer
     if context or fields.get("data") is not None:

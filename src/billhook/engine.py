@@ -283,19 +283,20 @@ class Engine:
 
     def _adopt(self, step: Step, event: Event, reply: Reply) -> Reply:
         """The hook said that its answer comes later."""
-        later, promised = reply.later, reply.answer.background
+        later, promised, objects = reply.later, reply.answer.background, reply.answer.objects
+        too_late = event.gates or objects
         if later is not None:
-            seconds = 0.0 if event.gates else (step.timeout if promised is True else float(promised))
+            seconds = 0.0 if too_late else (step.timeout if promised is True else float(promised))
 
             async def job() -> Outcome:
                 began = _now()
                 late = await later(seconds)
                 return _judge(step, event, late, (_now() - began) * 1e3)
 
-            self.background.start(event, job, keep=not event.gates)
-        if event.gates:
-            return _too_late(event)
-        return replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
+            self.background.start(event, job, keep=not too_late)
+        if objects:  # whoever has a deny in hand need not be waited for
+            return replace(reply, later=None)
+        return _too_late(event) if event.gates else replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
 
 
 def _heard(step: Step, event: Event, said: Any) -> Reply:

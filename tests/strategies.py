@@ -3,7 +3,6 @@
 from typing import Any
 
 from hypothesis import strategies as st
-from msgspec import UNSET
 
 from billhook import events
 from billhook.answers import Answer, Decision
@@ -92,51 +91,43 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(texts, json_values, max_size=3)
 
-EXTRAS = (
-    "terminalSequence",
-    "classifierContext",
-    "retry",
-    "sessionTitle",
-    "suppressOriginalPrompt",
-    "displayContent",
-    "initialUserMessage",
-    "watchPaths",
-    "reloadSkills",
-    "action",
-    "content",
-    "worktreePath",
-    "updatedPermissions",
-    "somethingElse",
-    "decision",
-)
-extras = st.dictionaries(
-    st.sampled_from(EXTRAS),
-    st.one_of(
-        texts, st.booleans(), st.lists(texts, max_size=2), objects, st.sampled_from(["accept", "decline"]), json_values
-    ),
-    max_size=2,
+EXTRAS: dict[str, st.SearchStrategy[Any]] = {
+    "terminalSequence": texts,
+    "classifierContext": texts,
+    "retry": st.booleans(),
+    "sessionTitle": texts,
+    "suppressOriginalPrompt": st.booleans(),
+    "displayContent": texts,
+    "initialUserMessage": texts,
+    "watchPaths": st.lists(texts, max_size=2),
+    "reloadSkills": st.booleans(),
+    "action": st.sampled_from(["accept", "decline", "cancel", "other"]),
+    "content": objects,
+    "worktreePath": texts,
+    "updatedPermissions": st.lists(objects, max_size=2),
+    "somethingElse": json_values,
+    "decision": texts,
+}
+extras = st.sampled_from(list(EXTRAS)).flatmap(
+    lambda key: st.one_of(EXTRAS[key], EXTRAS[key], json_values).map(lambda value: {key: value})
 )
 
-
-def rarely(strategy: st.SearchStrategy[Any], default: Any) -> st.SearchStrategy[Any]:
-    """Mostly the default: an answer says one or two things, not all of them."""
-    return st.one_of(st.just(default), st.just(default), strategy)
-
-
-answers = st.builds(
-    Answer,
-    decision=st.sampled_from(Decision),
-    reason=texts,
-    context=rarely(texts, ""),
-    message=rarely(texts, ""),
-    updated_input=rarely(objects, None),
-    updated_output=rarely(json_values, UNSET),
-    keep_going=rarely(st.booleans(), False),
-    stop=rarely(st.booleans(), False),
-    stop_reason=rarely(texts, ""),
-    quiet=rarely(st.booleans(), False),
-    data=rarely(json_values, None),
-    background=rarely(st.one_of(st.just(True), st.integers(1, 10_000).map(lambda n: n / 1000)), False),
-    extras=rarely(extras, {}),
+PARTS: list[st.SearchStrategy[dict[str, Any]]] = [
+    st.fixed_dictionaries({"decision": st.sampled_from(Decision), "reason": texts}),
+    st.fixed_dictionaries({"decision": st.just(Decision.DENY), "reason": texts}),
+    st.fixed_dictionaries({"context": texts}),
+    st.fixed_dictionaries({"message": texts}),
+    st.fixed_dictionaries({"updated_input": objects}),
+    st.fixed_dictionaries({"updated_output": json_values}),
+    st.fixed_dictionaries({"keep_going": st.just(True), "reason": texts}),
+    st.fixed_dictionaries({"keep_going": st.just(True), "context": texts}),
+    st.fixed_dictionaries({"stop": st.booleans(), "stop_reason": texts}),
+    st.fixed_dictionaries({"quiet": st.just(True)}),
+    st.fixed_dictionaries({"data": json_values}),
+    st.fixed_dictionaries({"background": st.one_of(st.just(True), st.integers(1, 10_000).map(lambda n: n / 1000))}),
+    st.fixed_dictionaries({"extras": extras}),
+]
+answers = st.lists(st.one_of(PARTS), max_size=3).map(
+    lambda parts: Answer(**{field: value for part in parts for field, value in part.items()})
 )
-"""Answers of every kind, sensible or not."""
+"""Answers that say up to three things, sensible together or not."""

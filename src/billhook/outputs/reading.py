@@ -208,7 +208,7 @@ def _read_universal(event: Event, fields: dict[str, Any], answer: Answer, meanin
             changes["message"] = "\n".join(text for text in (answer.message, system) if text)
     if fields.get("suppressOutput"):
         changes["quiet"] = True
-    if fields.get("terminalSequence"):
+    if "terminalSequence" in fields:
         changes["extras"] = {**answer.extras, "terminalSequence": fields["terminalSequence"]}
     return replace(answer, **changes) if changes else answer
 

@@ -1,5 +1,6 @@
 """Writing an answer as JSON, and naming what could not be said. Rounds toward deny, never toward silence."""
 
+import math
 from typing import Any
 
 from msgspec import UNSET
@@ -43,7 +44,10 @@ class _Writer:
         wait = self.answer.background
         self.output["async"] = True
         if wait is not True:
-            self.output["asyncTimeout"] = round(wait * self.meanings.async_per_second)
+            units = wait * self.meanings.async_per_second
+            self.output["asyncTimeout"] = max(1, round(units))
+            if not math.isclose(units, self.output["asyncTimeout"]):
+                self.lost.append(f"a wait of {wait:g} s was rounded")
         if self.answer != Answer(background=wait):
             self.lost.append("an answer that comes later can't also decide now")
 
@@ -183,7 +187,7 @@ class _Writer:
         if self.answer.quiet:
             self.output["suppressOutput"] = True
         for key, value in self.answer.extras.items():
-            if key in self.inside or (key == "updatedPermissions" and "decision" in self.inside):
+            if (key == "action" and key in self.inside) or (key == "updatedPermissions" and "decision" in self.inside):
                 continue  # said already, or reported
             kind = UNIVERSAL[key] if key == "terminalSequence" else self.fields.get(key) if key in EXTRAS else None
             if kind is None or not CHECKS[kind](value):

@@ -195,6 +195,41 @@ def test_the_place_is_known() -> None:
     assert source.line == bound.__code__.co_firstlineno
 
 
+def test_async_functions_that_never_wait_are_known() -> None:
+    """No `await`, `async for` or `async with` inside: those need no deadline. All others get one."""
+
+    async def never(event: Event) -> Answer:
+        return deny("at once")
+
+    async def awaits(event: Event) -> None:
+        await asyncio.sleep(30)
+
+    async def loops(event: Event) -> None:
+        async for _ in endless():
+            pass
+
+    async def enters(event: Event) -> None:
+        async with asyncio.timeout(60):
+            await asyncio.sleep(30)
+
+    async def comprehends(event: Event) -> Any:
+        return [one async for one in endless()]
+
+    async def endless() -> Any:
+        while True:
+            await asyncio.sleep(0.01)
+            yield 1
+
+    def passes_on(event: Event) -> Any:
+        return awaits(event)
+
+    verdict = fire(on(PreToolUse)(never))
+    assert verdict.denied
+    for function in (awaits, loops, enters, comprehends, passes_on, functools.partial(awaits), wrapped(awaits)):
+        hook = on(PreToolUse, timeout=0.05, on_failure="deny")(function)
+        assert fire(hook).outcomes[0].status is Status.TIMED_OUT, function
+
+
 def test_all_options() -> None:
     """What `@on` takes is in the hook."""
     hook = on(PreToolUse, "Stop", match="Bash", condition=bool, priority=7, after="x", timeout=3, on_failure="ask")(

@@ -26,7 +26,9 @@ Job = Callable[[], Awaitable[Outcome]]
 class Background:
     """The jobs of one engine and the answers that wait. Lives as long as the engine."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """`changed` is called when answers begin or cease to wait."""
+        self._changed = changed
         self.answers: dict[str, list[Outcome]] = {}
         """Answers that wait, by session."""
         self._running: dict[threading.Thread, _Running] = {}
@@ -44,6 +46,7 @@ class Background:
                 with self._lock:
                     if outcome is not None and keep:
                         self.answers.setdefault(event.session_id, []).append(_as_context(outcome))
+                        self._changed()
                     self._running.pop(thread, None)
 
         thread = threading.Thread(target=work, name="billhook-background", daemon=True)
@@ -57,7 +60,9 @@ class Background:
         if not self.answers or not event.takes_context:
             return []
         with self._lock:
-            return self.answers.pop(event.session_id, [])
+            given = self.answers.pop(event.session_id, [])
+            self._changed()
+            return given
 
     def settle(self, seconds: float) -> bool:
         """Wait until all jobs have ended, for at most so long; says whether they have."""

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import opcode
 import os
 import re
 import threading
@@ -21,6 +22,9 @@ from billhook.events import EVENTS, Event
 from billhook.hook import Condition, Context, Handler, Hook, Source, event_name
 from billhook.meanings import meanings
 
+_SEND = opcode.opmap["SEND"]
+"""What every `await`, `async for` and `async with` compiles to."""
+
 
 def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     """A function of `(event)` or `(event, ctx)`, sync or async, as a handler. `thread=True` runs it in a thread of
@@ -35,6 +39,14 @@ class _OfEvent(msgspec.Struct, frozen=True):
     """A function of the event. The engine may call `of_event` without making a detour over the context."""
 
     of_event: Callable[[Event], Any]
+
+    @property
+    def never_waits(self) -> bool:
+        """It is an async function without an `await`, as many are only because an interface wants them async."""
+        code = getattr(self.of_event, "__code__", None)
+        if not isinstance(code, types.CodeType) or not code.co_flags & inspect.CO_COROUTINE:
+            return False
+        return _SEND not in code.co_code[::2]
 
     def __call__(self, ctx: Context) -> Any:
         return self.of_event(ctx.event)

@@ -62,9 +62,10 @@ class Engine:
         self.parallel = parallel
         self.combine: Combine = combine
         self._observers = tuple(observers)
-        self.background = Background()
+        self._lists = self.plan.by_type
+        self.background = Background(self._settle_idle)
         self._waiting = self.background.answers
-        self._idle = frozenset() if self._observers else self.plan.idle
+        self._settle_idle()
         self.env = dict(env or {})
 
     @classmethod
@@ -92,41 +93,53 @@ class Engine:
         the whole event; it clips each hook's own timeout, and a hook that is not reached in time is `timed_out` and
         follows its `on_failure`.
         """
-        kind = type(event)
-        if kind in self._idle and not self._waiting:
+        if type(event) in self._idle:
             return Verdict(event)
-        wanted = self.plan.by_type.get(kind)
+        wanted = self._lists.get(type(event))
         if wanted is None:  # the first of its kind, or a dict
             event = event if isinstance(event, Event) else parse(event)
             wanted = self.plan.list_for(event)
-        steps = wanted.steps(event)
+        steps = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
         began = now = _now()
         ends = _FOREVER if deadline is None else began + deadline
         notes: list[Note] = [*self.background.collect(event)] if self._waiting else []
-        ctx = Context(event, notes, self.env)
         if self.parallel:
-            return await self._close(event, await self._ask_at_once(steps, ctx, notes, ends), began)
+            await self._ask_at_once(steps, Context(event, notes, self.env), notes, ends)
+            return await self._close(event, notes, began)
 
-        spoken = bool(notes)
-        over = ""
-        rewritten_by = 0
+        ctx: Context | None = None  # made for the first hook that needs one
+        current, over, rewritten_by, spoken = event, "", 0, notes != []
         for step in steps:
             if over:
                 notes.append(_skipped(step, over))
                 continue
-            said = self._ask(step, ctx, ends, now)
+            asked = now
+            if step.never_waits is not None and asked < ends:
+                try:
+                    said = await step.never_waits(current)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # it can't wait, so nobody but the hook itself can have raised it
+                    said = _raised(error)
+                if said is not None:
+                    said = self._read(step, current, said, asked)
+            else:
+                ctx = Context(current, notes, self.env) if ctx is None else ctx
+                said = self._ask(step, ctx, ends, asked)
+                if said is not None and not isinstance(said, Outcome):
+                    said = await said
+            now = _now()
             if said is None:  # nothing to say, which is what most hooks say
-                asked, now = now, _now()
                 notes.append((step, asked, now))
                 continue
-            outcome = said if isinstance(said, Outcome) else await said
-            now = _now()
-            notes.append(outcome)
+            notes.append(said)
             spoken = True
-            if _rewrite(ctx, outcome.answer):
-                rewritten_by = steps.index(step)
-            over = _ends_the_run(outcome)
-        if rewritten_by and not over:
+            over = _ends_the_run(said)
+            if said.answer is not NOTHING:
+                ctx = Context(current, notes, self.env) if ctx is None else ctx
+                rewritten_by = steps.index(step) if _rewrite(ctx, said.answer) else rewritten_by
+                current = ctx.event
+        if rewritten_by and not over and ctx is not None:
             await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
         if not spoken and not self._observers:
             return Verdict(event, notes, (now - began) * 1e3)
@@ -144,6 +157,10 @@ class Engine:
             return stepping.run(self.fire(event, deadline=deadline))
         return stepping.run_aside(self.fire(event, deadline=deadline))
 
+    def _settle_idle(self) -> None:
+        """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
+        self._idle = frozenset() if self._observers or self._waiting else self.plan.idle
+
     async def _close(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
         """Fold, and let the observers know."""
         outcomes = [written_out(note) for note in notes]
@@ -152,7 +169,7 @@ class Engine:
             await _tell(observer, verdict)
         return verdict
 
-    async def _ask_at_once(self, steps: tuple[Step, ...], ctx: Context, notes: list[Note], ends: float) -> list[Note]:
+    async def _ask_at_once(self, steps: tuple[Step, ...], ctx: Context, notes: list[Note], ends: float) -> None:
         """Hooks with no dependency between them at once, on the original input; noted in configured order."""
         import asyncio
 
@@ -170,12 +187,11 @@ class Engine:
             said |= zip(wave, asked, strict=True)
             notes.extend(asked)
             over = over or next((why for note in asked if (why := _ends_the_run(written_out(note)))), "")
-        in_order = [*notes[: -len(said) or None], *(said[step] for step in steps)] if said else notes
+        notes[len(notes) - len(said) :] = [said[step] for step in steps]
         rewriters = [step for step in steps if _rewrite(ctx, written_out(said[step]).answer)]
         if rewriters and not over:
             gates = [step for step in steps if step.hook.gate and step is not rewriters[-1]]
-            await self._ask_again(gates, ctx, in_order, ends)
-        return in_order
+            await self._ask_again(gates, ctx, notes, ends)
 
     async def _ask_again(self, gates: Sequence[Step], ctx: Context, notes: list[Note], ends: float) -> None:
         """A gate that judged an input which a later hook then rewrote judges the final one, too."""
@@ -389,8 +405,6 @@ def _ends_the_run(outcome: Outcome) -> str:
 
 def _rewrite(ctx: Context, answer: Answer) -> bool:
     """Let later hooks see the input (or output) as rewritten; True when there is a new input."""
-    if answer is NOTHING:
-        return False
     if answer.updated_output is not UNSET and hasattr(ctx.event, "tool_response"):
         ctx.event = ctx.event.replace(tool_response=answer.updated_output)
     if answer.updated_input is None or answer.updated_input == getattr(ctx.event, "tool_input", None):

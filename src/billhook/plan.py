@@ -5,7 +5,7 @@ Order: priority ascending, then `after`, then the order in which the hooks were 
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -44,6 +44,8 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     """Nothing to look at before it is asked: no condition, no shared budget, not in the background."""
     of_event: Callable[[Event], Any] | None
     """Its function, when it is plain and wants only the event: the short way of asking it."""
+    never_waits: Callable[[Event], Awaitable[Any]] | None
+    """That function, when it is async, but there is no `await` in it: it needs no deadline."""
 
 
 class Plan:
@@ -165,6 +167,7 @@ def _names(event: Event, target: str) -> list[str]:
 def _step(hook: Hook, name: str, event_name: str) -> Step:
     row = meanings(hook.dialect)
     plain = hook.condition is None and not hook.budget and not hook.background
+    of_event = getattr(hook.run, "of_event", None) if plain else None
     return Step(
         hook=hook,
         name=name,
@@ -179,7 +182,8 @@ def _step(hook: Hook, name: str, event_name: str) -> Step:
         keeps_time=getattr(hook.run, "keeps_time", False),
         when_late=getattr(hook.run, "when_late", None),
         plain=plain,
-        of_event=getattr(hook.run, "of_event", None) if plain else None,
+        of_event=of_event,
+        never_waits=of_event if getattr(hook.run, "never_waits", False) else None,
     )
 
 

@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from billhook import meanings as rows
 from billhook.answers import NOTHING, Answer, Decision, Reply, Status
 from billhook.dialects import dialect
+from billhook.dialects.claude import JsonDialect
 from billhook.events import EVENTS
 from billhook.exits import Exit
 from strategies import SAMPLES, sample
@@ -278,3 +280,26 @@ def test_a_launch_failure_that_exits_2_denies_and_says_so(stderr: str) -> None:
 
     assert reply.answer.decision is Decision.DENY
     assert reply.error.startswith("this looks like a launch failure")
+
+
+HTTP = [
+    # status, body, meant (None: a failure), error
+    pytest.param(200, "", NOTHING, "", id="2.7: 2xx empty"),
+    pytest.param(204, "", NOTHING, "", id="2.7: 204"),
+    pytest.param(200, '{"systemMessage": "m"}', Answer(message="m"), "", id="2.7: 2xx JSON object"),
+    pytest.param(201, '{"decision": "block", "reason": "r"}', DENIED, "", id="2.7: 2xx JSON that blocks"),
+    pytest.param(200, '{"continue": "no"}', None, '`continue` must be true or false, not "no"', id="2.7: schema"),
+    pytest.param(200, "hello", None, "the body is not JSON: hello", id="2.7: 2xx other body"),
+    pytest.param(403, "", None, "HTTP status 403", id="2.7: non-2xx"),
+    pytest.param(500, '{"systemMessage": "m"}', None, "HTTP status 500", id="2.7: non-2xx with JSON"),
+    pytest.param(302, "", None, "HTTP status 302", id="2.7: a redirect"),
+    pytest.param(403, '{"decision": "block", "reason": "r"}', DENIED, "", id="a whole deny denies"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "meant", "error"), HTTP)
+def test_what_an_http_endpoint_answers(status: int, body: str, meant: Answer | None, error: str) -> None:
+    """Table 2.7: the body is read like stdout; a status code alone can never block."""
+    reply = JsonDialect(rows.CLAUDE).read_response(sample("PreToolUse"), status, body.encode())
+
+    assert (reply.status is Status.OK, reply.answer, reply.error) == (meant is not None, meant or NOTHING, error)

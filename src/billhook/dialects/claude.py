@@ -46,6 +46,15 @@ class JsonDialect(msgspec.Struct, frozen=True):
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)
 
+    def read_response(self, event: Event, status: int, body: bytes) -> Reply:
+        """How an HTTP endpoint answered: JSON as on stdout, but a status alone never blocks and text is a failure."""
+        strict = replace(self, exit_2_blocks=False, text_is_fine=False)
+        fine = 200 <= status < 300
+        reply = strict._read(event, Exit(code=0 if fine else 1, stdout=body))
+        if reply.status is Status.OK:
+            return reply
+        return replace(reply, error=reply.error.replace("stdout", "the body", 1) if fine else f"HTTP status {status}")
+
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         event = events.decode(stdin)
         event.payload  # noqa: B018 - decode all of it here, where a fault still is a malformed event

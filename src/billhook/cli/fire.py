@@ -153,7 +153,7 @@ def _show(verdict: Verdict, hooks: list[Hook], *, as_json: bool) -> None:
     if not hooks:
         say("\nhint: give hooks with --run 'COMMAND' or --exec 'PROGRAM ARGS'", err=True)
     elif not verdict.outcomes and hooks[0].match is not None:
-        say(f"\nhint: --match `{safe(hooks[0].match)}` is not `{safe(verdict.about.target or '')}`", err=True)
+        say(f"\nhint: --match `{safe(hooks[0].match)}` does not match `{safe(verdict.about.target or '')}`", err=True)
     elif verdict.failed_open:
         say("\nhint: --on-failure deny makes such a hook hold the event up", err=True)
 

@@ -18,7 +18,7 @@ _COLOURS = {
     "timed out": "yellow",
     "could not start": "yellow",
 }
-_LONGEST = 4000
+_LONGEST = 2000
 """Characters of one text on the screen; the rest is counted."""
 
 
@@ -102,7 +102,7 @@ def _word(outcome: Outcome) -> str:
 
 def _verdict_lines(verdict: Verdict) -> list[str]:
     word = verdict.decision.value
-    quiet = word == "none" and not verdict.keep_going and not verdict.stop
+    quiet = word == "none" and not (verdict.keep_going or verdict.stop or verdict.failed_open)
     lines = [f"{click.style('verdict ', bold=True)}  {_coloured(word)}{' (no objection)' if quiet else ''}"]
     facts = [("reason", verdict.reason)]
     facts += [("to model", text) for text in verdict.context]

@@ -1,0 +1,103 @@
+"""Running `billhook` as people do, and reading its screen."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PROGRAM = str(Path(sys.executable).with_name("billhook"))
+
+
+class Ended(NamedTuple):
+    """How a run of billhook ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """The verdict of --json: exactly one line."""
+        assert self.out.endswith("\n") and self.out.count("\n") == 1, self
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+    @property
+    def screen(self) -> str:
+        """What a person sees, times and ids made equal; errors stand below, the exit code last."""
+        text = self.out + (f"-- stderr\n{self.err}" if self.err else "")
+        return steady(f"{text}-- exit {self.code}\n")
+
+
+def steady(text: str) -> str:
+    """The text without what differs from run to run."""
+    text = re.sub(r" +\d+\.\d ms", lambda time: "N.N ms".rjust(len(time[0])), text)
+    text = re.sub(r'"duration_ms":[\d.]+', '"duration_ms":0', text)
+    return re.sub(r'"id":"[0-9a-f]{32}"', '"id":"<id>"', text)
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """Our environment with changes; None takes a variable away. The screen is 80 columns wide."""
+    changes = {"COLUMNS": "80", "NO_COLOR": None, **changes}
+    env = {**os.environ, **{key: value for key, value in changes.items() if value is not None}}
+    return {key: value for key, value in env.items() if changes.get(key, "") is not None}
+
+
+def billhook(
+    *arguments: str | bytes,
+    stdin: bytes = b"",
+    env: dict[str, str] | None = None,
+    cwd: str | bytes | Path | None = None,
+    seconds: float = 120,
+) -> Ended:
+    done = subprocess.run(
+        [PROGRAM, *arguments],
+        input=stdin,
+        env=env if env is not None else environment(),
+        cwd=cwd,
+        capture_output=True,
+        timeout=seconds,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode("utf-8", "replace"))
+
+
+def on_terminal(*arguments: str, **changes: str | None) -> Ended:
+    """Run billhook on a pseudo-terminal."""
+    changes = {"TERM": "xterm-256color", **changes}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**changes)
+    )
+    os.close(theirs)
+    seen = b""
+    with suppress(OSError):  # EIO: the other end is closed
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    os.close(ours)
+    return Ended(process.wait(60), seen.decode().replace("\r\n", "\n"), "")
+
+
+def living(tag: str) -> list[int]:
+    """The processes with a tag in their command line; zombies have none."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                if tag.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
+                    found.append(int(name))
+    return found
+
+
+def gone(tag: str, seconds: float) -> bool:
+    """Whether nothing with that tag lives any more after at most so long."""
+    end = time.monotonic() + seconds
+    while living(tag) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not living(tag)

@@ -1,0 +1,257 @@
+"""Payloads, hooks, terminals and signals that mean harm, through the real command line."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.terminal import PROGRAM, billhook, environment, gone, living
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+PRE = ("fire", "PreToolUse", "--tool", "Bash")
+LEFT = 1.0
+"""Seconds after which nothing of a hook may be left."""
+
+
+@pytest.fixture
+def tag() -> Iterator[str]:
+    """A number of seconds to sleep that no other test uses; what still sleeps so long afterwards is killed."""
+    name = str(random.randrange(10**8, 10**9))
+    yield name
+    for pid in living(name):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+# -- payloads ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "dialect"),
+    [
+        *((size, "claw") for size in (65_530, 131_000, 131_071, 131_072, 3 << 20)),
+        *((131_072, dialect) for dialect in ("claude", "claw-text", "lesson")),
+        pytest.param(50_000_000, "claude", marks=pytest.mark.slow),
+        pytest.param(50_000_000, "claw-text", marks=pytest.mark.slow),
+    ],
+)
+def test_large_payloads(size: int, dialect: str, tmp_path: Path) -> None:
+    """The hook runs, sees the whole payload on its standard input, and is told that the copy is cut."""
+    value = {"command": "é" + "x" * size}
+    (tmp_path / "in.json").write_text(json.dumps(value))
+    look = (
+        f'cat > {tmp_path}/stdin; echo "$HOOK_TOOL_INPUT_TRUNCATED" >&2; '
+        'printf %s "$HOOK_TOOL_INPUT" | wc -c >&2; exit 1'
+    )
+    verdict = billhook(
+        *PRE, "--input", f"@{tmp_path}/in.json", "--dialect", dialect, "--json", "--on-failure", "deny", "--run", look
+    ).verdict
+    assert verdict["decision"] == "deny"
+    marked, length = (
+        verdict["outcomes"][0]["error" if dialect != "lesson" else "reason"]
+        .split("exit code 1: ")[-1]
+        .replace("\\n", "\n")
+        .split("\n")
+    )
+    got = json.loads((tmp_path / "stdin").read_bytes())
+    text = json.dumps(got["tool_input"]) if dialect != "claw-text" else json.dumps({"command": got["tool_input"]})
+    assert hashlib.sha256(text.encode()).digest() == hashlib.sha256(json.dumps(value).encode()).digest()
+    assert (marked, int(length) <= 65536) == ("1", True)
+
+
+def test_a_small_payload_is_not_marked() -> None:
+    """A copy that is whole is not marked as cut."""
+    verdict = billhook(*PRE, "--json", "--run", 'echo "[$HOOK_TOOL_INPUT_TRUNCATED]" >&2; exit 2').verdict
+    assert verdict["reason"] == "[]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(r'{"command":"a\u0000b"}', id="NUL"),
+        pytest.param(r'{"command":"\ud800"}', id="a lone surrogate"),
+        pytest.param(r'{"command":"\udc80\ud83d"}', id="surrogates in the wrong order"),
+        pytest.param(r'{"command":"\u202e\u001b[2J\u007f"}', id="control characters"),
+        pytest.param('{"command":"a=b\\n\\nc"}', id="newlines"),
+        pytest.param('{"\\u0000=":"x"}', id="NUL in a key"),
+        pytest.param('"\\ud800"', id="text that is a lone surrogate"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["claude", "claw", "claw-text", "lesson"])
+def test_odd_characters(text: str, dialect: str, tmp_path: Path) -> None:
+    """The hook runs, whatever characters the input holds, and finds them on its standard input."""
+    verdict = billhook(
+        *PRE, "--input", text, "--dialect", dialect, "--json", "--run", f"cat > {tmp_path}/stdin"
+    ).verdict
+    assert verdict["outcomes"][0]["status"] == "ok", verdict
+    got: Any = json.loads((tmp_path / "stdin").read_bytes())
+    sent = json.loads(text)
+    if dialect in ("claude", "claw", "lesson") and isinstance(sent, dict):
+        assert got["tool_input"] == sent
+
+
+def test_a_directory_that_is_not_utf8(tmp_path: Path) -> None:
+    """The hook runs in it, by `--cwd` or because we were started there, and is told its name."""
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    look = "pwd | od -An -tx1 | tr -d ' \\n' >&2; printf ' %s' \"$CLAUDE_CWD\" | od -An -tx1 | tr -d ' \\n' >&2; exit 2"
+    for ended in (
+        billhook(*PRE, "--cwd", folder, "--json", "--run", look),
+        billhook(*PRE, "--json", "--run", look, cwd=folder),
+    ):
+        assert ended.verdict["reason"].count("636166e9") == 2, ended
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": None, "LANG": None, "LC_CTYPE": None},
+    ],
+    ids=["C", "POSIX, not UTF-8", "C, not UTF-8", "none"],
+)
+@pytest.mark.parametrize("dialect", ["claude", "claw"])
+def test_locales(changes: dict[str, str | None], dialect: str, tmp_path: Path) -> None:
+    """In any locale: text of the command line reaches the hook, and the hook's text reaches the screen."""
+    run = f"cat > {tmp_path}/stdin; printf 'gr\\303\\274n' >&2; exit 2"
+    arguments = (*PRE, "--input", '{"command":"grün"}', "--dialect", dialect, "--run", run)
+    ended = billhook(*arguments, env=environment(**changes))
+    assert ended.code == 1, ended
+    assert "grün" in ended.out
+    assert json.loads((tmp_path / "stdin").read_bytes())["tool_input"] == {"command": "grün"}
+    assert billhook(*arguments, "--json", env=environment(**changes)).verdict["reason"] == "grün"
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed: str, tmp_path: Path) -> None:
+    """Without standard input, output or error the verdict is the same and the hook gets its payload."""
+    command = f"{PROGRAM} {' '.join(PRE)} --run 'cat > {tmp_path}/stdin; exit 2' {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], timeout=60, check=False, capture_output=True)
+    assert done.returncode == 1, done
+    assert json.loads((tmp_path / "stdin").read_bytes())["tool_name"] == "Bash"
+
+
+def test_closed_input_that_is_needed() -> None:
+    """`@-` without a standard input is an error, not a crash."""
+    command = f"{PROGRAM} {' '.join(PRE)} --input @- <&-"
+    done = subprocess.run(["/bin/sh", "-c", command], timeout=60, check=False, capture_output=True)
+    assert (done.returncode, b"standard input is closed" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param([*PRE, "--run", "exit 2"], 1, id="a deny"),
+        pytest.param([*PRE, "--run", "exit 2", "--json"], 1, id="a deny as JSON"),
+        pytest.param([*PRE, "--run", "true"], 0, id="no objection"),
+        pytest.param(
+            [*PRE, "--run", "head -c 900000 /dev/zero | tr '\\0' x", "--json", "--dialect", "claw"], 0, id="much"
+        ),
+        pytest.param(["--help"], 0, id="help"),
+        pytest.param(["fire", "--help"], 0, id="help of a verb"),
+    ],
+)
+def test_nobody_reads(arguments: list[str], code: int) -> None:
+    """Output into a closed pipe: no complaint, and the exit code still tells the verdict."""
+    ours, theirs = os.pipe()
+    process = subprocess.Popen([PROGRAM, *arguments], stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    os.close(ours)
+    _, complaints = process.communicate(timeout=60)
+    assert (process.returncode, complaints) == (code, b"")
+
+
+# -- hooks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_flood(stream: str) -> None:
+    """100 MB of output: the decision stands, and little is kept."""
+    flood = f"head -c 100000000 /dev/zero | tr '\\0' x >&{stream}; exit 2"
+    script = (
+        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"
+        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    argv = [sys.executable, "-c", script, PROGRAM, *PRE, "--run", flood, "--dialect", "claw", "--json"]
+    code, peak = subprocess.run(argv, capture_output=True, timeout=120, check=True).stdout.split()
+    assert code == b"1"
+    assert int(peak) < 120_000  # KiB; the hook printed 97,657
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        pytest.param("sleep {tag}", id="sleeps"),
+        pytest.param("trap '' TERM INT HUP; while :; do sleep {tag}; done", id="ignores TERM"),
+        pytest.param("sleep {tag} & sleep {tag} & wait", id="children"),
+        pytest.param("setsid sleep {tag} & wait", id="a child in another session"),
+        pytest.param("setsid sh -c 'setsid sleep {tag} & sleep {tag}' & wait", id="grandchildren in other sessions"),
+        pytest.param("kill -STOP $$; sleep {tag}", id="stops itself"),
+        pytest.param("(trap '' TERM; sleep {tag}) & kill -STOP $!; sleep {tag}", id="a stopped child"),
+        pytest.param("exec >&- 2>&-; sleep {tag}", id="closes its output"),
+    ],
+)
+def test_a_hook_that_hangs(hook: str, tag: str) -> None:
+    """The verdict comes in time, and a second later nothing of the hook is left."""
+    began = time.monotonic()
+    ended = billhook(*PRE, "--timeout", "1", "--on-failure", "deny", "--json", "--run", hook.format(tag=tag))
+    took = time.monotonic() - began
+    assert gone(tag, LEFT), living(tag)
+    assert (ended.code, ended.verdict["outcomes"][0]["status"]) == (1, "timed_out")
+    assert took < 15
+
+
+def test_a_background_child_does_not_hold_the_verdict_up(tag: str) -> None:
+    """The exit status decides, though a child still holds the hook's output; the child is ended."""
+    began = time.monotonic()
+    ended = billhook(*PRE, "--json", "--run", f"sleep {tag} & echo no >&2; exit 2")
+    assert (ended.code, ended.verdict["reason"]) == (1, "no")
+    assert time.monotonic() - began < 15
+    assert gone(tag, LEFT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    ("event", "hook"),
+    [
+        pytest.param("PreToolUse", "sleep {tag}", id="a hook"),
+        pytest.param("PreToolUse", "trap '' INT TERM HUP; setsid sleep {tag} & sleep {tag}", id="a stubborn hook"),
+        pytest.param("Notification", "echo '{{\"async\": true}}'; sleep {tag}", id="a hook that answers later"),
+    ],
+)
+def test_signals(number: signal.Signals, event: str, hook: str, tag: str) -> None:
+    """Ctrl-C, TERM and HUP while a hook runs: everything that it started is ended, then we end with 130."""
+    tool = ["--tool", "Bash"] if event == "PreToolUse" else []
+    process = subprocess.Popen(
+        [PROGRAM, "fire", event, *tool, "--run", hook.format(tag=tag)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    end = time.monotonic() + 30
+    while len(living(f"sleep\0{tag}")) < hook.count("sleep") and time.monotonic() < end:
+        time.sleep(0.02)
+    if event == "Notification":
+        assert process.stdout is not None
+        process.stdout.readline()  # the screen is shown: from here on the late answer is waited for
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, complaints = process.communicate(timeout=60)
+    assert gone(tag, LEFT), living(tag)
+    assert process.returncode == 130
+    assert b"Traceback" not in complaints

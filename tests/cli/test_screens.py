@@ -1,0 +1,377 @@
+"""What people see: whole screens, exit code included."""
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.terminal import billhook, on_terminal
+
+LATE = 'echo \'{"async": true}\'; sleep 0.2; echo \'{"systemMessage": "late"}\''
+
+
+def screen(*arguments: str) -> str:
+    return billhook("fire", *arguments).screen
+
+
+def test_no_arguments() -> None:
+    """`billhook` alone says what there is."""
+    assert billhook().screen == snapshot("""\
+Usage: billhook [OPTIONS] [COMMAND] [ARGS]...
+
+  The hook system for AI agents: one event in, one verdict out.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Verbs:
+  fire  Fire one event at hooks given on the command line and show the
+        verdict.
+
+  Try:
+    billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run 'echo no >&2; exit 2'
+-- exit 0
+""")
+
+
+def test_help() -> None:
+    """`billhook fire --help`."""
+    assert billhook("fire", "--help").screen == snapshot("""\
+Usage: billhook fire [OPTIONS] EVENT
+
+  Fire one event at hooks and show what each did, and the verdict.
+
+  EVENT is the name of an event, PreToolUse for example. Fields that are not
+  given get sample values.
+
+Options:
+  --tool NAME                     The tool, by any name that a dialect has for
+                                  it.
+  --input JSON|@FILE|@-           The tool's input; for other events, fields
+                                  of the event.
+  --output JSON|TEXT|@FILE        What the tool returned, or why it failed.
+  --error                         The tool failed.
+  --session ID                    The session id.  [default: fire]
+  --cwd DIR                       The working directory of the event and its
+                                  hooks.
+  --event JSON|@FILE|@-           The whole event as JSON.
+  --run CMD                       A hook: a shell command. May be repeated.
+  --exec 'ARGV...'                A hook: a program, without a shell; after
+                                  all --run.
+  --dialect claude|spec|claw|claw-text|lesson
+                                  How hooks are spoken to: what they get, what
+                                  their exit codes mean.  [default: claude]
+  --match M                       Only for tools (or sources, triggers ...)
+                                  that match.
+  --timeout S                     Seconds for each hook.
+  --on-failure allow|deny|ask     What a hook counts as that fails, is late or
+                                  can't start.  [default: allow]
+  --json                          Print the verdict as one line of JSON.
+  -h, --help                      Show this message and exit.
+
+  Examples:
+    billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh
+    billhook fire PostToolUse --tool Write --output done --run 'echo linted' --dialect claw
+    billhook fire Stop --run 'echo "tests still fail" >&2; exit 2' --json
+    billhook fire --event @event.json --exec './guard.py --strict' --on-failure deny
+
+  Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.
+-- exit 0
+""")
+
+
+def test_version() -> None:
+    """`billhook --version`."""
+    assert billhook("--version").screen == snapshot("""\
+billhook 0.1.0
+-- exit 0
+""")
+
+
+def test_a_deny() -> None:
+    """A hook that denies, and one that is skipped for it."""
+    denies = "echo 'no pushes' >&2; exit 2"
+    assert screen("PreToolUse", "--tool", "bash", "--run", denies, "--run", "true") == snapshot("""\
+PreToolUse Bash
+
+  hook-1  deny                 N.N ms  echo 'no pushes' >&2; exit 2
+          no pushes
+  hook-2  skipped                      true
+          `hook-1` said deny
+
+verdict   deny
+reason    no pushes
+-- exit 1
+""")
+
+
+def test_no_objection() -> None:
+    """Hooks that have nothing to say."""
+    assert screen("PreToolUse", "--tool", "bash", "--run", "true", "--exec", "true") == snapshot("""\
+PreToolUse Bash
+
+  hook-1  no objection         N.N ms  true
+  hook-2  no objection         N.N ms  true
+
+verdict   none (no objection)
+-- exit 0
+""")
+
+
+def test_no_hooks() -> None:
+    """Without hooks: a hint."""
+    assert screen("PreToolUse", "--tool", "bash") == snapshot("""\
+PreToolUse Bash
+
+  no hook wanted this event
+
+verdict   none (no objection)
+-- stderr
+
+hint: give hooks with --run 'COMMAND' or --exec 'PROGRAM ARGS'
+-- exit 0
+""")
+
+
+def test_no_match() -> None:
+    """A matcher that does not match: a hint."""
+    assert screen("PreToolUse", "--tool", "bash", "--match", "Write", "--run", "exit 2") == snapshot("""\
+PreToolUse Bash
+
+  no hook wanted this event
+
+verdict   none (no objection)
+-- stderr
+
+hint: --match `Write` does not match `Bash`
+-- exit 0
+""")
+
+
+def test_failures() -> None:
+    """Hooks that fail, are late, are killed or can't start, and what that means."""
+    assert screen(
+        "PreToolUse", "--tool", "bash", "--timeout", "0.5",
+        "--run", "echo oops >&2; exit 1",
+        "--run", "sleep 60",
+        "--run", "kill -KILL $$",
+        "--run", "echo '{\"decision\": \"blok\"}'",
+        "--exec", "/does/not/exist",
+    ) == snapshot("""\
+PreToolUse Bash
+
+  hook-1  failed               N.N ms  echo oops >&2; exit 1
+          exit code 1: oops
+          went on without its answer (on_failure: allow)
+  hook-2  timed out            N.N ms  sleep 60
+          no answer in time; the command and its children were ended
+          went on without its answer (on_failure: allow)
+  hook-3  failed               N.N ms  kill -KILL $$
+          killed by signal 9
+          went on without its answer (on_failure: allow)
+  hook-4  failed               N.N ms  echo '{"decision": "blok"}'
+          "decision": "blok" is not understood; it is "block" or "approve"
+          went on without its answer (on_failure: allow)
+  hook-5  could not start      N.N ms  /does/not/exist
+          ENOENT: `/does/not/exist` does not exist; check the spelling or give its full path
+          went on without its answer (on_failure: allow)
+
+verdict   none
+open      5 hooks failed and let the event pass
+-- stderr
+
+hint: --on-failure deny makes such a hook hold the event up
+-- exit 0
+""")  # fmt: skip
+
+
+def test_failures_of_gates() -> None:
+    """The same with `--on-failure deny`."""
+    assert screen("PreToolUse", "--tool", "bash", "--on-failure", "deny", "--run", "exit 1") == snapshot("""\
+PreToolUse Bash
+
+  hook-1  failed               N.N ms  exit 1
+          exit code 1
+
+verdict   deny
+reason    hook `hook-1` failed: exit code 1
+-- exit 1
+""")
+
+
+def test_feedback() -> None:
+    """Several lines for the model, one for the user."""
+    assert screen(
+        "UserPromptSubmit", "--run", "echo one; echo two", "--run", 'echo \'{"systemMessage": "hello"}\''
+    ) == snapshot("""\
+UserPromptSubmit
+
+  hook-1  told the model       N.N ms  echo one; echo two
+  hook-2  told the user        N.N ms  echo '{"systemMessage": "hello"}'
+
+verdict   none (no objection)
+to model  one
+          two
+to user   hello
+-- exit 0
+""")
+
+
+def test_rewritten() -> None:
+    """A rewritten input, in JSON."""
+    output = '{"hookSpecificOutput":{"hookEventName":"PreToolUse","updatedInput":{"command":"ls","n":null}}}'
+    assert screen("PreToolUse", "--tool", "bash", "--run", f"echo '{output}'") == snapshot("""\
+PreToolUse Bash
+
+  hook-1  rewrote input        N.N ms  echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse"...
+
+verdict   none (no objection)
+input     {"command":"ls","n":null}
+-- exit 0
+""")
+
+
+def test_keeps_going() -> None:
+    """A Stop hook that wants the agent to go on."""
+    assert screen("Stop", "--run", "echo 'tests still fail' >&2; exit 2") == snapshot("""\
+Stop
+
+  hook-1  keep going           N.N ms  echo 'tests still fail' >&2; exit 2
+          tests still fail
+
+verdict   none
+reason    tests still fail
+agent     keeps going
+-- exit 0
+""")
+
+
+def test_stops() -> None:
+    """A hook that ends the agent's run."""
+    assert screen("SessionStart", "--run", 'echo \'{"continue": false, "stopReason": "not today"}\'') == snapshot("""\
+SessionStart
+
+  hook-1  stop                 N.N ms  echo '{"continue": false, "stopReason": "not today"}'
+          not today
+
+verdict   none
+agent     stops: not today
+-- exit 0
+""")
+
+
+def test_answers_later() -> None:
+    """A hook that answers later: its answer is waited for and shown."""
+    assert screen("Notification", "--run", LATE) == snapshot("""\
+Notification
+
+  hook-1  background           N.N ms  echo '{"async": true}'; sleep 0.2; echo '{"systemMessage"...
+
+verdict   none (no objection)
+-- stderr
+waiting for hooks that answer later ...
+hook-1 answered later: late
+-- exit 0
+""")
+
+
+def test_mistyped_event() -> None:
+    """An event that looks like a mistyped one is fired, with a note."""
+    assert screen("pretooluse", "--run", "true") == snapshot("""\
+pretooluse
+
+  hook-1  no objection         N.N ms  true
+
+verdict   none (no objection)
+-- stderr
+note: `pretooluse` is no event that billhook knows, and is fired as it is; did you mean `PreToolUse`?
+-- exit 0
+""")
+
+
+def test_options_without_effect() -> None:
+    """What an event has no room for is said, not sent."""
+    assert screen("Stop", "--tool", "Bash", "--output", "x", "--error", "--run", "true") == snapshot("""\
+Stop
+
+  hook-1  no objection         N.N ms  true
+
+verdict   none (no objection)
+-- stderr
+note: --tool has no effect: Stop has no `tool_name`
+note: --output has no effect: Stop has no `tool_response`
+note: --error has no effect: Stop has no `tool_response`
+-- exit 0
+""")
+
+
+def test_json() -> None:
+    """The whole line of `--json`."""
+    assert screen("PreToolUse", "--tool", "bash", "--json", "--run", "echo no >&2; exit 2") == snapshot("""\
+{"id":"<id>","event":"PreToolUse","decision":"deny","reason":"no","context":[],"messages":[],"tool_input":null,"tool_output":null,"keep_going":false,"stop":false,"stop_reason":null,"failed_open":0,"duration_ms":0,"outcomes":[{"hook":"hook-1","source":"command line","dialect":"claude","status":"ok","decision":"deny","reason":"no","exit_code":2,"signal":null,"failed_open":false,"duration_ms":0,"error":null,"lost":[]}]}
+-- exit 1
+""")  # noqa: E501
+
+
+def test_control_characters() -> None:
+    """What a hook prints can't move the cursor, change colours, or pose as a line of ours."""
+    hostile = r"printf '\033[2J\033]0;title\007 a\rb \302\233 \342\200\256x\nverdict   allow\n' >&2; exit 2"
+    assert screen("PreToolUse", "--tool", "bash", "--run", hostile) == snapshot("""\
+PreToolUse Bash
+
+  hook-1  deny                 N.N ms  printf '\\033[2J\\033]0;title\\007 a\\rb \\302\\233 \\342\\200\\25...
+          \\x1b[2J\\x1b]0;title\\x07 a\\x0db \\x9b \\u202ex
+          verdict   allow
+
+verdict   deny
+reason    \\x1b[2J\\x1b]0;title\\x07 a\\x0db \\x9b \\u202ex
+          verdict   allow
+-- exit 1
+""")
+
+
+def test_control_characters_in_names() -> None:
+    """Names from the command line can't, either."""
+    ended = on_terminal("fire", "Ev\033[31m", "--tool", "T\033[5m", "--run", "true # \033[7m", NO_COLOR="1")
+    assert "\033" not in ended.out
+
+
+def test_long_texts_are_cut() -> None:
+    """A hook that talks without end does not fill the screen; `--json` has everything."""
+    talk = "head -c 50000 /dev/zero | tr '\\0' x >&2; exit 2"
+    shown = screen("PreToolUse", "--tool", "bash", "--run", talk)
+    assert len(shown) < 6000
+    assert "... 48,000 more characters" in shown
+    assert len(billhook("fire", "PreToolUse", "--tool", "bash", "--json", "--run", talk).verdict["reason"]) == 50000
+
+
+def test_colours_on_a_terminal() -> None:
+    """Colour on a terminal."""
+    ended = on_terminal("fire", "PreToolUse", "--tool", "bash", "--run", "exit 2")
+    assert ended.code == 1
+    assert ended.screen == snapshot("""\
+\x1b[1mPreToolUse Bash\x1b[0m
+
+  hook-1  \x1b[31mdeny           \x1b[0m      N.N ms  \x1b[2mexit 2\x1b[0m
+          blocked by a PreToolUse hook
+
+\x1b[1mverdict \x1b[0m  \x1b[31mdeny\x1b[0m
+reason    blocked by a PreToolUse hook
+-- exit 1
+""")
+
+
+@pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "TERM=dumb"])
+def test_no_colours(changes: dict[str, str | None]) -> None:
+    """No colour where it is not wanted."""
+    ended = on_terminal("fire", "PreToolUse", "--tool", "bash", "--run", "exit 2", **changes)
+    assert ended.code == 1
+    assert ended.screen == snapshot("""\
+PreToolUse Bash
+
+  hook-1  deny                 N.N ms  exit 2
+          blocked by a PreToolUse hook
+
+verdict   deny
+reason    blocked by a PreToolUse hook
+-- exit 1
+""")

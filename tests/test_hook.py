@@ -30,6 +30,12 @@ def test_spellings_that_are_no_doubt_meant() -> None:
     assert hook.gate and not Hook(name="h", run=nothing).gate
 
 
+def test_match_is_one_text() -> None:
+    """A list of names is refused with the way to write it."""
+    with pytest.raises(UsageError, match=r"Bash\|Write"):
+        Hook(name="h", run=nothing, match=["Bash", "Write"])  # type: ignore[arg-type]
+
+
 def test_event_names() -> None:
     """A slip is refused with the name that was meant; a name that we don't know is an event of its own."""
     assert event_name(Stop) == "Stop"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from billhook import Context, Engine, Hook, PlanError, PreToolUse, Source
+from billhook import Context, Engine, Hook, PlanError, PreToolUse, Source, UsageError
 from billhook.events import parse
 from billhook.plan import Plan
 
@@ -128,6 +128,12 @@ def test_timeout_must_be_positive(timeout: float) -> None:
     """A timeout that can't be kept is an error at once."""
     with pytest.raises(PlanError, match="`a` has a timeout"):
         Plan([hook("a", timeout=timeout)])
+
+
+def test_dialect_must_exist() -> None:
+    """A dialect that nobody speaks is an error at once, not when a tool is about to run."""
+    with pytest.raises(UsageError, match="no dialect `klingon`"):
+        Plan([hook("a", dialect="klingon")])
 
 
 def test_what_is_no_hook() -> None:

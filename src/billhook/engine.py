@@ -173,17 +173,14 @@ class Engine:
         """Hooks with no dependency between them at once, on the original input; noted in configured order."""
         import asyncio
 
-        async def ask(step: Step) -> Note:
-            began = _now()
-            said = self._ask(step, ctx.copy(), ends, began)
-            if said is None:
-                return step, began, _now()
-            return said if isinstance(said, Outcome) else await said
-
         over = ""
         said: dict[Step, Note] = {}
         for wave in self.plan.waves(steps):
-            asked = [_skipped(step, over) for step in wave] if over else await asyncio.gather(*map(ask, wave))
+            asked = (
+                [_skipped(step, over) for step in wave]
+                if over
+                else await asyncio.gather(*(self._note(step, ctx.copy(), ends) for step in wave))
+            )
             said |= zip(wave, asked, strict=True)
             notes.extend(asked)
             over = over or next((why for note in asked if (why := _ends_the_run(written_out(note)))), "")
@@ -198,12 +195,7 @@ class Engine:
         final = ctx.event
         _withdraw({step.name for step in gates}, notes)
         for step in gates:
-            began = _now()
-            said = self._ask(step, ctx, ends, began)
-            if said is None:
-                notes.append((step, began, _now()))
-                continue
-            outcome = said if isinstance(said, Outcome) else await said
+            outcome = written_out(await self._note(step, ctx, ends))
             again = outcome.answer.updated_input
             if again is not None and again != getattr(final, "tool_input", None):
                 error = "asked again about the final input, it rewrote that input once more"
@@ -212,7 +204,15 @@ class Engine:
             if outcome.answer.objects:
                 return
 
-    def _ask(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome] | None:
+    async def _note(self, step: Step, ctx: Context, ends: float) -> Note:
+        """Ask one hook to the end, and note what happened."""
+        began = _now()
+        said = self._ask(step, ctx, ends, began)
+        if said is not None and not isinstance(said, Outcome):
+            said = await said
+        return (step, began, _now()) if said is None else said
+
+    def _ask(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome | None] | None:
         """Ask one hook. None: it has nothing to say. What it says at once is an Outcome, the rest is to be awaited."""
         if began >= ends:
             return _judge(step, ctx.event, _late(step, "its time was over before it could be asked"), 0.0)
@@ -257,23 +257,23 @@ class Engine:
 
     async def _finish(
         self, step: Step, ctx: Context, coroutine: Coroutine[Any, Any, Any], first: Any, began: float, ends: float
-    ) -> Outcome:
+    ) -> Outcome | None:
         """The rest of a hook that waits for something, for as long as it may take."""
-        from billhook import stepping
+        from billhook.stepping import ExpiredError, RaisedError, finish
 
         event = ctx.event
         deadline = min(began + step.timeout, ends) if step.of_event else ctx.deadline
         seconds = deadline - _now() + (_BACKSTOP if step.keeps_time else 0.0)
         try:
-            said = await stepping.finish(coroutine, first, seconds)
-        except stepping.RaisedError as raised:
+            said = await finish(coroutine, first, seconds)
+        except RaisedError as raised:
             return _judge(step, event, _raised(raised.error), (_now() - began) * 1e3)
-        except stepping.ExpiredError as expired:
+        except ExpiredError as expired:
             reply = _heard(step, event, expired.late)
             if not reply.answer.objects:  # a deny that comes while it is being ended is still a deny
                 reply = _late(step, f"no answer within {deadline - began:.3g} s")
             return _judge(step, event, reply, (_now() - began) * 1e3)
-        return self._read(step, event, said, began)
+        return None if said is None else self._read(step, event, said, began)
 
     def _read(self, step: Step, event: Event, said: Any, began: float) -> Outcome:
         reply = _heard(step, event, said)
@@ -288,11 +288,7 @@ class Engine:
         later = Context(ctx.event, list(ctx.results.values()), dict(ctx.env))
 
         async def job() -> Outcome:
-            began = _now()
-            said = self._ask(front, later, _FOREVER, began)
-            if said is None:
-                return written_out((front, began, _now()))
-            return said if isinstance(said, Outcome) else await said
+            return written_out(await self._note(front, later, _FOREVER))
 
         self.background.start(ctx.event, job)
         return Outcome(step.name, step.source, step.dialect, Status.BACKGROUND)

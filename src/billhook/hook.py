@@ -142,6 +142,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Accept the spellings that are no doubt meant: one event for a tuple of one, `pre_tool_use`, `block`."""
+        if not isinstance(self.match, str | None):
+            raise UsageError(f"match is {self.match!r}", hint='one text: "Bash|Write"')
         settled = {
             "events": tuple(event_name(event) for event in _several(self.events) if event is not Event),
             "after": tuple(_several(self.after)),

@@ -198,6 +198,7 @@ def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
             raise PlanError(f"{hook!r} is not a hook", hint="make one of a function with @on(PreToolUse)")
         if hook.timeout is not None and not hook.timeout > 0:
             raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout}; it must be positive")
+        meanings(hook.dialect)  # an unknown dialect is an error now, not when a tool is about to run
         key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background)
         try:
             at = kept.setdefault(key, len(distinct))

@@ -5,6 +5,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 import click
@@ -70,10 +71,10 @@ def verb(**given: Any) -> int:
     engine = Engine(hooks)
     try:
         verdict = asyncio.run(_fire(engine, event))
-        _end_on_signals()
+        caught = _catch_signals()
         try:
             _show(verdict, hooks, as_json=given["as_json"])
-            _show_later(engine, verdict, given["timeout"])
+            _show_later(engine, verdict, given["timeout"] or 600.0, caught)
         except OSError as error:
             if error.errno != errno.EPIPE:
                 raise
@@ -133,16 +134,15 @@ async def _fire(engine: Engine, event: Event) -> Verdict:
         raise KeyboardInterrupt from None
 
 
-def _end_on_signals() -> None:
-    """The same outside of the loop, where answers that come later are waited for."""
-
-    def end(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, end)
+def _catch_signals() -> list[int]:
+    """From now on a signal that would end us is only noted, in the list: one that broke into the wait for a thread
+    would leave its hook running."""
+    caught: list[int] = []
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda caught_number, frame: caught.append(caught_number))
+    return caught
 
 
 def _show(verdict: Verdict, hooks: list[Hook], *, as_json: bool) -> None:
@@ -158,12 +158,16 @@ def _show(verdict: Verdict, hooks: list[Hook], *, as_json: bool) -> None:
         say("\nhint: --on-failure deny makes such a hook hold the event up", err=True)
 
 
-def _show_later(engine: Engine, verdict: Verdict, timeout: float | None) -> None:
+def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[int]) -> None:
     """Hooks that answer later would carry their answer to the next event; here there is none, so it is shown."""
     if not any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes):
         return
     say("waiting for hooks that answer later ...", err=True)
-    engine.background.settle(timeout or 600.0)
+    end = time.monotonic() + seconds
+    while not engine.background.settle(0.05) and not caught and time.monotonic() < end:
+        pass
+    if caught:
+        raise KeyboardInterrupt
     for outcomes in engine.background.answers.values():
         for outcome in outcomes:
             text = outcome.answer.context or outcome.answer.message or outcome.error or "nothing to say"

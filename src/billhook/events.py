@@ -26,7 +26,7 @@ else:
     Json = Raw
 
 # Escapes that hide plain characters from a guard that greps the text: \u002d for a hyphen, \/ for a slash.
-_HIDING = re.compile(r"\\u00[2-7]|\\/", re.IGNORECASE)
+_HIDING = re.compile(rb"\\u00[2-7]|\\/", re.IGNORECASE)
 
 
 class Block(enum.StrEnum):
@@ -89,17 +89,22 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         """The fields that came with the event and are not part of its type."""
         return {key: value for key, value in self.payload.items() if key not in _KNOWN[type(self)]}
 
-    def text_of(self, field: str) -> str:
-        """A JSON field as text: as the sender wrote it where that is known, else compact JSON.
+    def text_of(self, field: str, limit: int | None = None) -> str:
+        """A JSON field as text, or its first bytes: as the sender wrote it where that is known, else compact JSON.
 
         Text that hides plain characters behind escapes is written anew, or a guard that greps would be blind.
         """
         value = _member(type(self), field).__get__(self, type(self)) if field in _KNOWN[type(self)] else None
-        if type(value) is Raw:
-            text = bytes(value).decode("utf-8", "replace")
-            if not _HIDING.search(text):
-                return text
-        return strictjson.compact(getattr(self, field))
+        if type(value) is not Raw or _HIDING.search(value):
+            return self.json_of(field)[:limit].decode("utf-8", "surrogatepass" if limit is None else "ignore")
+        return bytes(memoryview(value)[:limit]).decode("utf-8", "replace" if limit is None else "ignore")
+
+    def json_of(self, field: str) -> bytes:
+        """A JSON field in compact form, written once: large inputs go to several places."""
+        kept = self.__dict__.get(f"json of {field}")
+        if kept is None:
+            kept = self.__dict__[f"json of {field}"] = strictjson.utf8(getattr(self, field))
+        return cast("bytes", kept)
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values for some fields; everything else, unknown fields included, stays."""

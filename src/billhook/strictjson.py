@@ -9,6 +9,8 @@ import math
 import re
 from typing import Any, Never
 
+import msgspec
+
 from billhook.errors import StrictJSONError
 
 MAX_DEPTH = 64
@@ -44,20 +46,39 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
         raise StrictJSONError(str(error) or type(error).__name__) from None
 
 
-def dumps(value: Any) -> str:
+def encode(value: Any) -> bytes:
     """One compact line of ASCII: any JSON value, lone surrogates included, in any locale, on one line.
 
-    What JSON has no word for is written as text: a NaN in a tool's input must not keep the guard from being asked.
+    What JSON has no word for becomes text or null: a NaN in a tool's input must not keep the guard from being asked.
     """
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=str)
+        data = _ENCODER.encode(value)
+        if data.isascii():
+            return data
+    except (TypeError, ValueError, OverflowError):
+        pass  # a lone surrogate, an integer beyond 64 bits, a key that is no string
+    try:
+        return _ASCII.encode(value).encode("ascii")
     except (TypeError, ValueError):
-        return json.dumps(_sayable(value), separators=(",", ":"), ensure_ascii=True, default=str)
+        return _ASCII.encode(_sayable(value)).encode("ascii")
+
+
+def dumps(value: Any) -> str:
+    """`encode` as text."""
+    return encode(value).decode("ascii")
 
 
 def compact(value: Any) -> str:
     """One compact line with the characters as they are: for people and for `grep`."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+    return utf8(value).decode("utf-8", "surrogatepass")
+
+
+def utf8(value: Any) -> bytes:
+    """`compact` as bytes; a lone surrogate is encoded like any other character."""
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return _PLAIN.encode(_sayable(value)).encode("utf-8", "surrogatepass")
 
 
 def too_deep(text: str, max_depth: int = MAX_DEPTH) -> bool:
@@ -92,7 +113,7 @@ def _sayable(value: Any) -> Any:
         return {key if isinstance(key, str) else str(key): _sayable(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_sayable(one) for one in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -116,3 +137,6 @@ def _float(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+_ENCODER = msgspec.json.Encoder(enc_hook=str)
+_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=str)
+_PLAIN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str)

@@ -10,13 +10,16 @@ from msgspec.structs import replace
 
 from billhook import strictjson, tools
 from billhook.answers import Answer, Reply, Status
-from billhook.events import Event
+from billhook.events import JSON_FIELDS, Event
 from billhook.exits import Exit
 from billhook.hook import Context
 from billhook.meanings import Meanings
 
 ENV_LIMIT = 64 * 1024
 """Bytes of one variable. The kernel refuses a process with one of 131,072, and a guard that can't start is off."""
+
+_GLIMPSE = ENV_LIMIT + 8
+"""Enough of a value to see that it is too long."""
 
 OURS = (
     "HOOK_EVENT",
@@ -91,7 +94,7 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     name = getattr(event, "tool_name", None)
     if name is not None:
         env["HOOK_TOOL_NAME"] = tools.called(tools.canonical(name), meanings.naming)
-        env["HOOK_TOOL_INPUT"] = event.text_of("tool_input") if input_text is None else input_text
+        env["HOOK_TOOL_INPUT"] = event.text_of("tool_input", _GLIMPSE) if input_text is None else input_text
         output = output_text(event)
         if output is not None:
             env["HOOK_TOOL_OUTPUT"] = output
@@ -106,15 +109,28 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     return fitted
 
 
-def inherited() -> dict[str, str]:
+def inherited() -> Mapping[str, str]:
     """Our own environment without what an outer hook was told: a stale tool name must not reach a guard."""
+    # Reading os.environ decodes every variable anew, which costs a tenth of a hook; what it wraps is quickly compared.
+    inside = getattr(os.environ, "_data", None)
+    if inside is None:
+        return _without_ours()
+    if _inherited.get("from") != inside:
+        _inherited.update({"from": dict(inside), "made": _without_ours()})
+    return _inherited["made"]
+
+
+def _without_ours() -> dict[str, str]:
     ours = {*OURS, *(f"{name}_TRUNCATED" for name in OURS)} - {"CLAUDE_PROJECT_DIR"}
     return {key: value for key, value in os.environ.items() if key not in ours}
 
 
+_inherited: dict[str, dict[Any, Any]] = {}
+
+
 def fit(value: str) -> tuple[str, bool]:
     """A value that execve takes: no NUL, no lone surrogate, not too long, cut on a character boundary."""
-    value = value.replace("\0", "\ufffd")
+    value = value[:_GLIMPSE].replace("\0", "\ufffd")
     try:
         data = os.fsencode(value)
     except UnicodeEncodeError:
@@ -140,7 +156,7 @@ def output_text(event: Event) -> str | None:
     if isinstance(response, dict) and isinstance(response.get("stdout"), str):
         parts = (response["stdout"], response.get("stderr"))
         return "\n".join(part for part in parts if isinstance(part, str) and part)
-    return strictjson.compact(response)
+    return event.text_of("tool_response")
 
 
 def is_error(event: Event) -> bool:
@@ -154,7 +170,20 @@ def is_error(event: Event) -> bool:
 
 def line(value: Any) -> bytes:
     """One compact line of ASCII, because seed 003's guard reads one line."""
-    return strictjson.dumps(value).encode("ascii") + b"\n"
+    return strictjson.encode(value) + b"\n"
+
+
+def event_line(event: Event) -> bytes:
+    """The whole event as one line; its large fields were written once, for stdin and environment together."""
+    large = [field for field in JSON_FIELDS if field in event.payload and hasattr(event, field)]
+    rest = {key: value for key, value in event.payload.items() if key not in large}
+    if "tool_name" in rest:
+        rest["tool_name"] = tools.canonical(str(rest["tool_name"]))
+    parts = [strictjson.encode(rest)[:-1]]
+    for field in large:
+        data = event.json_of(field)
+        parts += [f',"{field}":'.encode(), data if data.isascii() else strictjson.encode(event.payload[field])]
+    return b"".join([*parts, b"}\n"])
 
 
 def _here() -> str:

@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from billhook import events, strictjson, tools
+from billhook import events, strictjson
 from billhook.answers import NOTHING, Answer, Decision, Reply, Status
 from billhook.dialects.base import (
     Call,
     Written,
     environment,
+    event_line,
     evidence,
     exits,
     failed,
     launch_note,
-    line,
     settled,
 )
 from billhook.dialects.printed import Printed, objection_in, printed
@@ -38,10 +38,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
     """Plain text on stdout is no failure (and context on some events)."""
 
     def write_call(self, ctx: Context) -> Call:
-        payload = ctx.event.payload
-        if "tool_name" in payload:
-            payload = {**payload, "tool_name": tools.canonical(str(payload["tool_name"]))}
-        return Call(line(payload), environment(ctx, self.meanings))
+        return Call(event_line(ctx.event), environment(ctx, self.meanings))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)

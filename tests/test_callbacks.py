@@ -358,13 +358,13 @@ async def sleepy(given: Any, tool_use_id: Any, context: Any) -> dict[str, Any]:
 
 
 async def nap(given: Any, tool_use_id: Any, context: Any) -> dict[str, Any]:
-    await asyncio.sleep(0.12)
+    await asyncio.sleep(0.3)
     return {}
 
 
 def test_spec_shares_a_timeout() -> None:
     """One timeout for all hooks of a matcher; the next group has its own. In `claude` each hook has it."""
-    config = {"PreToolUse": [{"hooks": [nap, nap, nap, nap, nap], "timeout": 0.4}, {"hooks": [nap], "timeout": 5}]}
+    config = {"PreToolUse": [{"hooks": [nap, nap, nap, nap, nap], "timeout": 1.0}, {"hooks": [nap], "timeout": 5}]}
     statuses = [outcome.status.value for outcome in matched(config).outcomes]
     assert statuses[0] == "ok" and statuses[4] == "timed_out" and statuses[5] == "ok"
     assert {outcome.status.value for outcome in matched(config, dialect="claude").outcomes} == {"ok"}

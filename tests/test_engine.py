@@ -549,7 +549,7 @@ def test_shared_budget() -> None:
         async def run(ctx: Context) -> None:
             await asyncio.sleep(30 if name == "b" else 0.01)
 
-        return Hook(name=name, run=run, events=("PreToolUse",), timeout=0.2, budget="group", on_failure="allow")
+        return Hook(name=name, run=run, events=("PreToolUse",), timeout=1.0, budget="group", on_failure="allow")
 
     verdict = fire(sharing("a"), sharing("b"), sharing("c"), says("d"))
     assert statuses(verdict) == [("a", "ok"), ("b", "timed_out"), ("c", "timed_out"), ("d", "ok")]

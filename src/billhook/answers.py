@@ -328,6 +328,8 @@ def fold(
             open_passes += outcome.failed_open
     if not said:
         return Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
+    if len(said) == 1:
+        return _only(event, outcomes, said[0], open_passes, duration_ms)
 
     stopped = any(answer.stop for answer in said)
     stop_reason = _joined(answer.stop_reason for answer in said if answer.stop)
@@ -354,11 +356,39 @@ def fold(
     )
 
 
+def _only(event: Event, outcomes: Sequence[Outcome], answer: Answer, open_passes: int, duration_ms: float) -> Verdict:
+    """The same for one answer, which is the usual number."""
+    decision, reason, stopped = answer.decision, answer.reason, answer.stop
+    going = answer.keep_going and not stopped and event.block is Block.KEEP_GOING
+    if answer.keep_going and not _counts(answer, decision, going):
+        reason = ""
+    if stopped and decision is not _DENY and event.hook_event_name == "PreToolUse":
+        decision, reason = _DENY, answer.stop_reason
+    return Verdict(
+        event,
+        outcomes,
+        duration_ms,
+        decision,
+        reason,
+        (answer.context,) if answer.context else (),
+        (answer.message,) if answer.message else (),
+        answer.updated_input,
+        answer.updated_output,
+        going,
+        stopped,
+        answer.stop_reason if stopped else "",
+        open_passes,
+        answer.extras or None,
+    )
+
+
 def _decide(said: Iterable[Answer], combine: Combine) -> Decision:
     decisions = [answer.decision for answer in said if answer.decision is not _NONE]
-    if not decisions:
-        return _NONE
-    return decisions[0] if combine == "first" else max(decisions, key=_RANK.__getitem__)
+    if combine == "first":
+        # The sample looks for allow and deny only; "ask" is what it says when it has found neither.
+        settled = [decision for decision in decisions if decision in (Decision.ALLOW, _DENY)]
+        decisions = settled[:1] or decisions[:1]
+    return max(decisions, key=_RANK.__getitem__, default=_NONE)
 
 
 def _counts(answer: Answer, decision: Decision, going: bool) -> bool:

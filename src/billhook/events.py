@@ -574,7 +574,9 @@ class _Lazy:
             return kept[self.field]
         value = self.member.__get__(event, kind)
         if type(value) is Raw:
-            value = kept[self.field] = _decode_any(bytes(value), f"$.{self.field}")
+            whole = kept.get("payload")
+            value = _decode_any(bytes(value), f"$.{self.field}") if whole is None else whole[self.field]
+            kept[self.field] = value
         return value
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -129,15 +128,14 @@ _inherited: dict[str, dict[Any, Any]] = {}
 
 
 def fit(value: str) -> tuple[str, bool]:
-    """A value that execve takes: no NUL, no lone surrogate, not too long, cut on a character boundary."""
+    """A value that execve takes, as UTF-8 in any locale: no NUL, no lone surrogate, cut between two characters."""
     value = value[:_GLIMPSE].replace("\0", "\ufffd")
     try:
-        data = os.fsencode(value)
+        data = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        data = _SURROGATE.sub("\ufffd", value).encode(sys.getfilesystemencoding(), "replace")
-        value = os.fsdecode(data)
+        data = _SURROGATE.sub("\ufffd", value).encode("utf-8")
     if len(data) <= ENV_LIMIT:
-        return value, False
+        return os.fsdecode(data), False
     end = ENV_LIMIT
     while end and data[end] & 0xC0 == 0x80:  # in the middle of a character
         end -= 1

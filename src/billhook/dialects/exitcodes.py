@@ -24,13 +24,13 @@ from billhook.dialects.base import (
     output_text,
     settled,
 )
-from billhook.dialects.printed import objection_in, printed
+from billhook.dialects.printed import Printed, objection_in, printed
 from billhook.errors import EventError, StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
 from billhook.hook import Context
 from billhook.meanings import Meanings
-from billhook.outputs import blocked, read_output, write_output
+from billhook.outputs import blocked, is_answer, read_output, write_output
 
 Effect = Literal["nothing", "feedback", "deny", "inject", "warn"]
 Stream = Literal["stdout", "stderr"]
@@ -80,6 +80,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         out = printed(exit)
         reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
+        if readable and out.output and self.meanings.feedback and not is_answer(out.output):
+            out, reply, readable = Printed(out.text), Reply(), False  # some object or other: feedback like any text
         if readable and reply.answer.objects:
             return reply  # a whole deny denies, whatever the exit code
         objection = objection_in(exit, event, self.meanings) if out.output is None else None

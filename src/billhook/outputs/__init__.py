@@ -4,7 +4,7 @@ One format (seed 001 section 4, and what the reference added) serves every diale
 differs and comes from the dialect's `Meanings`.
 """
 
-from billhook.outputs.reading import blocked, read_output, read_returned
+from billhook.outputs.reading import blocked, is_answer, read_output, read_returned
 from billhook.outputs.writing import write_output
 
-__all__ = ["blocked", "read_output", "read_returned", "write_output"]
+__all__ = ["blocked", "is_answer", "read_output", "read_returned", "write_output"]

@@ -6,6 +6,8 @@ An answer that is silently ignored is a guard that is silently off.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook.answers import Answer, Decision, Reply, Status
@@ -75,20 +77,53 @@ def read_output(event: Event, output: Mapping[str, Any], meanings: Meanings) -> 
         return Reply(status=Status.FAILED, error=str(error))
 
 
+def is_answer(output: Mapping[str, Any]) -> bool:
+    """Whether an object has any field of an answer; claw takes one that has none for plain feedback."""
+    return any(key in UNIVERSAL or key in ALL_SPECIFIC or folded(key) in PIPELINE for key in output)
+
+
 def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
     """Read what a Python callback returned: an Answer, a Reply, a dict of seed 001 or seed 002, or nothing."""
     if value is None:
         return Reply()
-    if isinstance(value, Answer):
+    if type(value) is Answer:  # quicker than isinstance, which asks the metaclass
         if value.decision is Decision.DENY and event.block is Block.KEEP_GOING:
             return Reply(answer=replace(value, decision=Decision.NONE, keep_going=True))  # a block of Stop
         return Reply(answer=value)
-    if isinstance(value, Reply):
+    if type(value) is Reply:
         return value
     if not isinstance(value, Mapping):
         error = f"returned {type(value).__name__}; return an Answer, a dict or nothing"
         return Reply(status=Status.FAILED, error=error)
-    # Python can't spell `continue` and `async` as keyword arguments, so the Agent SDK adds an underscore.
+    try:
+        heard: _Heard = (event.hook_event_name, meanings.name, _ENCODER.encode(value))
+    except (TypeError, ValueError, OverflowError):
+        return _read_spelt(event, value, meanings)
+    known = _known.get(heard)
+    if known is None:
+        known = _read_spelt(event, value, meanings)
+        _remember(heard, known)
+    return known
+
+
+_Heard = tuple[str, str, bytes]
+_known: dict[_Heard, Reply] = {}
+"""What callbacks said before, as bytes: most of them say the same few things again and again."""
+_ENCODER = msgspec.json.Encoder()
+
+
+def _remember(heard: _Heard, reply: Reply) -> None:
+    answer = reply.answer
+    rewrites = answer.updated_input is not None or answer.updated_output is not UNSET
+    if rewrites or answer.extras or answer.data is not None or len(heard[2]) > 1024:
+        return  # it holds objects that somebody may change, or it is too large to keep
+    if len(_known) >= 512:
+        _known.clear()
+    _known[heard] = reply
+
+
+def _read_spelt(event: Event, value: Mapping[str, Any], meanings: Meanings) -> Reply:
+    """Python can't spell `continue` and `async` as keyword arguments, so the Agent SDK adds an underscore."""
     spelt: dict[Any, Any] = {_SPELT.get(key, key): one for key, one in value.items()}
     return read_output(event, spelt, meanings)
 
@@ -124,6 +159,8 @@ def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) 
 
 
 def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
+    if "hook_event_name" in output:
+        output = _without_event(event, output)
     fields, lost, misses = checked(output, UNIVERSAL, "", event, meanings)
     promise = _promise(fields, meanings) if fields.pop("async", False) else None
     if promise is None and fields.pop("asyncTimeout", None) is not None:
@@ -149,6 +186,12 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
         raise MisreadError(misses[0])
     # A promise decides nothing now; but one that comes with a deny in hand is a deny.
     return Reply(answer=promise or answer, status=status, error=error, lost=tuple(lost))
+
+
+def _without_event(event: Event, output: Mapping[str, Any]) -> dict[str, Any]:
+    """A logger such as `tee` prints the event back; its fields are no answer, and no near miss of one."""
+    given = event.payload
+    return {key: value for key, value in output.items() if key in UNIVERSAL and given.get(key, UNSET) != value}
 
 
 def _specifics(

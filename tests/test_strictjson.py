@@ -96,7 +96,7 @@ def test_the_strict_reader_reads_nothing_that_the_loose_one_refuses(text: str) -
     ("value", "line"),
     [
         pytest.param({"a": float("nan")}, '{"a":null}', id="NaN"),
-        pytest.param([float("-inf")], '[null]', id="-Infinity"),
+        pytest.param([float("-inf")], "[null]", id="-Infinity"),
         pytest.param({(1, 2): {3: 4}}, '{"(1, 2)":{"3":4}}', id="keys that are no strings"),
         pytest.param({"a": (1, {2})}, '{"a":[1,[2]]}', id="a set is a list"),
     ],

@@ -5,7 +5,7 @@ import functools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 from msgspec import UNSET as UNSET  # noqa: PLC0414 - part of what this module says: "nobody rewrote it"
@@ -64,6 +64,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The real answer comes later: True, or after at most so many seconds."""
     extras: dict[str, Any] = {}
     """Fields that only one event knows (`sessionTitle`, `watchPaths` ...), by their wire names."""
+
+    @property
+    def plain(self) -> bool:
+        """It can be taken as it is: its decision is one of ours, and it is here now."""
+        return type(self.decision) is Decision and not self.background
+
+    @property
+    def rewrites(self) -> bool:
+        return self.updated_input is not None or self.updated_output is not UNSET
 
     @property
     def objects(self) -> bool:
@@ -212,8 +221,8 @@ Ten hooks that have nothing to say are the usual case; their outcomes are writte
 
 
 def written_out(note: Note) -> Outcome:
-    if isinstance(note, Outcome):
-        return note
+    if type(note) is not tuple:  # quicker than isinstance, which asks the metaclass
+        return cast("Outcome", note)
     hook, began, ended = note
     return Outcome(hook.name, hook.source, hook.dialect, Status.OK, NOTHING, (ended - began) * 1e3)
 

@@ -42,14 +42,18 @@ class _OfEvent(msgspec.Struct, frozen=True):
 
     @property
     def never_waits(self) -> bool:
-        """It is an async function without an `await`, as many are only because an interface wants them async."""
-        code = getattr(self.of_event, "__code__", None)
-        if not isinstance(code, types.CodeType) or not code.co_flags & inspect.CO_COROUTINE:
-            return False
-        return _SEND not in code.co_code[::2]
+        return _never_waits(self.of_event)
 
     def __call__(self, ctx: Context) -> Any:
         return self.of_event(ctx.event)
+
+
+def _never_waits(function: Callable[..., Any]) -> bool:
+    """Whether it is an async function without an `await`, as many are only because an interface wants them async."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType) or not code.co_flags & inspect.CO_COROUTINE:
+        return False
+    return _SEND not in code.co_code[::2]
 
 
 class _OfEventAndContext(msgspec.Struct, frozen=True):
@@ -156,8 +160,15 @@ class _SdkCallback(msgspec.Struct, frozen=True):
     def when_late(self) -> OnFailure | None:
         return "deny" if self.sdk and self.event_name in self.blocks_when_late else None
 
+    @property
+    def never_waits(self) -> bool:
+        return not (self.sdk and self.blocks) and _never_waits(self.function)
+
     def __call__(self, ctx: Context) -> Any:
-        given = _copied(ctx.payload)
+        return self.of_event(ctx.event)
+
+    def of_event(self, event: Event) -> Any:
+        given = _copied(event.payload)
         said = self.function(given, given.get("tool_use_id") or None, {"signal": None})
         return _insisting(said) if self.sdk and self.blocks else said
 
@@ -169,9 +180,12 @@ async def _insisting(said: Any) -> Any:
 
 def _copied(value: Any) -> Any:
     """A callback may write into what it is given; the event stays as it is."""
-    if isinstance(value, dict):
-        return {key: _copied(one) for key, one in value.items()}
-    return [_copied(one) for one in value] if isinstance(value, list) else value
+    if type(value) is dict:
+        return {key: _copied(one) if type(one) in _NESTED else one for key, one in value.items()}
+    return [_copied(one) for one in value] if type(value) is list else value
+
+
+_NESTED = (dict, list)
 
 
 class _Threaded(msgspec.Struct, frozen=True):

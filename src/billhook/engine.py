@@ -37,8 +37,6 @@ Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing."""
 
 _FOREVER = float("inf")
-_BACKSTOP = 2.0
-"""Seconds after which the engine itself ends a `run` that promised to keep its own time."""
 _OBSERVING = 10.0
 """Seconds after which an observer that does not come back is left behind."""
 _now = time.monotonic
@@ -135,15 +133,15 @@ class Engine:
             notes.append(said)
             spoken = True
             over = _ends_the_run(said)
-            if said.answer is not NOTHING:
+            if said.answer.rewrites:
                 ctx = Context(current, notes, self.env) if ctx is None else ctx
                 rewritten_by = steps.index(step) if _rewrite(ctx, said.answer) else rewritten_by
                 current = ctx.event
         if rewritten_by and not over and ctx is not None:
             await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
-        if not spoken and not self._observers:
-            return Verdict(event, notes, (now - began) * 1e3)
-        return await self._close(event, notes, began)
+        if self._observers:
+            return await self._close(event, notes, began)
+        return self._fold(event, notes, began) if spoken else Verdict(event, notes, (now - began) * 1e3)
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
@@ -161,10 +159,13 @@ class Engine:
         """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
         self._idle = frozenset() if self._observers or self._waiting else self.plan.idle
 
+    def _fold(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
+        outcomes = [written_out(note) for note in notes]
+        return fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
+
     async def _close(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
         """Fold, and let the observers know."""
-        outcomes = [written_out(note) for note in notes]
-        verdict = fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
+        verdict = self._fold(event, notes, began)
         for observer in self._observers:
             await _tell(observer, verdict)
         return verdict
@@ -220,6 +221,8 @@ class Engine:
             held_back = self._prepare(step, ctx, ends, began)
             if held_back is not None:
                 return held_back
+        if step.keeps_time:
+            return self._wait_for(step, ctx, began)
         try:
             said: Any = step.run(ctx) if step.of_event is None else step.of_event(ctx.event)
             if type(said) is CoroutineType:
@@ -255,6 +258,15 @@ class Engine:
             return _condition_failed(step, ctx.event, error)
         return self._start_in_background(step, ctx) if step.hook.background else None
 
+    async def _wait_for(self, step: Step, ctx: Context, began: float) -> Outcome:
+        """Ask a hook that keeps `ctx.deadline` itself: nobody needs to stand beside it with a watch."""
+        event = ctx.event
+        try:
+            said: Any = await step.run(ctx)  # type: ignore[misc]  # what keeps its time is async
+        except Exception as error:
+            return _judge(step, event, _raised(error), (_now() - began) * 1e3)
+        return self._read(step, event, said, began)
+
     async def _finish(
         self, step: Step, ctx: Context, coroutine: Coroutine[Any, Any, Any], first: Any, began: float, ends: float
     ) -> Outcome | None:
@@ -263,9 +275,8 @@ class Engine:
 
         event = ctx.event
         deadline = min(began + step.timeout, ends) if step.of_event else ctx.deadline
-        seconds = deadline - _now() + (_BACKSTOP if step.keeps_time else 0.0)
         try:
-            said = await finish(coroutine, first, seconds)
+            said = await finish(coroutine, first, deadline - _now())
         except RaisedError as raised:
             return _judge(step, event, _raised(raised.error), (_now() - began) * 1e3)
         except ExpiredError as expired:
@@ -276,6 +287,8 @@ class Engine:
         return None if said is None else self._read(step, event, said, began)
 
     def _read(self, step: Step, event: Event, said: Any, began: float) -> Outcome:
+        if type(said) is Answer and said.plain and event.block is not Block.KEEP_GOING:
+            return Outcome(step.name, step.source, step.dialect, _OK, said, (_now() - began) * 1e3)
         reply = _heard(step, event, said)
         if reply.later is not None or (reply.answer.background and reply.status is _OK):
             reply = self._adopt(step, event, reply)

@@ -77,12 +77,11 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
     @property
     def payload(self) -> dict[str, Any]:
         """The event as one JSON object: as received, or as it would be sent. Treat it as read-only."""
-        kept = self.__dict__.get("payload")
+        kept: dict[str, Any] | None = self.__dict__.get("payload")
         if kept is None:
             source = self.__dict__.get("source")
-            kept = self._fields() if source is None else _read(source)
-            self.__dict__["payload"] = kept
-        return cast("dict[str, Any]", kept)
+            kept = self.__dict__["payload"] = self._fields() if source is None else _read(source)
+        return kept
 
     @property
     def extra(self) -> dict[str, Any]:

@@ -139,15 +139,18 @@ class ExpressionSet:
             self._set = None
 
     def matching(self, name: str) -> list[int]:
-        """The positions of the expressions that match."""
+        """The positions of the expressions that match, in any order."""
         if len(name) > LONGEST_NAME:
             return list(range(len(self._texts)))
-        name = printable(name)
-        found = set() if self._set is None else set(self._set.Match(name))
-        # The last one matches everything. When it doesn't, the set has run out of memory, which it keeps to itself.
-        if len(self._texts) not in found:
+        if not name.isascii():
+            name = printable(name)
+        found: list[int] = [] if self._set is None else self._set.Match(name) or []
+        try:
+            found.remove(len(self._texts))
+        except ValueError:
+            # The last one matches everything. When it doesn't, the set has run out of memory, which it keeps to itself.
             return [i for i, text in enumerate(self._texts) if expression(text).search(name)]
-        return sorted(found - {len(self._texts)})
+        return found
 
 
 def _quiet() -> Any:

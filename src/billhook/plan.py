@@ -63,7 +63,7 @@ class Plan:
 
     def steps(self, event: Event) -> tuple[Step, ...]:
         """The hooks that want this event, in order."""
-        return self.list_for(event).steps(event)
+        return (self.by_type.get(type(event)) or self.list_for(event)).steps(event)
 
     def list_for(self, event: Event) -> "EventList":
         name = event.hook_event_name
@@ -122,6 +122,7 @@ class EventList:
                 self._patterns.append(position)
         if self._patterns:
             self._set = ExpressionSet([steps[position].matcher.expression for position in self._patterns])
+        self._seed_names = any(steps[position].meanings.naming == "seed" for position in self._patterns)
 
     def steps(self, event: Event) -> tuple[Step, ...]:
         """The steps for what this event is about: compared once, then looked up in `known`."""
@@ -136,32 +137,30 @@ class EventList:
     def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:
         if event.match_field is None:
             return tuple(self.all)  # the event takes no matcher: none is looked at
-        names = _names(event, target or "")
-        found = {*self.always, *(i for name in names for i in self.by_name.get(name, ()))}
-        for i in self._matching(names):
-            found.add(i)
-        for i in self._matching([tools.called(name, "seed") for name in names]):
-            if self.all[i].meanings.naming == "seed":
-                found.add(i)
-        return tuple(self.all[i] for i in sorted(found) if self._starts(self.all[i], target or ""))
+        target = target or ""
+        found = self._places(target)
+        if event.match_field == "tool_name" and (self._seed_names or tools.canonical(target) != target):
+            found += self._by_other_names(target)
+        steps = [self.all[i] for i in sorted(found)]
+        return tuple(step for step in steps if self._starts(step, target)) if self.on_session_start else tuple(steps)
 
-    def _matching(self, names: Iterable[str]) -> Iterable[int]:
-        """The steps whose expression matches one of these names."""
-        if self._set is None:
-            return
-        for name in names:
-            yield from (self._patterns[i] for i in self._set.matching(name))
+    def _places(self, name: str) -> list[int]:
+        """The steps that want this name; each is in one index only, so none is there twice."""
+        found = [*self.always, *self.by_name.get(name, ())]
+        if self._set is not None:
+            found += [self._patterns[i] for i in self._set.matching(name)]
+        return found
+
+    def _by_other_names(self, called: str) -> set[int]:
+        """More steps, that want a tool by its canonical name, or by the name that the seeds have for it."""
+        canonical = tools.canonical(called)
+        own = tools.called(canonical, "seed")
+        by_seed = {i for i in self._places(own) if self.all[i].meanings.naming == "seed"} if self._seed_names else set()
+        return (set(self._places(canonical)) | by_seed) - set(self._places(called))
 
     def _starts(self, step: Step, source: str) -> bool:
         sources = step.meanings.session_sources
-        return not self.on_session_start or sources is None or source in sources
-
-
-def _names(event: Event, target: str) -> list[str]:
-    """What the thing that a matcher looks at is called: a tool as the event calls it, and its canonical name."""
-    if event.match_field != "tool_name":
-        return [target]
-    return list(dict.fromkeys((target, tools.canonical(target))))
+        return sources is None or source in sources
 
 
 def _step(hook: Hook, name: str, event_name: str) -> Step:

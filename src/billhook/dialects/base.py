@@ -129,6 +129,8 @@ _inherited: dict[str, dict[Any, Any]] = {}
 
 def fit(value: str) -> tuple[str, bool]:
     """A value that execve takes, as UTF-8 in any locale: no NUL, no lone surrogate, cut between two characters."""
+    if value.isascii() and len(value) <= ENV_LIMIT and "\0" not in value:
+        return value, False
     value = value[:_GLIMPSE].replace("\0", "\ufffd")
     try:
         data = value.encode("utf-8", "surrogateescape")

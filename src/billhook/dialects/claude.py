@@ -157,10 +157,11 @@ def _plain(answer: Answer) -> tuple[object, ...] | None:
         or answer.data is not None
     ):
         return None
-    texts = (answer.reason, answer.context, answer.message, answer.stop_reason)
-    if sum(map(len, texts)) > 1024:
+    reason, context, message, stop_reason = answer.reason, answer.context, answer.message, answer.stop_reason
+    if len(reason) + len(context) + len(message) + len(stop_reason) > 1024:
         return None
-    return (answer.decision, *texts, answer.keep_going, answer.stop, answer.quiet, answer.background)
+    flags = (answer.keep_going, answer.stop, answer.quiet, answer.background)
+    return answer.decision, reason, context, message, stop_reason, flags
 
 
 def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:

@@ -65,6 +65,8 @@ def objection_in(exit: Exit, event: Event, meanings: Meanings) -> Reply | None: 
     Reads leniently, because everything it finds can only tighten. What is too large or too deep to be searched and
     holds the words of a deny is a deny.
     """
+    if b"{" not in exit.stdout:
+        return None
     for text in _decoded(exit.stdout):
         if not _DENIES.search(text):
             continue

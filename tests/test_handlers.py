@@ -167,3 +167,44 @@ def test_context_reaches_a_callable_record() -> None:
     counting = Counting()
     fire(counting, AFTER)
     assert counting.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mode", "said"),
+    [
+        pytest.param("crlf.sh", "#!/bin/sh\r\nexit 0\r\n", 0o755, "CRLF", id="a script with Windows line ends"),
+        pytest.param("plain.sh", "#!/bin/sh\nexit 0\n", 0o644, "EACCES", id="a script that is not executable"),
+        pytest.param("odd.sh", "#!/no/such/shell\n", 0o755, "/no/such/shell", id="a script with a bad interpreter"),
+        pytest.param("", "", 0, "ENOENT", id="a script that does not exist"),
+    ],
+)
+def test_what_a_shell_could_not_start_is_explained(
+    tmp_path: Path, name: str, content: str, mode: int, said: str
+) -> None:
+    """A shell only says "not found"; the outcome says why, with the errno and the remedy."""
+    if name:
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(mode)
+    hook = Hook(name="guard", run=command(f"true; ./{name or 'missing.sh'}"), events=("PreToolUse",), dialect="claude")
+    event = PreToolUse(cwd=str(tmp_path), tool_name="Bash", tool_input={})
+
+    [outcome] = Engine([hook]).fire_sync(event).outcomes
+
+    assert outcome.status is Status.COULD_NOT_START
+    assert said in outcome.error
+    assert outcome.failed_open
+
+
+def test_an_exit_code_of_127_alone_is_a_failure() -> None:
+    """A hook that exits with 127 by itself has started."""
+    hook = Hook(name="guard", run=command("exit 127"), events=("PreToolUse",), dialect="claude")
+
+    [outcome] = Engine([hook]).fire_sync(PreToolUse(tool_name="Bash", tool_input={})).outcomes
+
+    assert outcome.status is Status.FAILED
+
+
+def test_a_program_with_an_open_quote_is_a_usage_error() -> None:
+    """`execute` names what can't be split."""
+    with pytest.raises(UsageError, match="closing quotation"):
+        execute("'x")

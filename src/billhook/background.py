@@ -48,6 +48,7 @@ class Background:
                         self.answers.setdefault(event.session_id, []).append(_as_context(outcome))
                         self._changed()
                     self._running.pop(thread, None)
+                running.ended.set()
 
         thread = threading.Thread(target=work, name="billhook-background", daemon=True)
         with self._lock:
@@ -67,8 +68,9 @@ class Background:
     def settle(self, seconds: float) -> bool:
         """Wait until all jobs have ended, for at most so long; says whether they have."""
         end = time.monotonic() + seconds
-        for thread in list(self._running):
-            thread.join(max(0.0, end - time.monotonic()))
+        for running in list(self._running.values()):
+            # Not Thread.join: before Python 3.13 a Ctrl-C in it marks the thread as ended, and it would be forgotten.
+            running.ended.wait(max(0.0, end - time.monotonic()))
         return not self._running
 
     def cancel(self) -> None:
@@ -83,6 +85,7 @@ class _Running:
 
     def __init__(self) -> None:
         self.cancelled = False
+        self.ended = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
 

@@ -4,6 +4,7 @@ The engine sees only the callables they make. A handler is a frozen record with 
 do the same compare equal. Functions become handlers in `billhook.callbacks`.
 """
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from billhook import login, process
-from billhook.answers import Answer, Reply
+from billhook.answers import Answer, Reply, Status
 from billhook.callbacks import callback
 from billhook.dialects import dialect
 from billhook.dialects.base import fit, inherited
@@ -41,16 +42,14 @@ class Command(msgspec.Struct, frozen=True):
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
             base = await login.environment(base)
         argv = [fit_argument(word) for word in self.argv]
-        child = process.start(argv, stdin=call.stdin, env={**base, **call.env}, cwd=event.cwd or None)
-        if self.dialect != "claude":
-            ended = await child.wait(ctx.seconds_left)
-            assert ended is not None
-            return speech.read_exit(event, ended)
-
+        env = {**base, **call.env}
+        child = process.start(argv, stdin=call.stdin, env=env, cwd=event.cwd or None)
         promises: list[dict[str, object]] = []
-        ended = await child.wait(ctx.seconds_left, until=lambda stdout: promised(stdout, promises))
+        until = (lambda stdout: promised(stdout, promises)) if self.dialect == "claude" else None
+        ended = await child.wait(ctx.seconds_left, until=until)
         if ended is not None:
-            return speech.read_exit(event, ended)
+            reply = speech.read_exit(event, ended)
+            return self._explained(reply, env, event.cwd) if reply.status is Status.COULD_NOT_START else reply
 
         async def rest(seconds: float) -> Reply:
             late = await child.wait(seconds)
@@ -60,6 +59,18 @@ class Command(msgspec.Struct, frozen=True):
             return speech.read_exit(event, msgspec.structs.replace(late, stdout=after))
 
         return msgspec.structs.replace(read_output(event, promises[0], speech.meanings), later=rest)
+
+    def _explained(self, reply: Reply, env: Mapping[str, str], cwd: str) -> Reply:
+        """A shell says "not found" of a script with a bad interpreter, too: look at what it could not start."""
+        named = _NAMED.search(reply.error)
+        if named is None or reply.exit_code is None:
+            return reply
+        why = process.why_not([named[1]], env, cwd or None)
+        return msgspec.structs.replace(reply, error=f"{why} ({reply.error})") if why else reply
+
+
+_NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denied|no such file|cannot execute)", re.I)
+"""`/bin/sh: 1: ./guard.sh: not found`."""
 
 
 def fit_argument(word: str) -> str:
@@ -77,7 +88,10 @@ def command(text: str, *, dialect: str = "claude", login: Login = "auto") -> Com
 
 def execute(argv: Sequence[str] | str, *, dialect: str = "claude") -> Command:
     """A program and its arguments, without a shell in between."""
-    words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
+    try:
+        words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
+    except ValueError as error:
+        raise UsageError(f"`{argv}` can't be split into words: {error}", hint="close the quote") from None
     if not words:
         raise UsageError("an empty command", hint="name a program to run")
     return Command(words, dialect, "no")

@@ -86,7 +86,9 @@ def _checked(text: str) -> Matcher:
     try:
         expression(text)
     except Exception as error:
-        return Matcher(problem=f"RE2 can't compile it: {error}")
+        why = error.args[0] if error.args else error
+        why = why.decode("utf-8", "replace") if isinstance(why, bytes) else why
+        return Matcher(problem=f"RE2 can't compile it: {why}")
     return Matcher(expression=text)
 
 

@@ -215,6 +215,12 @@ def explain(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: 
     return f"{errno.errorcode.get(number, 'EIO')}: {advice}"
 
 
+def why_not(argv: Sequence[str], env: Mapping[str, str], cwd: Folder) -> str:
+    """Why a command can't be started, as far as looking can tell; empty when nothing is wrong with it."""
+    found = diagnose(argv, env, cwd)
+    return f"{errno.errorcode.get(found[0], 'EIO')}: {found[1]}" if found else ""
+
+
 _ADVICE = {
     errno.ENOEXEC: "{} has no `#!` line and is no program; write `#!/bin/sh` as its first line",
     errno.E2BIG: "the arguments and environment of {} are too long; pass the data on standard input",

@@ -100,12 +100,12 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
         if output is not None or meanings.error_flag_before:
             env["HOOK_TOOL_IS_ERROR"] = meanings.error_flag[is_error(event)]
     env |= ctx.env
-    fitted: dict[str, str] = {}
+    marks: dict[str, str] = {}
     for key, value in env.items():
-        fitted[key], cut = fit(value)
+        env[key], cut = fit(value)
         if cut:
-            fitted[f"{key}_TRUNCATED"] = "1"
-    return fitted
+            marks[f"{key}_TRUNCATED"] = "1"
+    return env | marks
 
 
 def inherited() -> Mapping[str, str]:

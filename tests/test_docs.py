@@ -1,0 +1,91 @@
+"""The documents say what is so: their samples run, their screens are real, and everything has its place in them."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from billhook.cli.main import VERBS
+from billhook.dialects import DIALECTS
+from billhook.events import EVENTS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_page_of_events_is_up_to_date() -> None:
+    """docs/events.md is what scripts/docs writes."""
+    page = runpy.run_path(str(ROOT / "scripts" / "docs"))["page"]()
+
+    assert page == (ROOT / "docs" / "events.md").read_text()
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_every_event_has_a_heading(name: str) -> None:
+    """A reader finds each event by its name."""
+    assert f"\n## {name}\n" in (ROOT / "docs" / "events.md").read_text()
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_is_described(name: str) -> None:
+    """A reader finds each dialect in the table."""
+    assert name in (ROOT / "docs" / "dialects.md").read_text().split("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_is_in_the_readme(name: str) -> None:
+    """A reader meets each verb on the first page."""
+    assert f"billhook {name}" in README
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the samples use a POSIX shell")
+def test_the_guide_runs() -> None:
+    """The Python blocks of the guide run one after the other."""
+    code = "\n".join(blocks((ROOT / "docs" / "guides" / "write-a-hook.md").read_text(), "python"))
+
+    exec(compile(code, "write-a-hook.md", "exec"), {})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the sample uses a POSIX shell")
+def test_the_readme_shows_a_real_screen() -> None:
+    """The command of the README prints what the README says, times aside."""
+    sample = next(block for block in blocks(README, "console") if "hook-1" in block)
+    asked, _, shown = sample.partition("\nPreToolUse")
+    command = asked.removeprefix("$ ").replace("\\\n", "").replace("billhook", f"{sys.executable} -m billhook", 1)
+
+    printed = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert _untimed(printed.stdout) == _untimed("PreToolUse" + shown)
+    assert printed.returncode == 1
+
+
+def _untimed(screen: str) -> str:
+    return re.sub(r" +[\d.]+ ms", " ms", screen).strip()
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sample denies with the reason that it prints."""
+    monkeypatch.chdir(tmp_path)
+    body = "\n".join(f"    {line}" for line in blocks(README, "python")[0].splitlines())
+    names: dict[str, object] = {}
+
+    exec(f"import asyncio\nasync def main():\n{body}\n    return verdict\nverdict = asyncio.run(main())", names)
+
+    verdict = names["verdict"]
+    assert (verdict.decision, verdict.reason) == ("deny", "no force pushes; open a pull request")  # type: ignore[attr-defined]
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link in the documents names a file that exists."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())]
+
+    assert links
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []

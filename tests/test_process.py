@@ -820,4 +820,4 @@ def test_windows_command_line() -> None:
 
 def test_names_are_few() -> None:
     """The public names are these."""
-    assert sorted(process.__all__) == ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start"]
+    assert sorted(process.__all__) == ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "why_not"]

@@ -1,7 +1,9 @@
 """The first minute: a guard, a logger and an annotator meet five events. Run it with scripts/demo."""
 
 import json
+import os
 import shlex
+import sys
 import tempfile
 from pathlib import Path
 
@@ -99,14 +101,15 @@ def main() -> None:
         lines = (scratch / "events.jsonl").read_text().splitlines()
     denied = sum(verdict.denied for verdict in verdicts)
     click.echo(f"{len(verdicts)} events, {denied} denied, {len(lines)} lines logged.\n")
-    click.echo(NEXT)
+    program = os.path.relpath(Path(sys.executable).parent / "billhook")
+    click.echo(NEXT.format(billhook=program, here=os.path.relpath(__file__)))
 
 
 NEXT = """\
 Try next:
-  .venv/bin/billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run 'echo "not today" >&2; exit 2'
-  .venv/bin/billhook fire Stop --run 'echo "tests fail" >&2; exit 2' --json
-  examples/demo.py is this program; docs/life-of-an-event.md follows one event through the code."""
+  {billhook} fire PreToolUse --tool Bash --input '{{"command": "ls"}}' --run 'echo "not today" >&2; exit 2'
+  {billhook} fire Stop --run 'echo "tests fail" >&2; exit 2' --json
+  {here} is this program; docs/life-of-an-event.md follows one event through the code."""
 
 if __name__ == "__main__":
     main()

@@ -101,31 +101,31 @@ class Engine:
         began = now = _now()
         ends = _FOREVER if deadline is None else began + deadline
         notes: list[Note] = [*self.background.collect(event)] if self._waiting else []
+        ctx = Context(event, notes, self.env)
         if self.parallel:
-            await self._ask_at_once(steps, Context(event, notes, self.env), notes, ends)
+            await self._ask_at_once(steps, ctx, notes, ends)
             return await self._close(event, notes, began)
 
-        ctx: Context | None = None  # made for the first hook that needs one
-        current, over, rewritten_by, spoken = event, "", 0, notes != []
+        over, rewritten_by, spoken = "", 0, notes != []
+        said: Any
         for step in steps:
             if over:
                 notes.append(_skipped(step, over))
                 continue
             asked = now
-            if step.never_waits is not None and asked < ends:
+            if step.never_waits is None or asked >= ends:
+                said = self._ask(step, ctx, ends, asked)
+                if said is not None and not isinstance(said, Outcome):
+                    said = await said
+            else:
                 try:
-                    said = await step.never_waits(current)
+                    said = await step.never_waits(ctx.event)
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # it can't wait, so nobody but the hook itself can have raised it
                     said = _raised(error)
                 if said is not None:
-                    said = self._read(step, current, said, asked)
-            else:
-                ctx = Context(current, notes, self.env) if ctx is None else ctx
-                said = self._ask(step, ctx, ends, asked)
-                if said is not None and not isinstance(said, Outcome):
-                    said = await said
+                    said = self._read(step, ctx.event, said, asked)
             now = _now()
             if said is None:  # nothing to say, which is what most hooks say
                 notes.append((step, asked, now))
@@ -133,11 +133,9 @@ class Engine:
             notes.append(said)
             spoken = True
             over = _ends_the_run(said)
-            if said.answer.rewrites:
-                ctx = Context(current, notes, self.env) if ctx is None else ctx
-                rewritten_by = steps.index(step) if _rewrite(ctx, said.answer) else rewritten_by
-                current = ctx.event
-        if rewritten_by and not over and ctx is not None:
+            if said.answer.rewrites and _rewrite(ctx, said.answer):
+                rewritten_by = steps.index(step)
+        if rewritten_by and not over:
             await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
         if self._observers:
             return await self._close(event, notes, began)

@@ -91,7 +91,7 @@ def execute(argv: Sequence[str] | str, *, dialect: str = "claude") -> Command:
     try:
         words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
     except ValueError as error:
-        raise UsageError(f"`{argv}` can't be split into words: {error}", hint="close the quote") from None
+        raise UsageError(f"can't be split into words: {str(error).lower()}", hint="quote it as for a shell") from None
     if not words:
         raise UsageError("an empty command", hint="name a program to run")
     return Command(words, dialect, "no")

@@ -114,8 +114,6 @@ def build_hooks(given: dict[str, Any], event: Event) -> list[Hook]:
 def _program(text: str, dialect: str) -> Command:
     try:
         return execute(text, dialect=dialect)
-    except ValueError as error:  # shlex: a quotation that does not end
-        raise UsageError(f"--exec `{text}`: {str(error).lower()}", hint="quote it as for a shell") from None
     except UsageError as error:
         raise UsageError(f"--exec `{text}`: {error.message}", hint=error.hint) from None
 

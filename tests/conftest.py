@@ -1,0 +1,12 @@
+"""The same start for every run of the suite."""
+
+import signal
+
+# Python ignores two signals itself, and 32 and 33 belong to the C library.
+_KEPT = {getattr(signal, "SIGPIPE", 0), getattr(signal, "SIGXFSZ", 0), 32, 33}
+
+# `nohup`, and a shell for its background jobs, let us inherit ignored signals, and so would every process that a test
+# starts. At module level, because each worker of pytest-xdist is a process of its own.
+for _number in signal.valid_signals() - _KEPT:
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)

@@ -212,10 +212,13 @@ def test_bad_directories_are_start_errors(attempt: Callable[..., str], tmp_path:
         assert attempt("/bin/true", cwd=tmp_path / "closed").startswith("EACCES: the working directory")
 
 
-def test_too_many_open_files() -> None:
+@pytest.mark.parametrize("mode", [(), ("adopt",)], ids=["library", "adopting orphans"])
+def test_too_many_open_files(mode: tuple[str, ...]) -> None:
     """Without a free descriptor the command is not started, and no descriptor or process is lost."""
     code = """
 import resource
+if sys.argv[1:]:
+    adopt_orphans()
 async def main():
     before = len(os.listdir('/proc/self/fd'))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -229,7 +232,7 @@ async def main():
     print(seen)
 asyncio.run(main())
 """
-    assert python(code) in ("{0, 'EMFILE'}\n", "{'EMFILE', 0}\n")
+    assert python(code, *mode) in ("{0, 'EMFILE'}\n", "{'EMFILE', 0}\n")
 
 
 # The exit status decides
@@ -691,9 +694,9 @@ def test_adopted_orphans_are_killed_and_reaped(tag: str) -> None:
     """A process of our own that adopts orphans kills even those that lost the marker, and keeps no zombies."""
     stray = f"""env -i sh -c "(setsid sh -c 'sleep {tag} & exit') & exit"; setsid sleep {tag} & sleep {tag}"""
     code = """
-tree.DOUBT = 0.1
 adopt_orphans()
 other = subprocess.Popen(['sleep', '60'])
+time.sleep(0.05)
 def strangers():
     return [p for p in tree.processes() if p.parent == os.getpid() and p.pid != other.pid]
 assert sh(sys.argv[1], 0.5).timed_out
@@ -707,6 +710,71 @@ other.kill(); other.wait()
 """
     assert python(code, stray) == "[] None\n"
     assert gone(tag, 1)
+
+
+ESCAPES = ["(setsid env -i sleep {tag} &); sleep 30", "setsid -f env -i sleep {tag}; sleep 30"]
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_orphans_that_lead_a_session_are_killed(escape: str, tag: str) -> None:
+    """A process that adopts orphans kills one without a marker too that leads a session of its own."""
+    assert python("adopt_orphans(); print(sh(sys.argv[1], 0.4).timed_out)", escape.format(tag=tag)) == "True\n"
+    assert not living(tag)
+
+
+@pytest.mark.parametrize(
+    ("other", "meanwhile"),
+    [
+        pytest.param("sleep 1.2; echo done", "b'done'", id="another command ends later"),
+        pytest.param("sleep 30", "b''", id="another command is ended later"),
+    ],
+)
+def test_orphans_in_doubt_die_with_the_last_that_may_own_them(other: str, meanwhile: str, tag: str) -> None:
+    """While another command runs that may have left it, an orphan without a marker is spared; then it dies."""
+    code = """
+adopt_orphans()
+def start_run(command, seconds):
+    return run(('/bin/sh', '-c', command), stdin=b'', env=ENV, seconds=seconds)
+async def main():
+    other = asyncio.create_task(start_run(sys.argv[2], 1.5))
+    await asyncio.sleep(0.05)
+    first = await start_run(sys.argv[1], 0.3)
+    spared = [p for p in tree.processes() if p.parent == os.getpid() and p.alive]
+    print(first.timed_out, len(spared), (await other).stdout.strip())
+asyncio.run(main())
+print(settle(), [p for p in tree.processes() if p.parent == os.getpid() and p.alive])
+"""
+    assert python(code, ESCAPES[0].format(tag=tag), other) == f"True 2 {meanwhile}\nTrue []\n"
+    assert not living(tag)
+
+
+def test_settling_kills_orphans_in_doubt(tag: str) -> None:
+    """Nothing that a deadline should have killed outlives the process that settles before it exits."""
+    code = """
+adopt_orphans()
+other = start(('/bin/sh', '-c', 'sleep 30'), stdin=b'', env=ENV)
+time.sleep(0.05)
+print(sh(sys.argv[1], 0.3).timed_out, settle())
+print(asyncio.run(other.wait(0)).timed_out)
+"""
+    assert python(code, ESCAPES[0].format(tag=tag)) == "True True\nTrue\n"
+    assert not living(tag)
+
+
+def test_commands_that_start_meanwhile_are_no_orphans() -> None:
+    """Threads that start commands while others look for orphans: no leader is taken for one."""
+    code = """
+adopt_orphans()
+codes = []
+def work(number):
+    for _ in range(8):
+        codes.append(sh('exit 7').code if number % 2 else sh('sleep 5 & sleep 5', 0.05).timed_out)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(codes.count(7), codes.count(True), settle())
+"""
+    assert python(code) == "32 32 True\n"
 
 
 def test_nested_markers_name_every_command(tag: str) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from billhook.exits import Exit
 from billhook.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn, watch_exit, why_not, widen
-from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle
+from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle, starting
 
 __all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "why_not"]
 
@@ -76,6 +76,13 @@ def start(
         return process_windows.start(argv, stdin=stdin, env=env, cwd=cwd)
     marker = os.urandom(8).hex()
     env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
+    with starting():
+        return _start(argv, stdin, env, cwd, marker)
+
+
+def _start(
+    argv: Sequence[str], stdin: bytes, env: Mapping[str, str], cwd: str | bytes | os.PathLike[str] | None, marker: str
+) -> "Child":
     pipes: list[int] = []
     try:
         for _ in range(3):
@@ -188,6 +195,7 @@ class Child:
             raise
         except BaseException:  # the coroutine was thrown away: nothing can be awaited any more
             self._tree.kill_now()
+            self._tree.doubt()
             self._finish(timed_out=True)
             raise
         return self._finish(timed_out=not in_time)
@@ -304,6 +312,7 @@ class Child:
         finally:
             if not dead:
                 self._tree.kill_now()
+            self._tree.doubt()
 
     def _finish(self, *, timed_out: bool) -> Exit:
         """See to what the leader left, collect the leader, and let go of everything."""

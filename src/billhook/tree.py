@@ -11,15 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
 MARKER = "BILLHOOK_CHILD"
 """The variable that carries the markers of a command: its own, after those of the commands it runs in."""
 GRACE = 0.5
 """Seconds between TERM and KILL."""
-DOUBT = 5.0
-"""Seconds after which a dead child that nobody collected counts as an adopted orphan."""
 PATIENCE = 30.0
 """Seconds after which a process that even KILL can't end (a dead network file system) is given up."""
 
@@ -51,11 +49,13 @@ class Tree:
         self._marker = marker.encode()
         self._start = _start_of(leader) if _adopting else 0
         self._known: dict[int, int] = {}
+        self._doubtful: dict[int, int] = {}
         _live[leader] = self
 
     def close(self) -> None:
         """Say that the command has ended, whatever it left."""
         _live.pop(self.leader, None)
+        _end_doubts()
 
     def abandon(self) -> None:
         """Kill and collect a command that was started in vain."""
@@ -66,11 +66,13 @@ class Tree:
     def members(self, *, group: bool | None = None) -> dict[int, Process]:
         """The processes that are alive now. `group` trusts the leader's group even after the leader was collected."""
         trusted = self.reserved if group is None else group
-        table = {process.pid: process for process in processes()}
+        with starting():
+            leaders = _leaders()
+            table = {process.pid: process for process in processes()}
         if self.reserved and self.leader in table:
             self._start = table[self.leader].start
         table.pop(os.getpid(), None)
-        found = {pid for pid, process in table.items() if self._owns(process, trusted)}
+        found = {pid for pid, process in table.items() if self._owns(process, trusted, leaders)}
         children: dict[int, list[int]] = {}
         for process in table.values():
             children.setdefault(process.parent, []).append(process.pid)
@@ -84,18 +86,36 @@ class Tree:
         _forget_markers(table)
         return {pid: table[pid] for pid in found if table[pid].alive}
 
-    def _owns(self, process: Process, trusted: bool) -> bool:
+    def _owns(self, process: Process, trusted: bool, leaders: set[int]) -> bool:
         if self._known.get(process.pid) == process.start or (trusted and self.leader in (process.pid, process.group)):
             return True
-        if _adopting and self._claims(process):
-            return True
         # The start time spares reading the environment of everything that was there before.
-        return process.alive and process.start >= self._start and self._marker in _marker_of(process)
+        if not process.alive or process.start < self._start:
+            return False
+        if self._marker in _marker_of(process):
+            return True
+        if _live.get(self.leader) is not self or not _is_adopted(process, leaders):
+            return False
+        owners = _owners(process)
+        if len(owners) > 1:
+            self._doubtful[process.pid] = process.start
+        return owners == [self]
 
-    def _claims(self, process: Process) -> bool:
-        """Whether an orphan that lost the marker can only be ours: no other command was running when it started."""
-        others = [tree for tree in list(_live.values()) if tree is not self]
-        return _is_adopted(process) and process.start >= self._start and all(t._start > process.start for t in others)
+    def doubt(self) -> None:
+        """Say that the command had to be ended: orphans that may be its own die as soon as no other can own them."""
+        if self._doubtful:
+            with _lock:
+                _doubted.append(self)
+
+    def resolve(self, *, now: bool) -> bool:
+        """Kill the orphans in doubt that nobody else can own, or all of them `now`; whether no doubt is left."""
+        there = [p for p in processes(map(str, self._doubtful)) if p.alive and self._doubtful[p.pid] == p.start]
+        sure = {p.pid: p.start for p in there if now or not _owners(p)}
+        if sure:
+            self._known.update(sure)
+            bury(self, grace=0.0)
+        self._doubtful = {p.pid: p.start for p in there if p.pid not in sure}
+        return not self._doubtful
 
     def _reap(self, table: dict[int, Process]) -> None:
         """Collect members that became our own children: we are a subreaper, or process 1 of a container."""
@@ -222,15 +242,18 @@ def _collect(pid: int) -> None:
 
 _live: dict[int, Tree] = {}
 """The commands that have not ended, by their leaders."""
+_doubted: list[Tree] = []
+"""Commands that had to be ended while orphans were there that another command may have left."""
 _adopting = False
-_zombies: dict[tuple[int, int], float] = {}
+_start_lock = threading.RLock()
 
 
 def adopt_orphans() -> None:
     """Make this process the parent of everything its commands leave behind, so that no escape goes unseen.
 
-    It is a setting of the whole process and collects orphans of the host too: only for a process of our own, such as
-    the command line or the daemon. Does nothing outside Linux.
+    It is a setting of the whole process, which from now on starts children through `process` only: any other child
+    that appears while a command runs counts as an orphan of that command, to be killed and collected with it. So it is
+    for a process of our own, such as the command line or the daemon. Does nothing outside Linux.
     """
     global _adopting  # noqa: PLW0603
     if sys.platform == "linux":
@@ -240,27 +263,43 @@ def adopt_orphans() -> None:
         _adopting = ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
 
 
+def starting() -> AbstractContextManager[object]:
+    """Held while a command is started and its tree made: a scan meanwhile would take the leader for an orphan."""
+    return _start_lock if _adopting else nullcontext()
+
+
 def reap_orphans() -> None:
     """Collect adopted orphans that have ended by themselves. Does nothing unless orphans are adopted."""
     if not _adopting:
         return
-    now, seen = time.monotonic(), {}
-    for process in processes(_children()):
-        if process.alive or process.pid in _live or process.parent != os.getpid():
-            continue
-        # Whoever started a child of ours itself collects it soon; an orphan in doubt is collected when nobody did.
-        since = _zombies.get((process.pid, process.start), now)
-        if _is_adopted(process) or now - since > DOUBT:
+    with starting():
+        leaders = _leaders()
+        found = list(processes(_children()))
+    for process in found:
+        if not process.alive and _is_adopted(process, leaders):
             _collect(process.pid)
-        else:
-            seen[process.pid, process.start] = since
-    _zombies.clear()
-    _zombies.update(seen)
 
 
-def _is_adopted(process: Process) -> bool:
-    """Whether it can't have been started by ourselves: then it were in our session, or the leader of its own."""
-    return process.parent == os.getpid() and process.session not in (os.getsid(0), process.pid)
+def _leaders() -> set[int]:
+    """The children that we started ourselves and have not collected. Taken before a scan: then none is missing."""
+    return {*list(_live), *(tree.leader for tree in list(_left))}
+
+
+def _is_adopted(process: Process, leaders: set[int]) -> bool:
+    return _adopting and process.parent == os.getpid() and process.pid not in leaders
+
+
+def _owners(orphan: Process) -> list[Tree]:
+    """The running commands that may have left it: the one whose marker it carries, or all that are older."""
+    running = list(_live.values())
+    marked = [tree for tree in running if tree._marker in _marker_of(orphan)]
+    return marked or [tree for tree in running if tree._start <= orphan.start]
+
+
+def _end_doubts(*, now: bool = False) -> None:
+    if _doubted:
+        with _lock:
+            _doubted[:] = [tree for tree in _doubted if not tree.resolve(now=now)]
 
 
 def _children() -> list[str] | None:
@@ -277,11 +316,11 @@ _left: dict[Tree, float] = {}
 _thread: threading.Thread | None = None
 
 
-def bury(tree: Tree) -> None:
+def bury(tree: Tree, grace: float = GRACE) -> None:
     """See to it that nothing of the tree, which has had its TERM, is alive after the grace. Returns at once."""
     global _thread  # noqa: PLW0603
     with _lock:
-        _left[tree] = time.monotonic() + GRACE
+        _left[tree] = time.monotonic() + grace
         if _thread is not None:
             return
         _thread = threading.Thread(target=_undertake, name="billhook-undertaker", daemon=True)
@@ -298,6 +337,7 @@ def settle(timeout: float = 2 * GRACE) -> bool:
 
     For a short-lived process, which would take the thread that kills the leftovers with it.
     """
+    _end_doubts(now=True)
     with _lock:
         return _lock.wait_for(lambda: not _left, timeout)
 
@@ -314,7 +354,8 @@ def _undertake() -> None:
             if not _gone(tree, time.monotonic() - moment):
                 continue
             with _lock:
-                del _left[tree]
+                if _left[tree] == moment:  # else it was given more to bury meanwhile
+                    del _left[tree]
                 _lock.notify_all()
         late = min(due.values()) < time.monotonic() - GRACE
         time.sleep(0.25 if late else 0.02)
@@ -329,9 +370,10 @@ def _gone(tree: Tree, late: float) -> bool:
 
 
 def _after_fork() -> None:
-    global _lock, _thread
-    _lock, _thread = threading.Condition(), None
+    global _lock, _start_lock, _thread
+    _lock, _start_lock, _thread = threading.Condition(), threading.RLock(), None
     _left.clear()
+    _doubted.clear()
 
 
 if hasattr(os, "register_at_fork"):

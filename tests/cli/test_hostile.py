@@ -204,6 +204,8 @@ def test_a_flood(stream: str) -> None:
         pytest.param("kill -STOP $$; sleep {tag}", id="stops itself"),
         pytest.param("(trap '' TERM; sleep {tag}) & kill -STOP $!; sleep {tag}", id="a stopped child"),
         pytest.param("exec >&- 2>&-; sleep {tag}", id="closes its output"),
+        pytest.param("(setsid env -i sleep {tag} &); sleep {tag}", id="an orphan without environment"),
+        pytest.param("setsid -f env -i sleep {tag}; sleep {tag}", id="an orphan by setsid -f"),
     ],
 )
 def test_a_hook_that_hangs(hook: str, tag: str) -> None:
@@ -214,6 +216,14 @@ def test_a_hook_that_hangs(hook: str, tag: str) -> None:
     assert gone(tag, LEFT), living(tag)
     assert (ended.code, ended.verdict["outcomes"][0]["status"]) == (1, "timed_out")
     assert took < 15
+
+
+def test_orphans_of_one_of_several_hooks(tag: str) -> None:
+    """Hooks that run at once, and one that leaves an orphan without environment at its deadline: it dies as well."""
+    run = ["--run", f"(setsid env -i sleep {tag} &); sleep {tag}", "--run", f"sleep {tag}"]
+    ended = billhook("fire", "Notification", "--timeout", "0.5", "--json", *run)
+    assert gone(tag, LEFT), living(tag)
+    assert [outcome["status"] for outcome in ended.verdict["outcomes"]] == ["timed_out"] * 2
 
 
 def test_a_background_child_does_not_hold_the_verdict_up(tag: str) -> None:

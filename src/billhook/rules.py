@@ -168,9 +168,9 @@ def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], 
     if any(pattern.matches(command.strip()) for pattern in globs):
         return True
     parsed = shell.parse(command)
-    return not parsed.complete or any(
-        pattern.may_match(text) for found in parsed.commands for text in _readings(found) for pattern in globs
-    )
+    if not parsed.complete or any(found.dynamic for found in parsed.commands):
+        return True  # an unknown command may be a shell, and run anything
+    return any(pattern.may_match(text) for found in parsed.commands for text in _readings(found) for pattern in globs)
 
 
 def _readings(command: shell.SimpleCommand) -> Iterator[str]:
@@ -193,7 +193,7 @@ def _shell_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obj
 
 
 def _covered(command: shell.SimpleCommand, globs: list[Glob]) -> bool:
-    if command.written or command.dynamic:
+    if command.written or command.dynamic or not command.placed:
         return False
     if not command.assignments and (command.transparent or not command.words or command.words[0] in _HARMLESS):
         return True

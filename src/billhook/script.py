@@ -26,7 +26,8 @@ _IN_EXPANSION = re.compile(r"[^'\"\\$`{}()\[\]\0]+")
 _ANSI = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.S)
 _BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.S)
 _NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_](?:\w|\\\n)*(?:\[[^\]\n]*\])?(?:\\\n)*\+?(?:\\\n)*=")
+_DEFAULT = re.compile(r"\$\{\w+:?[-+=?]")
 _OPERATOR = re.compile(r"&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>")
 _SEPARATOR = re.compile(r";;&|;;|;&|;|&&|&|\|\||\|&|\|")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.S)
@@ -38,7 +39,8 @@ _STARTS: Final = {"for": "for", "select": "for", "case": "case", "function": "fu
 _RESERVED: Final = frozenset(
     {"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "{", "}", "!", "esac"}
 )
-_CLOSERS: Final = {"${": "}", '"${': "}", "$[": "]", "(": ")"}
+_CLOSERS: Final = {"${": "}", '"${': "}", '"${-': "}", "$[": "]", "(": ")"}
+_ARITHMETIC: Final = frozenset({"((", "(", "$["})
 _GLOB: Final = frozenset("*?[")
 
 
@@ -48,6 +50,7 @@ class Redirect(msgspec.Struct):
     operator: str
     target: str
     body: str | None = None
+    descriptor: str = ""
 
 
 class Command(msgspec.Struct):
@@ -74,6 +77,12 @@ def read(text: str, max_steps: int = MAX_STEPS) -> Script:
     reader = _Reader(text, max_steps)
     reader.run()
     return Script(reader.commands, reader.backticks, reader.complete, reader.steps)
+
+
+def evaluates(word: str) -> bool:
+    """Whether the shell runs a substitution in `word` if it takes it for a variable or a number: `a[$(x)]`."""
+    subscript = word.partition("[")[2]
+    return "$(" in subscript or "${" in subscript or "`" in subscript
 
 
 def ansi_c(text: str) -> str:
@@ -107,8 +116,8 @@ class _Frame:
         self.parts: list[str] | None = None  # the word being read
         self.modes: list[str] = []  # the quotes and expansions open in that word
         self.start = 0
-        self.quoted = self.globbed = False
-        self.redirect = ""
+        self.quoted = self.globbed = self.braced = False
+        self.redirect = self.descriptor = ""
         self.clear()
 
     def clear(self) -> None:
@@ -176,7 +185,8 @@ class _Reader:
 
     def add(self, frame: _Frame, text: str) -> None:
         if frame.parts is None:
-            frame.parts, frame.start, frame.quoted, frame.globbed = [], self.at, False, False
+            frame.parts, frame.start = [], self.at
+            frame.quoted = frame.globbed = frame.braced = False
         frame.parts.append(text)
 
     def unknown(self, frame: _Frame) -> None:
@@ -194,6 +204,7 @@ class _Reader:
             chunk = plain[0]
             self.add(frame, chunk)
             frame.globbed = frame.globbed or not _GLOB.isdisjoint(chunk)
+            frame.braced = frame.braced or "{" in chunk
             self.at = plain.end()
             return
         char = text[at]
@@ -266,8 +277,12 @@ class _Reader:
             self.at = plain.end()
             return
         char = text[at]
+        if mode in _ARITHMETIC and char in "'\"\\":
+            self.complete = False  # what is quoted here is expanded once more
         if char == "\\":
             after = text[at + 1 : at + 2]
+            if mode in _CLOSERS and after in ("$", "`"):
+                self.complete = False
             if says and after != "\n":
                 self.add(frame, after if after in ('$`\\"' if mode == '"' else "$`\\") else char + after)
             self.at += 2
@@ -280,6 +295,7 @@ class _Reader:
             if mode == '"':
                 frame.modes.pop()
             else:
+                self.complete = self.complete and frame.modes[0] != "heredoc"
                 frame.modes.append('"')
             self.at += 1
         elif mode == "((" and char == ")":
@@ -289,18 +305,26 @@ class _Reader:
                 self.complete = False
                 self.at += 1
             frame.modes.pop()
-            if frame.state == "arithmetic" and not frame.modes:
+            if frame.state in ("arithmetic", "for") and not frame.modes:
                 self.finish_word(frame)
         else:
             self.at += 1
             if char == "'" and mode == "${":
-                close = text.find("'", at + 1)
-                self.complete = self.complete and close >= 0
-                self.at = close + 1 if close >= 0 else self.end
+                self.quoted_in_expansion()
+            elif char == "'" and mode == '"${':
+                self.complete = False  # a quote in a pattern, a letter elsewhere
             elif char == _CLOSERS.get(mode):
                 frame.modes.pop()
             elif (char == "(" and mode in ("((", "(")) or (char == "[" and mode == "$["):
                 frame.modes.append("(" if char == "(" else "$[")
+
+    def quoted_in_expansion(self) -> None:
+        close = self.text.find("'", self.at)
+        stop = close if close >= 0 else self.end
+        # what is quoted may be a subscript's, and is expanded once more
+        dollar, backtick = self.text.find("$", self.at, stop), self.text.find("`", self.at, stop)
+        self.complete = self.complete and close >= 0 and dollar < 0 and backtick < 0
+        self.at = stop + 1
 
     def expansion(self, frame: _Frame) -> None:
         text, at = self.text, self.at
@@ -323,8 +347,9 @@ class _Reader:
             self.open(frame, ")", 2)
         elif text.startswith("${", at):
             self.unknown(frame)
-            quoted = not bare and frame.modes[-1] in ('"', "heredoc", '"${')
-            frame.modes.append('"${' if quoted else "${")
+            quoted = not bare and frame.modes[-1] in ('"', "heredoc", '"${', '"${-')
+            default = frame.modes == ['"'] and _DEFAULT.match(text, at)
+            frame.modes.append('"${-' if default else '"${' if quoted else "${")
             if text[at + 2 : at + 3] in (" ", "\n", "\t", "|"):  # `${ command; }` of newer shells
                 self.complete = False
             self.at += 2
@@ -345,7 +370,8 @@ class _Reader:
             self.unknown(frame)
             self.at = name.end()
         else:
-            if text.startswith("$\\\n", at):
+            in_expansion = not bare and frame.modes[-1] in _CLOSERS
+            if text.startswith("$\\\n", at) or (in_expansion and text.startswith(("$'", '$"'), at)):
                 self.complete = False
             self.add(frame, "$")
             self.at += 1
@@ -372,7 +398,9 @@ class _Reader:
                 frame.state = "command"
         elif state == "for":
             frame.arguments.append("")
-            if bare and text == "do" and len(frame.arguments) == 2:
+            if len(frame.arguments) == 1 and bare:
+                self.commands.append(Command((), (text + "=",)))  # the variable is set
+            elif bare and text in ("do", "{") and len(frame.arguments) == 2:
                 self.restart(frame)
         elif state == "case":
             frame.arguments.append("")
@@ -381,6 +409,8 @@ class _Reader:
                 frame.cases += 1
         elif state == "function" or (state == "test" and bare and text == "]]"):
             self.restart(frame)
+        elif state == "test":
+            self.complete = self.complete and not evaluates(text)
 
     def restart(self, frame: _Frame, state: str = "command") -> None:
         frame.clear()
@@ -390,17 +420,21 @@ class _Reader:
         if bare and (text in _RESERVED or text in _STARTS or text == "coproc") and frame.at_command:
             self.reserved(frame, text)
             return
-        if not frame.arguments and _ASSIGNMENT.match(self.text, frame.start):
+        if not frame.arguments and (assigns := _ASSIGNMENT.match(self.text, frame.start)):
             frame.assignments.append(text)
+            in_word = assigns.end() <= self.at  # else the subscript has blanks
+            self.complete = self.complete and in_word and not evaluates(text.partition("=")[0])
             return
         opened, closed = text.find("{"), text.rfind("}")
-        if 0 <= opened < closed and not frame.quoted:
+        if 0 <= opened < closed and frame.braced:
             inside = text[opened:closed]
             if "," in inside or ".." in inside:
                 text = text[:opened] + UNKNOWN + text[closed + 1 :]
         if not frame.arguments and frame.globbed and text not in ("[", "*"):
-            first = min(place for place in (text.find(char) for char in "*?[") if place >= 0)
-            text = text[:first] + UNKNOWN
+            base = text.rfind("/") + 1
+            places = [place for place in (text.find(char, base) for char in _GLOB) if place >= 0]
+            if places:  # a folder's pattern is left as written: the name is known all the same
+                text = text[: min(places)] + UNKNOWN
         frame.arguments.append(text)
 
     def reserved(self, frame: _Frame, word: str) -> None:
@@ -427,8 +461,11 @@ class _Reader:
         parts = frame.parts
         named = parts is not None and not (frame.redirect or frame.quoted) and text[at] != "&"
         if named and _DESCRIPTOR.fullmatch("".join(parts or ())):
+            frame.descriptor = "".join(parts or ())
             frame.parts = None
-        self.finish_word(frame)
+        else:
+            self.finish_word(frame)
+            frame.descriptor = ""
         if frame.redirect or text.startswith("\\\n", at + 1):
             self.complete = False
         operator = _OPERATOR.match(text, at)
@@ -436,7 +473,7 @@ class _Reader:
         self.at += len(frame.redirect)
 
     def finish_redirect(self, frame: _Frame, target: str) -> None:
-        redirect = Redirect(frame.redirect, target)
+        redirect = Redirect(frame.redirect, target, None, frame.descriptor)
         frame.redirect = ""
         frame.redirects.append(redirect)
         if redirect.operator in ("<<", "<<-"):
@@ -449,25 +486,33 @@ class _Reader:
     def read_heredocs(self) -> None:
         pending, self.pending = self.pending, []
         for redirect, quoted in pending:
-            body = self.heredoc_lines(redirect)
+            body = self.heredoc_lines(redirect, quoted)
             redirect.body = body if quoted else self.heredoc_text(body)
 
-    def heredoc_lines(self, redirect: Redirect) -> str:
+    def heredoc_lines(self, redirect: Redirect, quoted: bool) -> str:
         tabs = redirect.operator == "<<-"
         lines: list[str] = []
+        begun: list[str] = []  # what a backslash joined to the line being read
         while self.at < self.end:
             newline = self.text.find("\n", self.at)
             stop = self.end if newline < 0 else newline
             line = self.text[self.at : stop]
             self.at = min(stop + 1, self.end)
-            if tabs:
+            if tabs and not begun:
                 line = line.lstrip("\t")
+            if not quoted and (len(line) - len(line.rstrip("\\"))) % 2:
+                begun.append(line[:-1])
+                continue
+            if begun:
+                line = "".join((*begun, line))
+                begun = []
+                self.complete = self.complete and line != redirect.target  # shells differ in what ends it
             if line == redirect.target:
                 break
             lines.append(line + "\n")
         else:
             self.complete = False
-        return "".join(lines)
+        return "".join((*lines, *begun))
 
     def heredoc_text(self, body: str) -> str:
         if "$" not in body and "`" not in body and "\\" not in body:

@@ -70,6 +70,11 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         return bool(self.words) and UNKNOWN in self.words[0]
 
     @property
+    def placed(self) -> bool:
+        """Whether it is known where the command lies: not so for `/t*/rm x`."""
+        return not (self.words and "/" in self.words[0] and set(self.words[0]) & set("*?["))
+
+    @property
     def written(self) -> tuple[str, ...]:
         """The files its redirections write."""
         return tuple(redirect.target for redirect in self.redirects if redirect.writes)
@@ -135,7 +140,7 @@ class _Unwrapping:
     def add(self, command: script.Command, via: tuple[str, ...], wraps: bool) -> None:
         redirects = tuple(Redirect(redirect.operator, redirect.target) for redirect in command.redirects)
         simple = SimpleCommand(command.words, command.assignments, redirects, via)
-        if wraps and simple.words[0] in unwrap.TRANSPARENT:
+        if wraps and unwrap.transparent(simple.words):
             simple = msgspec.structs.replace(simple, transparent=True)
         self.found.setdefault(simple)
 

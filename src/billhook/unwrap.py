@@ -3,13 +3,14 @@
 One table row per wrapper. Where an option is not known the doubt is kept: both readings are returned.
 """
 
+import itertools
 import posixpath
 import re
 from typing import Final
 
 import msgspec
 
-from billhook.script import UNKNOWN, Command
+from billhook.script import UNKNOWN, Command, Redirect, evaluates
 
 
 class Inside(msgspec.Struct):
@@ -29,6 +30,8 @@ class Wrapper(msgspec.Struct, frozen=True):
     """Long options that take a value as the next word, parted by blanks."""
     operands: int = 0
     """How many words stand before the command: the duration of `timeout`."""
+    optional: bool = False
+    """One more word may stand before the command."""
     assignments: bool = False
     """`A=1` may stand before the command."""
     fed: bool = False
@@ -52,7 +55,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "chrt": Wrapper("pTPD", "sched-runtime sched-period sched-deadline", 1),
     "taskset": Wrapper("", "", 1),
     "nohup": _PLAIN,
-    "time": Wrapper("fo", "format output"),
+    "time": Wrapper("fo", "format output", assignments=True),
     "command": _PLAIN,
     "builtin": _PLAIN,
     "exec": Wrapper("a"),
@@ -62,6 +65,23 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "strace": Wrapper("abeEIoOpPsSuUX", "attach trace expr output user env string-limit"),
     "flock": Wrapper("wE", "timeout wait conflict-exit-code", 1),
     "chroot": Wrapper("", "userspec groups", 1),
+    "setpriv": Wrapper(
+        "",
+        "reuid ruid euid regid rgid egid groups inh-caps ambient-caps bounding-set securebits pdeathsig ptracer "
+        "selinux-label apparmor-profile landlock-access landlock-rule seccomp-filter",
+    ),
+    "unshare": Wrapper("RSGwl", "propagation setgroups setuid setgid root wd map-user map-group map-users map-groups"),
+    "nsenter": Wrapper("tSG", "target setuid setgid"),
+    "prlimit": Wrapper("po", "pid output"),
+    "setarch": Wrapper(optional=True),
+    "linux32": _PLAIN,
+    "linux64": _PLAIN,
+    "systemd-run": Wrapper("pEuHMt", "property setenv unit host machine slice description service-type uid gid nice"),
+    "systemd-inhibit": Wrapper("", "what who why mode"),
+    "pkexec": Wrapper("", "user"),
+    "fakeroot": Wrapper("lfisb", "lib faked"),
+    "caffeinate": Wrapper("tw"),
+    "ltrace": Wrapper("aADeFlnopsuwxX", "align config debug indent output user where library"),
     "watch": Wrapper("nq", "interval equexit", joined=True),
     "busybox": _PLAIN,
     "toybox": _PLAIN,
@@ -70,8 +90,15 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
         "aIjnNLdSC", "jobs arg-file max-args delimiter colsep joblog results sshlogin workdir tmpdir timeout", fed=True
     ),
 }
+_RUNUSER: Final = Wrapper("ugGsw", "user group supp-group shell whitelist-environment")
 TRANSPARENT: Final = frozenset({"timeout", "nice", "ionice", "nohup", "time", "stdbuf", "command", "builtin"})
 """Wrappers that add nothing to what they run: an allow rule need not name them."""
+
+_EVALUATES: Final = frozenset(
+    {"[", "test", "let", "read", "printf", "declare", "typeset", "local", "export", "readonly", "unset", "wait"}
+    | {"getopts", "mapfile", "readarray"}
+)
+"""Builtins that take a word for a variable's name or a number, and run what its subscript says."""
 
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
 _SHELL_VALUED: Final = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O", "--init-command", "-C"})
@@ -94,15 +121,28 @@ def inside(command: Command) -> Inside:
         return _found(command)
     if name == "eval":
         return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
-    if name in ("su", "runuser", "script"):
-        return _option_c(words)
+    if name == "runuser" and any(word.startswith(("-u", "--user")) for word in words):
+        return _wrapped(command, name, _RUNUSER)
+    if name in ("su", "runuser", "script", "sg", "newgrp"):
+        return _option_c(command, name)
     if name == "trap":
         operands = [word for word in words[1:] if word != "--"]
         return _text(operands[0]) if operands and not operands[0].startswith("-") else Inside()
     if name in (".", "source"):
         read = words[1] if len(words) > 1 else ""
-        return Inside(complete=not (read in _STDIN or read == UNKNOWN))
+        return Inside(complete=not (_descriptor(read) or UNKNOWN in read))
+    if name in _EVALUATES and (name != "printf" or " ".join(words[1:2]).startswith("-v")):
+        calls_back = name in ("mapfile", "readarray") and any(word.startswith("-C") for word in words)
+        return Inside(complete=not calls_back and not any(map(evaluates, words)))
     return Inside()
+
+
+def transparent(words: tuple[str, ...]) -> bool:
+    """Whether the wrapper adds nothing to what it runs. `time` does with any option but `-p`: `-o` writes a file."""
+    if words[0] != "time":
+        return words[0] in TRANSPARENT
+    options = itertools.takewhile(lambda word: word.startswith("-"), words[1:])
+    return all(word in ("-p", "--") for word in options)
 
 
 def _text(text: str) -> Inside:
@@ -117,7 +157,7 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
     doubtful = False
     while at < len(words):
         word = words[at]
-        if word == "--":
+        if word == "--" or (name == "env" and word == "-"):
             at += 1
             if not wrapper.assignments and not operands:
                 break
@@ -125,8 +165,9 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
         if word.startswith("-") and len(word) > 1:
             option, _, value = word.partition("=")
             if name == "env" and (option == "--split-string" or (option[1] != "-" and "S" in option)):
-                text = value if option == "--split-string" else word.partition("S")[2]
-                return _text(" ".join((text, *words[at + 1 :])))
+                split = value if option == "--split-string" else word.partition("S")[2]
+                text = " ".join((split, *words[at + 1 :]))
+                return Inside(texts=[f"env {text}"], complete="\\" not in text and "$" not in text)
             if name == "command" and option in ("-v", "-V", "-vp", "-pv"):
                 return Inside()
             if name == "flock" and option in ("-c", "--command"):
@@ -149,7 +190,8 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
         else:
             break
         at += 1
-    starts = [at, at + 1] if doubtful else [at]
+    found.complete = not any(UNKNOWN in word and word not in assignments for word in words[1:at])
+    starts = [at, at + 1] if doubtful or wrapper.optional else [at]
     for start in starts:
         inner = words[start:]
         if not inner:
@@ -190,6 +232,7 @@ def _like(command: Command, words: tuple[str, ...], assignments: list[str]) -> C
 def _found(command: Command) -> Inside:
     found = Inside()
     inner: list[str] | None = None
+    before = "-"  # an unknown word is believed to be the first folder, or the value of a test
     for word in command.words[1:]:
         if inner is not None and word in (";", "+"):
             found.commands.append(Command(tuple(inner)))
@@ -198,12 +241,16 @@ def _found(command: Command) -> Inside:
             inner.append(word.replace("{}", UNKNOWN))
         elif word in _EXECUTES or word in ("-x", "-X", "--exec", "--exec-batch"):
             inner = []
+        elif word == ";" or (UNKNOWN in word and (word[0] == "-" or before[:1] != "-")):
+            found.complete = False
+        before = word
     if inner:
         found.commands.append(Command(tuple(inner)))
     return found
 
 
-def _option_c(words: tuple[str, ...]) -> Inside:
+def _option_c(command: Command, name: str) -> Inside:
+    words = command.words
     for place, word in enumerate(words[1:], 1):
         if word in ("-c", "--command", "--session-command") or (
             word[:1] == "-" and word[1:2] != "-" and word.endswith("c")
@@ -213,7 +260,8 @@ def _option_c(words: tuple[str, ...]) -> Inside:
             return _text(word.partition("=")[2])
         if word.startswith("-c"):
             return _text(word[2:])
-    return Inside()
+    # a shell that reads what it is given; `sg group command` needs no option
+    return Inside(complete=not (command.piped or _stdin(command) or UNKNOWN in "".join(words) or name == "sg"))
 
 
 def _shell(command: Command) -> Inside:
@@ -232,27 +280,45 @@ def _shell(command: Command) -> Inside:
                 return _text(word.partition("=")[2] or " ".join(words[at : at + 1]))
             continue
         letters = word[1:]
+        if UNKNOWN in word or set(letters[:-1]) & set("oO"):  # `-oc pipefail ...`
+            return Inside(complete=False)
         runs_text = runs_text or (word[0] == "-" and "c" in letters)
         reads = reads or "s" in letters
         at += letters[-1:] in ("o", "O")
     operand = words[at] if at < len(words) else None
+    if any(UNKNOWN in word for word in words[1:at]) or {"-C", "--init-command"} & set(words[1:at]):
+        return Inside(complete=False)
     if runs_text:
         return _text(operand or "")
     if reads or operand is None or operand in _STDIN:
         return _from_stdin(command)
     # a file it will read is left as it is, except one that a command writes while it reads
-    return Inside(complete=UNKNOWN not in operand)
+    return Inside(complete=UNKNOWN not in operand and not _descriptor(operand))
+
+
+def _descriptor(path: str) -> bool:
+    """Whether a path names what a descriptor reads, and no file."""
+    return path in _STDIN or path.startswith("/dev/fd/") or (path.startswith("/proc/") and "/fd/" in path)
 
 
 def _from_stdin(command: Command) -> Inside:
     """The text a shell reads from its standard input, if the line itself says it."""
-    bodies = [redirect.body for redirect in command.redirects if redirect.body is not None]
-    if bodies:
-        return _text(bodies[-1])
-    if any(redirect.operator in ("<", "<>") for redirect in command.redirects):
-        return Inside(complete=not any(UNKNOWN in redirect.target for redirect in command.redirects))
+    if last := _stdin(command):
+        if last.body is not None:
+            return _text(last.body)
+        known = last.operator in ("<", "<>") and UNKNOWN not in last.target and not _descriptor(last.target)
+        return Inside(complete=known)
     text = _printed(command.feeder) if command.piped and command.feeder else None
     return Inside(complete=False) if text is None else _text(text)
+
+
+def _stdin(command: Command) -> Redirect | None:
+    """The redirection that standard input comes from: the last one of descriptor 0."""
+    for redirect in reversed(command.redirects):
+        number, operator = redirect.descriptor, redirect.operator
+        if (number and not number.strip("0")) or (not number and operator.startswith("<")):
+            return redirect
+    return None
 
 
 def _printed(command: Command) -> str | None:
@@ -271,6 +337,6 @@ def _printed(command: Command) -> str | None:
             return form[2:].join(rest)
         return None if "%" in form or "\\" in form else form
     if name == "cat" and len(words) == 1:
-        bodies = [redirect.body for redirect in command.redirects if redirect.body is not None]
-        return bodies[-1] if bodies else None
+        last = _stdin(command)
+        return last.body if last else None
     return None

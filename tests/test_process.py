@@ -235,6 +235,20 @@ asyncio.run(main())
     assert python(code, *mode) in ("{0, 'EMFILE'}\n", "{'EMFILE', 0}\n")
 
 
+def test_descriptors_beyond_the_limit(tmp_path: Path) -> None:
+    """A descriptor that was inherited from a time with a higher limit does not stop a command, nor reach it."""
+    code = """
+import resource
+high = os.dup2(1, 100)
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+for cwd in (None, sys.argv[1]):
+    print(sh('ls /proc/self/fd', cwd=cwd).stdout.split())
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+print(sh('exit 3', cwd=sys.argv[1]).code)
+"""
+    assert python(code, str(tmp_path)) == f"{[b'0', b'1', b'2', b'3']}\n" * 2 + "3\n"
+
+
 # The exit status decides
 
 

@@ -41,15 +41,20 @@ def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str]
     if not argv:
         raise ValueError("the command is empty")
     session = _has_terminal(os.getsid(0))
-    if _is_here(cwd):
-        return _posix_spawn(_find(argv[0], env, None), argv, fds, env, session)
-    if _signals_are_odd():
-        if found := diagnose(argv, env, cwd):
-            raise OSError(*found)
-        assert cwd is not None
-        return _posix_spawn(
-            "/bin/sh", ("/bin/sh", "-c", _IN_CWD, os.path.join(os.getcwd(), os.fsdecode(cwd)), *argv), fds, env, session
-        )
+    try:
+        if _is_here(cwd):
+            return _posix_spawn(_find(argv[0], env, None), argv, fds, env, session)
+        if _signals_are_odd():
+            if found := diagnose(argv, env, cwd):
+                raise OSError(*found)
+            assert cwd is not None
+            folder = os.fsdecode(cwd)
+            folder = folder if os.path.isabs(folder) else os.path.join(os.getcwd(), folder)
+            return _posix_spawn("/bin/sh", ("/bin/sh", "-c", _IN_CWD, folder, *argv), fds, env, session)
+    except OSError as error:
+        # posix_spawn refuses to close what the host inherited from a time with a higher `ulimit -n`; Popen does not.
+        if error.errno != errno.EBADF:
+            raise
     popen = subprocess.Popen(
         argv,
         stdin=fds[0],

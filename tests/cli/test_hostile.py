@@ -134,6 +134,23 @@ def test_locales(changes: dict[str, str | None], dialect: str, tmp_path: Path) -
     assert billhook(*arguments, "--json", env=environment(**changes)).verdict["reason"] == "grün"
 
 
+def test_a_directory_that_was_removed(tmp_path: Path) -> None:
+    """Started in a directory that is gone: the hook runs where `--cwd` says, and else where we are."""
+
+    def fire(*arguments: str) -> tuple[int, dict[str, Any]]:
+        code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
+        (tmp_path / "gone").mkdir()
+        argv = [sys.executable, "-c", code, PROGRAM, *PRE, "--json", "--run", "pwd >&2; exit 2", *arguments]
+        done = subprocess.run(argv, cwd=tmp_path / "gone", capture_output=True, timeout=60, check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    code, verdict = fire("--cwd", str(tmp_path))
+    assert (code, verdict["reason"]) == (1, str(tmp_path))
+    assert fire()[0] == 1
+    code, verdict = fire("--cwd", "nowhere")
+    assert (code, verdict["outcomes"][0]["status"]) == (0, "could_not_start")
+
+
 # -- streams -------------------------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ def build_event(given: dict[str, Any]) -> Event:
     if name not in EVENTS and (near := nearest(name, EVENTS)).startswith("did"):
         note(f"`{name}` is no event that billhook knows, and is fired as it is; {near}")
     fields, raw = _fields(name, given)
-    payload = {"session_id": "fire", "transcript_path": "", "cwd": os.getcwd(), "hook_event_name": name}
+    payload = {"session_id": "fire", "transcript_path": "", "cwd": _here(), "hook_event_name": name}
     payload |= _samples(name, fields) | fields
     if raw is None:
         return parse(payload)
@@ -63,7 +63,7 @@ def _recorded(name: str | None, given: dict[str, Any]) -> Event:
     if name and said not in (None, name):
         raise UsageError(f"--event says `{said}`, but the event to fire is `{name}`", hint="leave one of them out")
     fields, _ = _fields(name or said, given)
-    missing = {"session_id": "fire", "transcript_path": "", "cwd": os.getcwd(), "hook_event_name": name}
+    missing = {"session_id": "fire", "transcript_path": "", "cwd": _here(), "hook_event_name": name}
     added = {key: value for key, value in missing.items() if key not in whole and value is not None}
     try:
         if fields or not whole:
@@ -77,6 +77,14 @@ def _recorded(name: str | None, given: dict[str, Any]) -> Event:
         raise
 
 
+def _here() -> str:
+    """Our working directory; nothing when it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
 def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The fields that the options give, and the tool's input as it was typed."""
     fields: dict[str, Any] = {}
@@ -85,7 +93,7 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
     if given["session"] is not None:
         fields["session_id"] = given["session"]
     if given["cwd"] is not None:
-        fields["cwd"] = os.path.abspath(given["cwd"])
+        fields["cwd"] = os.path.normpath(os.path.join(_here(), given["cwd"]))
     if given["tool"] is not None and _applies("--tool", "tool_name", name, known):
         fields["tool_name"] = tools.canonical(given["tool"])
     if given["input_"] is not None:

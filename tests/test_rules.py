@@ -239,6 +239,11 @@ PATHS = [
     ("Write is Write alone", "Write(src/**)", "Edit", "src/a", False, False),
     ("Read speaks for Grep", "Read(/etc/**)", "Grep", "/etc/ssh", True, True),
     ("Read is no Edit", "Read(src/**)", "Edit", "src/a", False, False),
+    ("rule beside cwd", "Edit(../outside/**)", "Edit", "/home/me/outside/a", True, True),
+    ("rule beside cwd is not below it", "Edit(../outside/**)", "Edit", "outside/a", False, False),
+    ("rule above cwd", "Edit(..)", "Edit", "/home/me/a", True, False),
+    ("rule above the root", "Edit(../../../../../etc/*)", "Edit", "/etc/a", True, True),
+    ("dots inside a rule", "Edit(a/../src/**)", "Edit", "src/a", True, True),
     ("empty path", "Read(src/**)", "Read", "", True, False),
     ("NUL", "Read(src/**)", "Read", "src/\0", True, False),
     ("very long", "Read(src/**)", "Read", "src/" + "a/" * 500_000, True, False),
@@ -273,6 +278,51 @@ def test_links_are_followed(tmp_path: Path) -> None:
     assert Rule.parse("Read(link/**)").strikes("Read", tool_input, cwd)
     assert not Rule.parse("Read(link/**)").covers("Read", tool_input, cwd)
     assert Rule.parse(f"Read({tmp_path}/work/link/**)").strikes("Read", {"file_path": f"{tmp_path}/secret/a"}, cwd)
+
+
+def test_a_deny_rule_through_a_link_means_what_is_behind_it(tmp_path: Path) -> None:
+    """A relative deny rule that names a link strikes the real folder as well; an allow rule does not reach there."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "out").symlink_to("../outside")
+    for path in ("../outside/x", "out/x", str(tmp_path / "outside" / "x")):
+        for rule in ("Edit(out/**)", "Edit(out/)", "Edit(out)"):
+            assert Rule.parse(rule).strikes("Edit", {"file_path": path}, str(tmp_path / "work"))
+            assert not Rule.parse(rule).covers("Edit", {"file_path": path}, str(tmp_path / "work"))
+
+
+# rule, tool, input, strikes, covers
+NAMED = [
+    ("notebook", "Edit(src/**)", "NotebookEdit", {"notebook_path": "src/a"}, True, True),
+    ("second path in", "Edit(src/**)", "NotebookEdit", {"file_path": "src/a", "notebook_path": "b"}, True, False),
+    ("second path out", "Edit(src/**)", "Edit", {"file_path": "b", "path": "src/a"}, True, False),
+    ("both paths in", "Edit(src/**)", "Edit", {"file_path": "src/b", "path": "src/a"}, True, True),
+    ("search", "Read(src/**)", "Grep", {"path": "src", "pattern": "../x"}, True, True),
+    ("search without a path", "Read(src/**)", "Glob", {"pattern": "*.{ts,d.ts}"}, False, False),
+    ("search below", "Read(src/**)", "Glob", {"pattern": "src/**/*.py"}, True, False),
+    ("search inside", "Read(src/**)", "Glob", {"path": "src", "pattern": "a/{b,c}/*.{ts,tsx}"}, True, True),
+    ("search out by dots", "Read(src/**)", "Glob", {"path": "src", "pattern": "../*"}, True, False),
+    ("search out by an absolute pattern", "Read(src/**)", "Glob", {"path": "src", "pattern": "/etc/*"}, True, False),
+    ("search out by home", "Read(src/**)", "Glob", {"path": "src", "pattern": "~/*"}, True, False),
+    ("search out by dots behind a star", "Read(src/**)", "Glob", {"path": "src", "pattern": "*/../../*"}, True, False),
+    ("search out by braces", "Read(src/**)", "Glob", {"path": "src", "pattern": "{a,/etc}/*"}, True, False),
+    ("search out by dots in braces", "Read(src/**)", "Glob", {"path": "src", "pattern": ".{.,}/*"}, True, False),
+    ("search by an absolute pattern", "Read(/etc/**)", "Glob", {"pattern": "/etc/ssh/*"}, True, False),
+    ("search elsewhere", "Read(/etc/**)", "Glob", {"pattern": "/srv/*"}, False, False),
+    ("search back in", "Read(src/**)", "Glob", {"path": "src", "pattern": "../src/*"}, True, True),
+    ("search with a filter", "Read(src/**)", "Grep", {"path": "src", "glob": "../*.py"}, True, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "tool_input", "struck", "covered"), [pytest.param(*row, id=name) for name, *row in NAMED]
+)
+def test_every_path_of_a_call_counts(
+    rule: str, tool: str, tool_input: dict[str, str], struck: bool, covered: bool
+) -> None:
+    """Any path that a call names may strike, all have to be covered, and so has the folder of a search's pattern."""
+    assert Rule.parse(rule).strikes(tool, tool_input, CWD) is struck
+    assert Rule.parse(rule).covers(tool, tool_input, CWD) is covered
 
 
 def test_without_a_folder_a_relative_path_is_in_doubt() -> None:

@@ -60,14 +60,24 @@ def test_command_of(tool: str, tool_input: object, command: str | None) -> None:
         pytest.param("write_file", {"path": "a"}, "a", id="path"),
         pytest.param("NotebookEdit", {"notebook_path": "a"}, "a", id="notebook_path"),
         pytest.param("Write", {"file_path": "a", "path": "b"}, "a", id="file_path first"),
+        pytest.param("NotebookEdit", {"file_path": "a", "notebook_path": "b"}, "b", id="notebook_path first"),
+        pytest.param("Grep", {"file_path": "a", "path": "b"}, "b", id="path first"),
         pytest.param("Write", {"file_path": 3, "path": "b"}, "b", id="a number is no path"),
         pytest.param("Write", [], None, id="a list"),
         pytest.param("Glob", {"pattern": "*"}, None, id="no path"),
     ],
 )
 def test_path_of(tool: str, tool_input: object, path: str | None) -> None:
-    """The path is the first string among the known keys."""
+    """The path is the first string among the known keys, and the tool's own key comes first."""
     assert tools.path_of(tool, tool_input) == path
+
+
+def test_paths_of() -> None:
+    """Every path that a call names is told once per key, the tool's own first."""
+    named = {"path": "a", "file_path": "b", "notebook_path": "c", "x": "d"}
+    assert tools.paths_of("NotebookRead", named) == ("c", "b", "a")
+    assert tools.paths_of("LS", named) == ("a", "b", "c")
+    assert tools.paths_of("LS", None) == ()
 
 
 @given(st.text(), JSON)

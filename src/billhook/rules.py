@@ -30,6 +30,7 @@ FIELDS: Final = {"Task": "subagent_type", "Agent": "subagent_type", "Skill": "sk
 
 _LONGEST_PATH: Final = 16_384  # no system opens a longer one, and following its links takes long
 _HARMLESS: Final = frozenset({"[", "test", "true", "false", ":"})
+_NO_BRACES: Final = str.maketrans("", "", "{},")
 _LIST = re.compile(r"[|,&\s]")
 _SECOND_RULE = re.compile(r"\)\s*(?:[,|;&]+|\band\b|\bor\b|\s)\s*(?:[A-Z]\w*|mcp__\w+)\(")
 _ONE = "Exactly one rule; no and/or/list"
@@ -208,7 +209,7 @@ def _path_strikes(specifier: str, name: str, tool_input: Mapping[str, object], c
     paths = _paths(name, tool_input, cwd)
     if paths is None:
         return True
-    patterns = list(_path_patterns(specifier, cwd, anywhere=True))
+    patterns = list(_path_patterns(specifier, cwd, deny=True))
     # a pattern that names a folder strikes what lies in it; without a folder to hang it on a pattern can't be told
     return not patterns or any(path_matches((*pattern, ANY_DEPTH), path) for pattern in patterns for path in paths)
 
@@ -217,25 +218,45 @@ def _path_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obje
     paths = _paths(name, tool_input, cwd)
     if paths is None:
         return False
-    patterns = [pattern for specifier in specifiers for pattern in _path_patterns(specifier, cwd, anywhere=False)]
+    patterns = [pattern for specifier in specifiers for pattern in _path_patterns(specifier, cwd, deny=False)]
     return all(any(path_matches(pattern, path) for pattern in patterns) for path in paths)
 
 
 def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list[list[str]] | None:
-    """The path of a call, as named and with symbolic links followed, in segments. None: it can't be told."""
-    path = tools.path_of(name, tool_input)
-    if path is None and name in ("Grep", "Glob", "LS"):
-        path = cwd
-    if not path or "\0" in path or len(path) > _LONGEST_PATH:
+    """The paths of a call, as named and with symbolic links followed, in segments. None: one of them can't be told."""
+    named = list(tools.paths_of(name, tool_input))
+    if not named and name in ("Grep", "Glob", "LS") and cwd:
+        named.append(cwd)
+    searched = _searched(name, tool_input)
+    if searched is None:
         return None
-    absolute = _absolute(path, cwd)
-    if absolute is None:
+    if searched and named:
+        named.append(searched if searched.startswith(("/", "~")) else f"{named[0]}/{searched}")
+    found: dict[str, None] = {}
+    for path in named:
+        absolute = _absolute(path, cwd) if path and "\0" not in path and len(path) <= _LONGEST_PATH else None
+        if absolute is None:
+            return None
+        try:
+            found |= dict.fromkeys((absolute, os.path.realpath(absolute)))
+        except (OSError, ValueError):
+            return None
+    return [_segments(each) for each in found] or None
+
+
+def _searched(name: str, tool_input: Mapping[str, object]) -> str | None:
+    """The folder that a search's own pattern names: `../x` for `../x/*.py`. None: it can't be told."""
+    pattern = tool_input.get({"Glob": "pattern", "Grep": "glob"}.get(name, ""))
+    if not isinstance(pattern, str):
+        return ""
+    pattern = pattern.removeprefix("!") if name == "Grep" else pattern
+    segments = pattern.split("/")
+    plain = next((place for place, segment in enumerate(segments) if set(segment) & set("*?[{\\")), len(segments))
+    rest = "/".join(segments[plain:])
+    # `*/../..`, `{a,/etc}` and `.{.,}` may lead anywhere
+    if ".." in rest.translate(_NO_BRACES) or any(sign in rest for sign in ("{/", ",/", "{~", ",~", "\\")):
         return None
-    try:
-        real = os.path.realpath(absolute)
-    except (OSError, ValueError):
-        return None
-    return [_segments(each) for each in dict.fromkeys((absolute, real))]
+    return "/".join(segments[:plain]) or ("/" if plain and pattern.startswith("/") else "")
 
 
 def _absolute(path: str, cwd: str | None) -> str | None:
@@ -251,38 +272,46 @@ def _segments(path: str) -> list[str]:
     return [segment for segment in path.split("/") if segment]
 
 
-def _path_patterns(specifier: str, cwd: str | None, *, anywhere: bool) -> Iterator[tuple[str, ...]]:
+def _path_patterns(specifier: str, cwd: str | None, *, deny: bool) -> Iterator[tuple[str, ...]]:
     """A path specifier as absolute patterns. A relative one hangs below `cwd`, and below the real folder behind it."""
     if specifier.startswith("~"):
         specifier = os.path.expanduser(specifier)
     folder = specifier.endswith("/") and specifier.strip("/") != ""
-    segments = _normal(specifier.split("/"))
+    segments = _normal(specifier.split("/"), relative=not specifier.startswith("/"))
     if folder:
         segments.append(ANY_DEPTH)
     if specifier.startswith("/"):
         yield tuple(segments)
-        # a pattern through a symbolic link means what is behind it, too
-        plain = next((place for place, segment in enumerate(segments) if set(segment) & set("*?[\\")), len(segments))
-        real = _segments(os.path.realpath("/" + "/".join(segments[:plain])))
-        yield (*real, *segments[plain:])
+        yield _behind(segments)
         return
-    if "/" not in specifier.rstrip("/") and not folder:
-        segments = [ANY_DEPTH, *segments]  # a bare name: at any depth, as in .gitignore
-        if anywhere:
-            yield tuple(segments)
-    if segments[:1] == [ANY_DEPTH] and anywhere:
-        yield tuple(segments)
+    bases: list[str] = []
     if cwd and cwd.startswith("/"):
-        for base in dict.fromkeys((posixpath.normpath(cwd), os.path.realpath(cwd))):
-            yield tuple(_normal([*(_literal(segment) for segment in _segments(base)), *segments]))
+        bases += dict.fromkeys((posixpath.normpath(cwd), os.path.realpath(cwd)))
+    if deny:
+        for base in bases:
+            yield _behind(_normal([*_segments(base), *segments]))
+    if "/" not in specifier.rstrip("/") and not folder and segments[:1] != [".."]:
+        segments = [ANY_DEPTH, *segments]  # a bare name: at any depth, as in .gitignore
+    if segments[:1] == [ANY_DEPTH] and deny:
+        yield tuple(segments)
+    for base in bases:
+        yield tuple(_normal([*(_literal(segment) for segment in _segments(base)), *segments]))
 
 
-def _normal(segments: list[str]) -> list[str]:
+def _behind(segments: list[str]) -> tuple[str, ...]:
+    """A pattern through a symbolic link means what is behind it, too."""
+    plain = next((place for place, segment in enumerate(segments) if set(segment) & set("*?[\\")), len(segments))
+    real = _segments(os.path.realpath("/" + "/".join(segments[:plain])))
+    return (*(_literal(segment) for segment in real), *segments[plain:])
+
+
+def _normal(segments: list[str], *, relative: bool = False) -> list[str]:
+    """Segments without `.` and `..`; those `..` that lead out of a relative pattern are kept."""
     normal: list[str] = []
     for segment in segments:
-        if segment == ".." and normal:
+        if segment == ".." and normal and normal[-1] != "..":
             normal.pop()
-        elif segment not in ("", ".", ".."):
+        elif segment not in ("", ".", "..") or (segment == ".." and relative):
             normal.append(segment)
     return normal
 

@@ -21,6 +21,9 @@ _CALLED: Final = {naming: {name: own for own, name in rows.items()} for naming, 
 
 _COMMAND_KEYS: Final = ("command",)
 _PATH_KEYS: Final = ("file_path", "path", "notebook_path")
+_FIRST_KEY: Final = {"NotebookEdit": "notebook_path", "NotebookRead": "notebook_path"} | dict.fromkeys(
+    ("Grep", "Glob", "LS"), "path"
+)
 _SHELLS: Final = frozenset({"Bash"})
 
 
@@ -46,8 +49,17 @@ def command_of(tool_name: str, tool_input: object) -> str | None:
 
 
 def path_of(tool_name: str, tool_input: object) -> str | None:
-    """The file or folder a call is about (`file_path`, `path`, `notebook_path`), or None when it names none."""
-    return _first_string(tool_input, _PATH_KEYS)
+    """The file or folder a call is about, or None when it names none: the first of `paths_of`."""
+    return next(iter(paths_of(tool_name, tool_input)), None)
+
+
+def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
+    """Every path a call names (`file_path`, `path`, `notebook_path`), the one that this tool reads first."""
+    if not isinstance(tool_input, Mapping):
+        return ()
+    keys = dict.fromkeys((_FIRST_KEY.get(canonical(tool_name), "file_path"), *_PATH_KEYS))
+    values = (tool_input.get(key) for key in keys)
+    return tuple(value for value in values if isinstance(value, str))
 
 
 def _first_string(tool_input: object, keys: tuple[str, ...]) -> str | None:

@@ -193,6 +193,31 @@ def test_nobody_reads(arguments: list[str], code: int) -> None:
     assert (process.returncode, complaints) == (code, b"")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param([*PRE, "--run", "exit 2"], 1, id="a deny"),
+        pytest.param([*PRE, "--run", "true", "--json"], 0, id="no objection as JSON"),
+        pytest.param(["fire", "--help"], 2, id="help"),
+    ],
+)
+def test_no_room_for_the_output(arguments: list[str], code: int) -> None:
+    """Output onto a full disk: it is said, and the exit code still tells the verdict."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        mute = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=full, timeout=60, check=False)
+    assert done.stderr.startswith(b"error: the output could not be written: No space left on device\n\nhint: ")
+    assert (done.returncode, mute.returncode) == (code, code)
+
+
+def test_no_room_for_complaints() -> None:
+    """Standard error onto a full disk: the rest is as ever."""
+    with open("/dev/full", "wb") as full:
+        for arguments, code in (([*PRE, "--run", "exit 7"], 0), ([*PRE, "--input", "{"], 2)):
+            done = subprocess.run([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=full, timeout=60, check=False)
+            assert done.returncode == code, done
+
+
 # -- hooks ---------------------------------------------------------------------------------------------------------
 
 
@@ -252,17 +277,19 @@ def test_a_background_child_does_not_hold_the_verdict_up(tag: str) -> None:
     assert gone(tag, LEFT)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT], ids=lambda number: number.name
+)
 @pytest.mark.parametrize(
     ("event", "hook"),
     [
         pytest.param("PreToolUse", "sleep {tag}", id="a hook"),
-        pytest.param("PreToolUse", "trap '' INT TERM HUP; setsid sleep {tag} & sleep {tag}", id="a stubborn hook"),
+        pytest.param("PreToolUse", "trap '' INT TERM HUP QUIT; setsid sleep {tag} & sleep {tag}", id="a stubborn hook"),
         pytest.param("Notification", "echo '{{\"async\": true}}'; sleep {tag}", id="a hook that answers later"),
     ],
 )
 def test_signals(number: signal.Signals, event: str, hook: str, tag: str) -> None:
-    """Ctrl-C, TERM and HUP while a hook runs: everything that it started is ended, then we end with 130."""
+    """Signals while a hook runs: everything that it started is ended, then we end with 128 and the signal's number."""
     tool = ["--tool", "Bash"] if event == "PreToolUse" else []
     process = subprocess.Popen(
         [PROGRAM, "fire", event, *tool, "--run", hook.format(tag=tag)],
@@ -280,5 +307,5 @@ def test_signals(number: signal.Signals, event: str, hook: str, tag: str) -> Non
     process.send_signal(number)
     _, complaints = process.communicate(timeout=60)
     assert gone(tag, LEFT), living(tag)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert b"Traceback" not in complaints

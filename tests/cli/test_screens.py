@@ -274,6 +274,22 @@ hook-1 answered later: late
 """)
 
 
+def test_answers_too_late() -> None:
+    """A hook that promised an answer and gave none in time: that is said."""
+    run = "echo '{\"async\": true}'; sleep 20"
+    assert screen("Notification", "--timeout", "0.5", "--run", run) == snapshot("""\
+Notification
+
+  hook-1  background           N.N ms  echo '{"async": true}'; sleep 20
+
+verdict   none (no objection)
+-- stderr
+waiting for hooks that answer later ...
+hook-1 gave no answer in time, and is ended
+-- exit 0
+""")
+
+
 def test_mistyped_event() -> None:
     """An event that looks like a mistyped one is fired, with a note."""
     assert screen("pretooluse", "--run", "true") == snapshot("""\

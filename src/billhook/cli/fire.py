@@ -1,8 +1,6 @@
 """`billhook fire`: build one event, fire it at hooks, show the verdict."""
 
 import asyncio
-import errno
-import os
 import signal
 import sys
 import time
@@ -13,7 +11,7 @@ import click
 from billhook import process
 from billhook.answers import Decision, OnFailure, Status, Verdict
 from billhook.cli.event import build_event
-from billhook.cli.show import note, safe, say, verdict_text
+from billhook.cli.show import not_written, note, safe, say, verdict_text
 from billhook.cli.values import one_of, seconds
 from billhook.dialects import DIALECTS
 from billhook.engine import Engine
@@ -69,17 +67,19 @@ def verb(**given: Any) -> int:
     hooks = build_hooks(given, event)
     process.adopt_orphans()
     engine = Engine(hooks)
+    caught: list[int] = []
     try:
-        verdict = asyncio.run(_fire(engine, event))
-        caught = _catch_signals()
+        verdict = asyncio.run(_fire(engine, event, caught))
+        _catch_signals(caught)
         try:
             _show(verdict, hooks, as_json=given["as_json"])
-            _show_later(engine, verdict, given["timeout"] or 600.0, caught)
         except OSError as error:
-            if error.errno != errno.EPIPE:
-                raise
-            _hang_up()  # whoever read our output has seen enough; the exit code still tells
+            not_written(error)  # the exit code still tells
+        _show_later(engine, verdict, given["timeout"] or 600.0, caught)
+    except KeyboardInterrupt:
+        return 128 + (caught or [signal.SIGINT])[0]
     finally:
+        _catch_signals([])
         engine.background.cancel()
         process.settle()
     return 1 if verdict.decision in (Decision.DENY, Decision.ASK, Decision.DEFER) else 0
@@ -118,29 +118,32 @@ def _program(text: str, dialect: str) -> Command:
         raise UsageError(f"--exec `{text}`: {error.message}", hint=error.hint) from None
 
 
-async def _fire(engine: Engine, event: Event) -> Verdict:
-    """Fire; a signal that ends us ends the hooks first. (Ctrl-C is asyncio's own affair.)"""
+async def _fire(engine: Engine, event: Event, caught: list[int]) -> Verdict:
+    """Fire; a signal that ends us ends the hooks first, and is noted. (Ctrl-C is asyncio's own affair.)"""
     task = asyncio.current_task()
     assert task is not None
+
+    def end(number: int) -> None:
+        caught.append(number)
+        task.cancel()
+
     if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+                asyncio.get_running_loop().add_signal_handler(number, end, number)
     try:
         return await engine.fire(event)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
 
-def _catch_signals() -> list[int]:
+def _catch_signals(caught: list[int]) -> None:
     """From now on a signal that would end us is only noted, in the list: one that broke into the wait for a thread
     would leave its hook running."""
-    caught: list[int] = []
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda caught_number, frame: caught.append(caught_number))
-    return caught
 
 
 def _show(verdict: Verdict, hooks: list[Hook], *, as_json: bool) -> None:
@@ -166,14 +169,13 @@ def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[i
         pass
     if caught:
         raise KeyboardInterrupt
-    for outcomes in engine.background.answers.values():
-        for outcome in outcomes:
-            text = outcome.answer.context or outcome.answer.message or outcome.error or "nothing to say"
-            say(f"{outcome.hook} answered later: {safe(text)}", err=True)
-
-
-def _hang_up() -> None:
-    """Nobody reads our output: let what is still buffered go nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    came = {outcome.hook: outcome for outcomes in engine.background.answers.values() for outcome in outcomes}
+    for asked in verdict.outcomes:
+        if asked.status is not Status.BACKGROUND:
+            continue
+        late = came.get(asked.hook)
+        if late is None or late.status is Status.TIMED_OUT:
+            say(f"{asked.hook} gave no answer in time, and is ended", err=True)
+        else:
+            text = late.answer.context or late.answer.message or late.error or "nothing to say"
+            say(f"{asked.hook} answered later: {safe(text)}", err=True)

@@ -1,8 +1,10 @@
 """`billhook VERB ...`: finds the verb's module and lets errors look the same everywhere.
 
-Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input, 3 a fault of ours, 130 Ctrl-C.
+Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input, 3 a fault of ours,
+128 and its number a signal (130 Ctrl-C).
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -10,7 +12,7 @@ import sys
 import click
 
 from billhook import __version__
-from billhook.cli.show import error_text
+from billhook.cli.show import error_text, not_written, say
 from billhook.cli.values import nearest
 from billhook.errors import BillhookError, UsageError
 
@@ -18,6 +20,9 @@ VERBS = {
     "fire": "Fire one event at hooks given on the command line and show the verdict.",
 }
 """Every verb with its one line of help. The module of the same name holds a click command called `verb`."""
+
+_UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What only output can run into: verbs read files, and write none."""
 
 
 class Verbs(click.Group):
@@ -76,6 +81,9 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _UNWRITTEN:
+            not_written(error)
+            sys.exit(2)
         if os.environ.get("BILLHOOK_DEBUG"):
             raise
         _complain(
@@ -103,10 +111,7 @@ def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
 
 
 def _complain(text: str) -> None:
-    try:
-        print(text, file=sys.stderr)
-    except OSError:
-        pass  # nobody listens
+    say(text, err=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What people see: verdicts and errors as text. Colour only on a terminal, and nothing that a hook could smuggle in."""
 
+import errno
 import os
 import unicodedata
 
@@ -25,7 +26,27 @@ _LONGEST = 2000
 def say(text: str, *, err: bool = False) -> None:
     """Print at once. Colour goes away when the output is no terminal, and where NO_COLOR or TERM=dumb ask for it."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    click.echo(text, err=err, color=False if plain else None)
+    try:
+        click.echo(text, err=err, color=False if plain else None)
+    except OSError:
+        if not err:
+            raise
+        _hang_up(2)  # there is nobody to complain to
+
+
+def not_written(error: OSError) -> None:
+    """Standard output took no more: say so, unless whoever read it has just seen enough."""
+    _hang_up(1)
+    if error.errno != errno.EPIPE:
+        hint = "make room there, or send it elsewhere; the exit code still tells"
+        say(f"error: the output could not be written: {error.strerror}\n\nhint: {hint}", err=True)
+
+
+def _hang_up(stream: int) -> None:
+    """Let what is still buffered go nowhere: else the interpreter stumbles over it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream)
+    os.close(nowhere)
 
 
 def note(text: str) -> None:

@@ -101,8 +101,8 @@ def main() -> None:
         lines = (scratch / "events.jsonl").read_text().splitlines()
     denied = sum(verdict.denied for verdict in verdicts)
     click.echo(f"{len(verdicts)} events, {denied} denied, {len(lines)} lines logged.\n")
-    program = os.path.relpath(Path(sys.executable).parent / "billhook")
-    click.echo(NEXT.format(billhook=program, here=os.path.relpath(__file__)))
+    program = shlex.quote(os.path.relpath(Path(sys.executable).parent / "billhook"))
+    click.echo(NEXT.format(billhook=program, here=shlex.quote(os.path.relpath(__file__))))
 
 
 NEXT = """\

@@ -172,6 +172,8 @@ RUNS = [
     ("for without a blank", "for ((;;))do git push; done", ["git push"]),
     ("continuation in an assignment", "A\\\n=1 git push", ["git push"]),
     ("env with a dash", "env - git push", ["git push"]),
+    ("env with odd names", "env =1 a-b=2 git push", ["git push"]),
+    ("sudo of a file with an equals sign", "sudo a-b=1 /x=y git push", ["/x=y git push"]),
     ("env split with options", "env -S '-i git push'", ["git push"]),
     ("env with an unknown value", "env A=$X git push", ["git push"]),
     ("setpriv", "setpriv --reuid 1 git push", ["git push"]),

@@ -183,14 +183,14 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
             doubtful = doubtful or doubt
             at += 1 + takes
             continue
-        if wrapper.assignments and _ASSIGNMENT.match(word):
+        if wrapper.assignments and _assigns(name, word):
             assignments.append(word)
         elif operands:
             operands -= 1
         else:
             break
         at += 1
-    found.complete = not any(UNKNOWN in word and word not in assignments for word in words[1:at])
+    found.complete = not any(UNKNOWN in word and not _ASSIGNMENT.match(word) for word in words[1:at])
     starts = [at, at + 1] if doubtful or wrapper.optional else [at]
     for start in starts:
         inner = words[start:]
@@ -207,6 +207,13 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
     if wrapper.fed and not words[at:] and name == "parallel":
         found.complete = False  # each line it reads is a command
     return found
+
+
+def _assigns(name: str, word: str) -> bool:
+    """Whether a word before the command is an assignment; to `env` and `sudo` whatever has a `=` is, as `a-b=1`."""
+    if name == "time":
+        return _ASSIGNMENT.match(word) is not None
+    return "=" in word and not (name == "sudo" and word.startswith("/"))
 
 
 def _takes_next(word: str, option: str, wrapper: Wrapper) -> tuple[int, bool]:

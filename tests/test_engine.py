@@ -942,3 +942,47 @@ def test_awaitable_type_is_exported() -> None:
         return await waiting
 
     assert asyncio.run(main()).decision is Decision.NONE
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        pytest.param(lambda: deny(OSError("policy file missing")), "policy file missing", id="an exception"),  # type: ignore[arg-type]
+        pytest.param(lambda: deny(5), "5", id="a number"),  # type: ignore[arg-type]
+        pytest.param(lambda: Answer(decision="deny", reason=None, extras=None), "", id="None"),  # type: ignore[arg-type]
+    ],
+)
+@pytest.mark.parametrize("parallel", [False, True], ids=["in turn", "at once"])
+def test_a_reason_that_is_no_text_does_not_lose_the_deny(said: Any, reason: str, parallel: bool) -> None:
+    """An author's slip in an answer is put right; `fire` never raises for it."""
+    hooks = [
+        on(PreToolUse, name="first")(lambda event: inject("hi")),
+        on(PreToolUse, name="second")(lambda event: said()),
+    ]
+
+    verdict = Engine(hooks, parallel=parallel).fire_sync(PreToolUse(tool_name="Bash", tool_input={}))
+
+    assert (verdict.decision, verdict.reason) == ("deny", reason)
+
+
+def test_an_input_that_is_no_dict_is_a_failure() -> None:
+    """A rewrite that no tool could take is not taken."""
+    hook = on(PreToolUse, name="odd", on_failure="deny")(lambda event: rewrite(input="rm -rf"))  # type: ignore[arg-type]
+
+    verdict = Engine([hook]).fire_sync(PreToolUse(tool_name="Bash", tool_input={}))
+
+    assert verdict.denied
+    assert "an input is a dict" in verdict.reason
+
+
+def test_a_condition_that_raises_is_not_silent() -> None:
+    """The hook is skipped, as seed 002 says, and the verdict's warnings name it."""
+
+    def torn(ctx: Context) -> bool:
+        raise RuntimeError("no idea")
+
+    verdict = Engine([on(PreToolUse, name="guard", condition=torn)(lambda event: deny("no"))]).fire_sync(
+        PreToolUse(tool_name="Bash", tool_input={})
+    )
+
+    assert verdict.warnings == ["hook `guard` was not asked: its condition raised RuntimeError: no idea"]

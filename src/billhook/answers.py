@@ -37,6 +37,9 @@ class Status(enum.StrEnum):
 
 OnFailure = Literal["allow", "deny", "ask"]
 
+CONDITION_RAISED = "its condition raised"
+"""How the error of a hook begins that was skipped because its condition could not tell."""
+
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
 
 _RANK = {decision: rank for rank, decision in enumerate(Decision)}
@@ -67,8 +70,33 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plain(self) -> bool:
-        """It can be taken as it is: its decision is one of ours, and it is here now."""
-        return type(self.decision) is Decision and not self.background
+        """It can be taken as it is: it is here now, and everything in it is what it should be."""
+        return (
+            type(self.decision) is Decision
+            and not self.background
+            and type(self.reason) is str
+            and type(self.context) is str
+            and type(self.message) is str
+            and type(self.stop_reason) is str
+            and type(self.extras) is dict
+            and (self.updated_input is None or type(self.updated_input) is dict)
+        )
+
+    def tidy(self) -> "Answer":
+        """The same as an author no doubt meant it: `deny(error)` has the error's text as its reason, `decision="deny"`
+        is the decision. Raises TypeError or ValueError for what can't be meant."""
+        decision = Decision(self.decision)
+        rewritten = None if decision is _DENY else self.updated_input  # a deny stands, whatever else is wrong
+        if rewritten is not None and not isinstance(rewritten, Mapping):
+            raise TypeError(f"the rewritten input is {type(self.updated_input).__name__}, but an input is a dict")
+        texts = {field: getattr(self, field) for field in ("reason", "context", "message", "stop_reason")}
+        return msgspec.structs.replace(
+            self,
+            decision=decision,
+            updated_input=None if rewritten is None else dict(rewritten),
+            extras=dict(self.extras or {}),
+            **{field: "" if value is None else str(value) for field, value in texts.items()},
+        )
 
     @property
     def rewrites(self) -> bool:
@@ -290,6 +318,8 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
                     "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
                 )
                 lines.append(f"hook `{outcome.hook}` {outcome.status.replace('_', ' ')}: {outcome.error} ({effect})")
+            elif outcome.status is Status.SKIPPED and outcome.error.startswith(CONDITION_RAISED):
+                lines.append(f"hook `{outcome.hook}` was not asked: {outcome.error}")
             lines.extend(f"hook `{outcome.hook}`: {lost}" for lost in outcome.lost)
         return lines
 

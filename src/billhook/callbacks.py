@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import difflib
 import functools
 import inspect
 import opcode
@@ -122,8 +123,12 @@ def from_matchers(config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec
     shared = meanings(dialect).shared_timeout
     for event, groups in config.items():
         name = event_name(event)
+        if not isinstance(groups, Sequence) or isinstance(groups, str):
+            raise UsageError(f"{event} has no list of matcher groups", hint='{"PreToolUse": [{"hooks": [check]}]}')
         for g, group in enumerate(groups):
-            get = group.get if isinstance(group, Mapping) else functools.partial(getattr, group)
+            get = (
+                _fields_of(group, f"{event}[{g}]") if isinstance(group, Mapping) else functools.partial(getattr, group)
+            )
             functions = get("hooks", None)
             if not isinstance(functions, Sequence) or isinstance(functions, str):
                 raise UsageError(f"{event}[{g}] has no list of `hooks`", hint='{"matcher": "Bash", "hooks": [check]}')
@@ -143,6 +148,18 @@ def from_matchers(config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec
                     )
                 )
     return hooks
+
+
+def _fields_of(group: Mapping[str, Any], place: str) -> Callable[[str, Any], Any]:
+    """The fields of a group; one that is misspelt must not switch a guard off."""
+    known = {"matcher": "matcher", "hooks": "hooks", "timeout": "timeout", "on_failure": "on_failure"}
+    spelt = known | {"onFailure": "on_failure"}
+    for key in group:
+        if key not in spelt:
+            near = difflib.get_close_matches(str(key), spelt, 1, 0.5)
+            hint = f"did you mean `{near[0]}`?" if near else f"one of {', '.join(known)}"
+            raise UsageError(f"{place} has an unknown field `{key}`", hint=hint)
+    return {spelt[key]: value for key, value in group.items()}.get
 
 
 class _SdkCallback(msgspec.Struct, frozen=True):

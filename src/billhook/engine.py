@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from msgspec.structs import replace
 
 from billhook.answers import (
+    CONDITION_RAISED,
     FAILURES,
     NOTHING,
     UNSET,
@@ -38,7 +39,7 @@ Observer = Callable[[Verdict], object]
 
 _FOREVER = float("inf")
 _OBSERVING = 10.0
-"""Seconds after which an observer that does not come back is left behind."""
+"""Seconds after which an observer that does not come back is left behind; one, when the event's time is over."""
 _now = time.monotonic
 _OK = Status.OK
 
@@ -99,12 +100,12 @@ class Engine:
             wanted = self.plan.list_for(event)
         steps = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
         began = now = _now()
-        ends = _FOREVER if deadline is None else began + deadline
+        ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         notes: list[Note] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, notes, self.env)
         if self.parallel:
             await self._ask_at_once(steps, ctx, notes, ends)
-            return await self._close(event, notes, began)
+            return await self._close(event, notes, began, ends)
 
         over, rewritten_by, spoken = "", 0, notes != []
         said: Any
@@ -138,7 +139,7 @@ class Engine:
         if rewritten_by and not over:
             await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
         if self._observers:
-            return await self._close(event, notes, began)
+            return await self._close(event, notes, began, ends)
         return self._fold(event, notes, began) if spoken else Verdict(event, notes, (now - began) * 1e3)
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
@@ -161,11 +162,11 @@ class Engine:
         outcomes = [written_out(note) for note in notes]
         return fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
 
-    async def _close(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
+    async def _close(self, event: Event, notes: Sequence[Note], began: float, ends: float) -> Verdict:
         """Fold, and let the observers know."""
         verdict = self._fold(event, notes, began)
         for observer in self._observers:
-            await _tell(observer, verdict)
+            await _tell(observer, verdict, ends)
         return verdict
 
     async def _ask_at_once(self, steps: tuple[Step, ...], ctx: Context, notes: list[Note], ends: float) -> None:
@@ -326,8 +327,8 @@ def _heard(step: Step, event: Event, said: Any) -> Reply:
     """What a hook returned, read; whatever it is, it can't hurt us."""
     try:
         reply = read_returned(event, said, step.meanings)
-        if type(reply.answer.decision) is not Decision:  # an author wrote Answer(decision="deny")
-            reply = replace(reply, answer=replace(reply.answer, decision=Decision(reply.answer.decision)))
+        if not reply.answer.plain:
+            reply = replace(reply, answer=reply.answer.tidy())
     except Exception as error:
         return _raised(error)
     return reply
@@ -378,7 +379,7 @@ def _holds(condition: Condition, ctx: Context) -> bool:
 
 def _condition_failed(step: Step, event: Event, error: BaseException) -> Outcome:
     """Seed 002: a condition that raises means skipped. But a gate that can't tell whether it applies does not pass."""
-    why = f"its condition raised {_shown(error)}"
+    why = f"{CONDITION_RAISED} {_shown(error)}"
     if step.hook.gate:
         return _judge(step, event, Reply(status=Status.FAILED, error=why), 0.0)
     return _skipped(step, why)
@@ -435,7 +436,7 @@ async def _awaiting(something: Awaitable[Any]) -> Any:
     return await something
 
 
-async def _tell(observer: Observer, verdict: Verdict) -> None:
+async def _tell(observer: Observer, verdict: Verdict, ends: float) -> None:
     from billhook import stepping
 
     try:
@@ -448,7 +449,7 @@ async def _tell(observer: Observer, verdict: Verdict) -> None:
     if not inspect.isawaitable(told):
         return
     try:
-        await stepping.finish(_awaiting(told), None, _OBSERVING)
+        await stepping.finish(_awaiting(told), None, max(1.0, min(_OBSERVING, ends - _now())))
     except stepping.RaisedError as raised:
         _log(raised.error, verdict)
     except stepping.ExpiredError as expired:

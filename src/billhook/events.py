@@ -115,7 +115,7 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         fields: dict[str, Any] = {}
         for name in type(self).__struct_fields__:
             value = getattr(self, name)
-            if value is not None or name in self.nullable:
+            if value is not None or name in self.nullable or name in JSON_FIELDS:
                 fields[name] = value
         return {**{k: fields.pop(k) for k in _BASE if k in fields}, "hook_event_name": self.hook_event_name, **fields}
 
@@ -126,6 +126,9 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
 
     def __reduce__(self) -> Any:
         return parse, (self.payload,)
+
+    def __copy__(self) -> Self:
+        return self  # it never changes
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in self._fields().items() if v != "" and k != "hook_event_name")
@@ -256,7 +259,7 @@ class MessageDisplay(Event, frozen=True, kw_only=True):
 
     turn_id: str
     message_id: str
-    index: int
+    index: int | float
     final: bool
     delta: str
 
@@ -539,6 +542,9 @@ class OtherEvent(Event, frozen=True, kw_only=True):
     """An event that we have no type for: everything that it came with is in `payload`."""
 
     name: str
+    # What it is about is not known, so a block is taken for what it may be: a refusal.
+    block = Block.DENY
+    can_block = True
 
     @property
     def hook_event_name(self) -> str:  # type: ignore[override]
@@ -638,7 +644,7 @@ def _decode_any(data: bytes, path: str) -> Any:
         return _ANY.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         try:
-            return strictjson.loads(data, max_depth=400, max_bytes=None)
+            return strictjson.loads_leniently(data, max_depth=400)
         except StrictJSONError as error:
             raise EventError(f"not JSON: {error.message}", path=path) from None
 

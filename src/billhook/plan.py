@@ -195,8 +195,10 @@ def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
     for hook in hooks:
         if not isinstance(hook, Hook):
             raise PlanError(f"{hook!r} is not a hook", hint="make one of a function with @on(PreToolUse)")
-        if hook.timeout is not None and not hook.timeout > 0:
-            raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout}; it must be positive")
+        if not isinstance(hook.priority, int | float):
+            raise PlanError(f"hook `{hook.name}` has the priority {hook.priority!r}; it must be a number")
+        if hook.timeout is not None and not (isinstance(hook.timeout, int | float) and hook.timeout > 0):
+            raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout!r}; it must be a positive number")
         meanings(hook.dialect)  # an unknown dialect is an error now, not when a tool is about to run
         key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background)
         try:

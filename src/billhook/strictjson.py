@@ -31,11 +31,14 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
         raise StrictJSONError(f"longer than {max_bytes:,} bytes")
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    text = text.removeprefix("\ufeff")
+    return _read(text.removeprefix("\ufeff"), _DECODER, max_depth)
+
+
+def _read(text: str, decoder: json.JSONDecoder, max_depth: int) -> Any:
     if too_deep(text, max_depth):
         raise StrictJSONError(f"nested deeper than {max_depth} levels")
     try:
-        return _DECODER.decode(text)
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         what = (
             "more text after the JSON document" if error.msg == "Extra data" else error.msg[:1].lower() + error.msg[1:]
@@ -44,6 +47,15 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
     except (ValueError, RecursionError) as error:
         # Integers of more than 4,300 digits are a plain ValueError; a depth that we let through may still be too much.
         raise StrictJSONError(str(error) or type(error).__name__) from None
+
+
+def loads_leniently(data: bytes, *, max_depth: int) -> Any:
+    """Read what an agent sent: valid JSON whose numbers, keys or escapes are odd must not switch guards off.
+
+    Numbers beyond a float are infinite, and of a key that is given twice the last counts. Still one document.
+    """
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    return _read(text, _LENIENT, max_depth)
 
 
 def encode(value: Any) -> bytes:
@@ -125,6 +137,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def _any_int(digits: str) -> int | float:
+    return int(digits) if len(digits) <= 4300 else float(digits)  # Python's own limit
+
+
 def _constant(name: str) -> Never:
     raise ValueError(f"{name} is not JSON")
 
@@ -137,6 +153,7 @@ def _float(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+_LENIENT = json.JSONDecoder(parse_constant=_constant, parse_int=_any_int)
 _ENCODER = msgspec.json.Encoder(enc_hook=str)
 _ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=str)
 _PLAIN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from billhook import meanings as rows
 from billhook.dialects.base import Call, Dialect, Written
 from billhook.dialects.claude import JsonDialect
-from billhook.dialects.exitcodes import AFTER, BEFORE, ELSE, ExitCodeDialect
+from billhook.dialects.exitcodes import AFTER, BEFORE, ELSE, FAILED, ExitCodeDialect
 from billhook.errors import UsageError
 
 CLAUDE = JsonDialect(rows.CLAUDE)
@@ -28,6 +28,7 @@ CLAW_TEXT = ExitCodeDialect(
     codes={
         BEFORE: {0: "feedback", 2: "deny"},
         AFTER: {0: "feedback"},  # informational: it can't block
+        FAILED: {0: "feedback"},
         ELSE: {0: "feedback", 2: "deny"},
     },
     text=("stdout", "stderr"),

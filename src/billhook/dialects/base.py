@@ -209,22 +209,33 @@ _LAUNCH_FAILURE = re.compile(
 )
 
 
-def failed(exit: Exit, said: str = "") -> Reply:  # noqa: A002
-    """The failure that an exit is, when the dialect has no other meaning for it."""
+def cut(exit: Exit) -> bool:  # noqa: A002
+    """Whether stdout was longer than what is kept: then nobody knows what else it said."""
+    return exit.truncated and len(exit.stdout) >= strictjson.MAX_BYTES
+
+
+TOO_LONG = Reply(status=Status.FAILED, error="stdout is longer than 1 MiB; what stands behind that was not read")
+
+
+def failed(exit: Exit, answer: str = "") -> Reply:  # noqa: A002
+    """The failure that an exit is, when the dialect has no other meaning for it; `answer`: what was wrong with that."""
+    reply = _failed(exit)
+    return replace(reply, error=f"{reply.error}; {answer}") if answer else reply
+
+
+def _failed(exit: Exit) -> Reply:  # noqa: A002
     if exit.start_error:
         return Reply(status=Status.COULD_NOT_START, error=exit.start_error)
     if exit.timed_out:
-        return Reply(
-            status=Status.TIMED_OUT, error=said or "no answer in time; the command and its children were ended"
-        )
+        return Reply(status=Status.TIMED_OUT, error="no answer in time; the command and its children were ended")
     if exit.lost:
         return Reply(status=Status.FAILED, error="its exit status was collected by somebody else")
     told = strictjson.preview(exit.stderr_text.strip())
     if exit.signal is not None:
-        return Reply(status=Status.FAILED, error=said or f"killed by signal {exit.signal}{told and ': ' + told}")
+        return Reply(status=Status.FAILED, error=f"killed by signal {exit.signal}{told and ': ' + told}")
     not_started = exit.code in (126, 127) and _NOT_STARTED.search(exit.stderr_text)
     status = Status.COULD_NOT_START if not_started else Status.FAILED
-    return Reply(status=status, error=said or f"exit code {exit.code}{told and ': ' + told}")
+    return Reply(status=status, error=f"exit code {exit.code}{told and ': ' + told}")
 
 
 def launch_note(exit: Exit) -> str:  # noqa: A002
@@ -235,7 +246,13 @@ def launch_note(exit: Exit) -> str:  # noqa: A002
 
 
 def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
-    return replace(reply, exit_code=exit.code, signal=exit.signal)
+    """The reply with what is known of how the child ended."""
+    changes: dict[str, Any] = {"exit_code": exit.code, "signal": exit.signal}
+    if exit.timed_out and reply.status is Status.OK:
+        changes["error"] = reply.error or "it was ended at its deadline, after it had said this"
+    if exit.truncated:
+        changes["lost"] = (*reply.lost, "its output was longer than what is kept")
+    return replace(reply, **changes)
 
 
 def settled(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> Written:  # noqa: A002

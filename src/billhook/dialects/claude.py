@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from billhook import events, strictjson
 from billhook.answers import NOTHING, Answer, Decision, Reply, Status
 from billhook.dialects.base import (
+    TOO_LONG,
     Call,
     Written,
+    cut,
     environment,
     event_line,
     evidence,
@@ -87,13 +89,17 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return self._block(event, exit, out, reply if readable else objection or Reply())
         if objection is not None:
             return objection
-        if readable and (reply.answer.objects or self._heard(event, exit)):
-            return reply  # JSON decides; and a whole deny denies however the hook ended
+        if readable and reply.answer.objects:
+            return reply  # a whole deny denies however the hook ended
+        if cut(exit) and exit.code is not None:
+            return TOO_LONG
+        if readable and self._heard(event, exit):
+            return reply  # JSON decides
         if exit.code == 0:
             if out.broken or out.output is not None:
                 return Reply(status=Status.FAILED, error=out.broken or reply.error)
             return self._text(event, out.text)
-        return self._failed(event, exit)
+        return self._failed(event, exit, out.broken or reply.error)
 
     def _heard(self, event: Event, exit: Exit) -> bool:  # noqa: A002
         """Valid JSON counts in spite of an exit code, but any code other than 0 fails WorktreeCreate."""
@@ -137,8 +143,8 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return Reply(answer=Answer(extras={"worktreePath": path}))
         return Reply(answer=Answer(context=text) if event.text_is_context else NOTHING)
 
-    def _failed(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        reply = failed(exit)
+    def _failed(self, event: Event, exit: Exit, answer: str = "") -> Reply:  # noqa: A002
+        reply = failed(exit, answer)
         if self.exit_2_blocks and (event.hook_event_name, reply.status) in _NEVER_OPEN:
             return replace(reply, on_failure="deny")
         return reply

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from billhook import events, strictjson, tools
 from billhook.answers import NOTHING, Answer, Reply, Status
 from billhook.dialects.base import (
+    TOO_LONG,
     Call,
     Written,
+    cut,
     environment,
     evidence,
     exits,
@@ -34,7 +36,7 @@ from billhook.outputs import blocked, is_answer, read_output, write_output
 
 Effect = Literal["nothing", "feedback", "deny", "inject", "warn"]
 Stream = Literal["stdout", "stderr"]
-BEFORE, AFTER, ELSE = "PreToolUse", "PostToolUse", ""
+BEFORE, AFTER, FAILED, ELSE = "PreToolUse", "PostToolUse", "PostToolUseFailure", ""
 
 
 class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,10 +92,12 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         match self._effect(event, exit.code):
             case "deny":
                 return self._deny(event, exit, reply if readable else Reply(), out.plain)
+            case "warn":
+                return failed(exit, out.broken or reply.error)
+            case _ if cut(exit):
+                return TOO_LONG
             case "inject":
                 return Reply(answer=Answer(context=exit.stderr_text.strip()))
-            case "warn":
-                return failed(exit)
             case effect:
                 if out.broken or (out.output is not None and not readable):
                     return Reply(status=Status.FAILED, error=out.broken or reply.error)
@@ -225,4 +229,4 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     return payload
 
 
-__all__ = ["AFTER", "BEFORE", "ELSE", "ExitCodeDialect"]
+__all__ = ["AFTER", "BEFORE", "ELSE", "FAILED", "ExitCodeDialect"]

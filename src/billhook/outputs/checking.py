@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from billhook.events import Event
 from billhook.meanings import Meanings
-from billhook.outputs.schema import ALL_SPECIFIC, CHECKS, PERMISSION_WORDS, UNIVERSAL
+from billhook.outputs.schema import ALL_SPECIFIC, CHECKS, PERMISSION_WORDS, UNIVERSAL, specific_fields
 
 PIPELINE = {"success", "data", "error", "durationms", "block", "blockreason", "contexttoinject"}
 """The fields of seed 002's handler result, folded."""
@@ -38,6 +38,8 @@ def checked(given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event
             raise MisreadError(f"the key {shown(key)} is not a string")
         if key == "hookEventName" and path:
             continue
+        if key == "decision" and not path and isinstance(value, dict) and "decision" in specific_fields(event):
+            raise MisreadError(_inside("decision", event))
         if key in kinds:
             if value is not None and not CHECKS[kinds[key]](value):
                 raise MisreadError(f"`{path}{key}` must be {kinds[key]}, not {shown(value)}")
@@ -58,15 +60,35 @@ def checked(given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event
 def _misplaced(key: str, path: str, event: Event, meanings: Meanings) -> str:
     name = event.hook_event_name
     if not path and key in ALL_SPECIFIC and not meanings.flat_fields:
-        inside = f'"hookSpecificOutput": {{"hookEventName": "{name}", "{key}": ...}}'
-        return f"`{key}` belongs inside `hookSpecificOutput`: {inside}"
+        known = key == "hookEventName" or key in specific_fields(event)
+        return _inside(key, event) if known else f"`{key}` is not for {name}{_instead(event)}"
     if not path and folded(key) in ("block", "blockreason", "contexttoinject"):
         return f'`{key}` is a field of a handler\'s result; in an answer write "decision": "block"'
     if path and key in UNIVERSAL:
         return f"`{path}{key}` belongs at the top level, beside `hookSpecificOutput`"
-    if path and key == "permissionDecision" and event.can_block:
-        return f'`{path}{key}` is not for {name}; write "decision": "block" at the top level'
+    if path and key in _SETTLING and event.can_block:
+        return f"`{path}{key}` is not for {name}{_instead(event)}"
     return ""
+
+
+def _inside(key: str, event: Event) -> str:
+    inside = f'"hookSpecificOutput": {{"hookEventName": "{event.hook_event_name}", "{key}": ...}}'
+    return f"`{key}` belongs inside `hookSpecificOutput`: {inside}"
+
+
+def _instead(event: Event) -> str:
+    """How to decide on this event, if one can."""
+    fields = specific_fields(event)
+    if "permissionDecision" in fields:
+        return '; write "permissionDecision" inside `hookSpecificOutput`'
+    if "decision" in fields:
+        return '; write "decision": {"behavior": "deny", "message": ...} inside `hookSpecificOutput`'
+    if "action" in fields:
+        return '; write "action" inside `hookSpecificOutput`'
+    return '; write "decision": "block" at the top level' if event.can_block else ""
+
+
+_SETTLING = {"permissionDecision", "action", "decision", "behavior"}
 
 
 def _ignored(key: str, path: str, event: Event) -> str:

@@ -39,11 +39,15 @@ from billhook.outputs.schema import (
 )
 
 _SPELT = {"continue_": "continue", "async_": "async"}
+LONGEST_TEXT = 1 << 16
+"""Characters of the text of a block; a hook may print a megabyte, and the model has to read it."""
 _FLAT = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
 
 
 def blocked(event: Event, text: str, meanings: Meanings) -> Reply:
     """What a block means on this event: one column of the reference's table."""
+    if len(text) > LONGEST_TEXT:
+        text = text[:LONGEST_TEXT] + " ... (cut)"
     reason = text or f"blocked by a {event.hook_event_name} hook"
     match block_on(event, meanings):
         case Block.DENY:

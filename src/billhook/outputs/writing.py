@@ -14,7 +14,7 @@ from billhook.outputs.schema import ACTIONS, CHECKS, EXTRAS, HEARD, UNIVERSAL, b
 def write_output(event: Event, answer: Answer, meanings: Meanings) -> tuple[dict[str, Any], list[str]]:
     """The answer as a JSON object, and what is lost. Nothing lost means that reading it gives the same answer."""
     writer = _Writer(event, answer, meanings)
-    if answer.background and not answer.objects:
+    if answer.background and not answer.objects and answer.decision in (Decision.NONE, Decision.ALLOW):
         writer.promise()
     else:
         writer.decision()
@@ -43,7 +43,9 @@ class _Writer:
         """The answer comes later."""
         wait = self.answer.background
         self.output["async"] = True
-        if wait is not True:
+        if wait is not True and not math.isfinite(wait):
+            self.lost.append(f"a wait of {wait:g} s")
+        elif wait is not True:
             units = wait * self.meanings.async_per_second
             self.output["asyncTimeout"] = max(1, round(units))
             if not math.isclose(units, self.output["asyncTimeout"]):

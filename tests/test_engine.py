@@ -3,9 +3,12 @@
 import asyncio
 import contextvars
 import logging
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -986,3 +989,24 @@ def test_a_condition_that_raises_is_not_silent() -> None:
     )
 
     assert verdict.warnings == ["hook `guard` was not asked: its condition raised RuntimeError: no idea"]
+
+
+def test_a_hook_that_ignores_everything_does_not_keep_the_process(tmp_path: Path) -> None:
+    """A coroutine that was left behind is not closed once more when the interpreter ends: that could take for ever."""
+    script = tmp_path / "agent.py"
+    script.write_text(
+        "import asyncio\n"
+        "from billhook import Engine, PreToolUse, on\n"
+        "@on(PreToolUse, timeout=0.1)\n"
+        "async def stubborn(event):\n"
+        "    while True:\n"
+        "        try:\n"
+        "            await asyncio.sleep(100)\n"
+        "        except BaseException:\n"
+        "            pass\n"
+        "print(Engine([stubborn]).fire_sync(PreToolUse(tool_name='x', tool_input={})).outcomes[0].status)\n"
+    )
+
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ended.returncode, ended.stdout) == (0, "timed_out\n")

@@ -214,7 +214,7 @@ class _Rest:
         try:
             self.coroutine.close()
         except RuntimeError:
-            _abandoned.append(self.coroutine)  # it ignores even GeneratorExit, and would complain when collected
+            _keep_for_ever(self.coroutine)
 
 
 def _group_failed(coroutine: Any) -> bool:
@@ -229,4 +229,9 @@ def _group_failed(coroutine: Any) -> bool:
     return False
 
 
-_abandoned: list[Coroutine[Any, Any, Any]] = []
+def _keep_for_ever(coroutine: object) -> None:
+    """Never let go of a coroutine that ignores even GeneratorExit. When it is collected it is closed once more; without
+    a loop that it could wait for, it may then catch error after error, and the process would not end."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))

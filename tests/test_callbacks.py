@@ -445,3 +445,14 @@ def test_context_of_earlier_callbacks_is_kept() -> None:
     config = {"PreToolUse": [{"hooks": [returning({"systemMessage": word}) for word in "abc"]}]}
     assert matched(config).context == ("a", "b", "c")
     assert fire(on(PreToolUse)(lambda event: inject("x"))).context == ("x",)
+
+
+def test_an_event_that_is_printed_back_is_read_anew_each_time() -> None:
+    """What an echo says depends on the event: a deny must not be taken for a part of an earlier one."""
+    echo = {"hook_event_name": "PreToolUse", "decision": "block", "reason": "no"}
+    engine = Engine([on(PreToolUse, name="echo")(lambda event: echo)])
+
+    same = engine.fire_sync({**echo, "tool_name": "Bash", "tool_input": {}})
+    other = engine.fire_sync({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}})
+
+    assert (same.decision, other.decision) == ("none", "deny")

@@ -208,3 +208,17 @@ def test_a_program_with_an_open_quote_is_a_usage_error() -> None:
     """`execute` names what can't be split."""
     with pytest.raises(UsageError, match="closing quotation"):
         execute("'x")
+
+
+def test_a_profile_that_hangs_does_not_take_the_hooks_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook runs without the login environment, and its verdict comes in time."""
+    (tmp_path / ".profile").write_text("sleep 60\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run = command("echo no; exit 2", dialect="claw")
+    hook = Hook(name="guard", run=run, events=("PreToolUse",), dialect="claw", timeout=2)
+    began = time.monotonic()
+
+    verdict = Engine([hook]).fire_sync(PreToolUse(tool_name="Bash", tool_input={}))
+
+    assert (verdict.decision, verdict.reason) == ("deny", "no")
+    assert time.monotonic() - began < 8

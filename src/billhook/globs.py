@@ -5,12 +5,14 @@ No regular expression is made from what a user wrote, so no pattern can take mor
 """
 
 import functools
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
 from billhook.script import UNKNOWN
+
+S = TypeVar("S")
 
 
 class Glob(msgspec.Struct, frozen=True):
@@ -103,13 +105,18 @@ ANY_DEPTH: Final = "**"
 
 def path_matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
     """Whether a path's segments match: `**` is any number of them, `*`, `?` and `[...]` stay within one."""
+    return _two_pointers(pattern, path, ANY_DEPTH, segment_matches)
+
+
+def _two_pointers(signs: Sequence[S], items: Sequence[str], star: str, fits: Callable[[S, str], bool]) -> bool:
+    """Whether items match signs, of which `star` is any number of items: no recursion, one place to go back to."""
     at = place = 0
     retry, resume = -1, 0
-    while place < len(path):
-        if at < len(pattern) and pattern[at] == ANY_DEPTH:
+    while place < len(items):
+        if at < len(signs) and signs[at] == star:
             retry, resume = at, place
             at += 1
-        elif at < len(pattern) and segment_matches(pattern[at], path[place]):
+        elif at < len(signs) and fits(signs[at], items[place]):
             at += 1
             place += 1
         elif retry >= 0:
@@ -117,7 +124,7 @@ def path_matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
             at, place = retry + 1, resume
         else:
             return False
-    return all(sign == ANY_DEPTH for sign in pattern[at:])
+    return all(sign == star for sign in signs[at:])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -160,23 +167,7 @@ def _class(inside: str) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
 
 def segment_matches(pattern: str, text: str) -> bool:
     """Whether one segment of a path matches; two pointers, no recursion."""
-    signs = _segment(pattern)
-    at = place = 0
-    retry, resume = -1, 0
-    while place < len(text):
-        sign = signs[at] if at < len(signs) else None
-        if sign == "*":
-            retry, resume = at, place
-            at += 1
-        elif sign is not None and _fits(sign, text[place]):
-            at += 1
-            place += 1
-        elif retry >= 0:
-            resume += 1
-            at, place = retry + 1, resume
-        else:
-            return False
-    return all(sign == "*" for sign in signs[at:])
+    return _two_pointers(_segment(pattern), text, "*", _fits)
 
 
 def _fits(sign: str | tuple[bool, frozenset[str], tuple[tuple[str, str], ...]], char: str) -> bool:

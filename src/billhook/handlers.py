@@ -4,6 +4,7 @@ The engine sees only the callables they make. A handler is a frozen record with 
 do the same compare equal. Functions become handlers in `billhook.callbacks`.
 """
 
+import asyncio
 import re
 import shlex
 import sys
@@ -40,7 +41,7 @@ class Command(msgspec.Struct, frozen=True):
         call = speech.write_call(ctx)
         base: Mapping[str, str] = inherited()
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
-            base = await login.environment(base)
+            base = await _login_environment(base, ctx.seconds_left / 2)
         argv = [fit_argument(word) for word in self.argv]
         env = {**base, **call.env}
         child = process.start(argv, stdin=call.stdin, env=env, cwd=event.cwd or None)
@@ -67,6 +68,15 @@ class Command(msgspec.Struct, frozen=True):
             return reply
         why = process.why_not([named[1]], env, cwd or None)
         return msgspec.structs.replace(reply, error=f"{why} ({reply.error})") if why else reply
+
+
+async def _login_environment(base: Mapping[str, str], seconds: float) -> Mapping[str, str]:
+    """The login environment, if it is to be had in time: a profile that hangs must not take the hook's time, too."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await login.environment(base)
+    except TimeoutError:
+        return base
 
 
 _NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denied|no such file|cannot execute)", re.I)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook import events, strictjson
@@ -155,18 +154,13 @@ _written: dict[tuple[object, ...], Written] = {}
 
 
 def _plain(answer: Answer) -> tuple[object, ...] | None:
-    """What an answer says, when that is short and holds no objects."""
-    if (
-        answer.updated_input is not None
-        or answer.updated_output is not UNSET
-        or answer.extras
-        or answer.data is not None
-    ):
+    """What an answer says, when that is short, holds no objects, and is here now."""
+    if answer.rewrites or answer.extras or answer.data is not None or answer.background:
         return None
     reason, context, message, stop_reason = answer.reason, answer.context, answer.message, answer.stop_reason
     if len(reason) + len(context) + len(message) + len(stop_reason) > 1024:
         return None
-    flags = (answer.keep_going, answer.stop, answer.quiet, answer.background)
+    flags = (answer.keep_going, answer.stop, answer.quiet)
     return answer.decision, reason, context, message, stop_reason, flags
 
 

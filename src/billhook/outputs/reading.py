@@ -99,6 +99,8 @@ def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
     if not isinstance(value, Mapping):
         error = f"returned {type(value).__name__}; return an Answer, a dict or nothing"
         return Reply(status=Status.FAILED, error=error)
+    if "hook_event_name" in value:  # the event printed back: what that says depends on the event
+        return _read_spelt(event, value, meanings)
     try:
         heard: _Heard = (event.hook_event_name, meanings.name, _ENCODER.encode(value))
     except (TypeError, ValueError, OverflowError):
@@ -118,8 +120,7 @@ _ENCODER = msgspec.json.Encoder()
 
 def _remember(heard: _Heard, reply: Reply) -> None:
     answer = reply.answer
-    rewrites = answer.updated_input is not None or answer.updated_output is not UNSET
-    if rewrites or answer.extras or answer.data is not None or len(heard[2]) > 1024:
+    if answer.rewrites or answer.extras or answer.data is not None or len(heard[2]) > 1024:
         return  # it holds objects that somebody may change, or it is too large to keep
     if len(_known) >= 512:
         _known.clear()

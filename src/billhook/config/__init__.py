@@ -1,0 +1,1 @@
+"""Hooks from files: which files there are, what they declare, what may run."""

@@ -1,0 +1,134 @@
+"""A hook as a file declares it: plain data, before anything is looked up, interpolated or run.
+
+Everything that reads configuration ends in `Declared`, whatever the shape of the file; everything that judges it
+(trust, lint, the screens) and everything that makes it run begins there.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from billhook.answers import OnFailure
+
+Layer = Literal["managed", "user", "explicit", "project", "local"]
+LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")
+"""Most trusted first."""
+FROM_REPOSITORY: frozenset[Layer] = frozenset({"project", "local"})
+"""The layers that come with a repository: what they declare needs consent."""
+
+Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
+
+
+class Run(msgspec.Struct, frozen=True, tag="run"):
+    """A shell command."""
+
+    text: str
+    shell: str = ""
+    """Empty: what the dialect uses. `bash` or `powershell` where the file says so."""
+    login: Literal["auto", "exact", "no"] = "auto"
+
+
+class Exec(msgspec.Struct, frozen=True, tag="exec"):
+    """A program and its arguments."""
+
+    argv: tuple[str, ...]
+
+
+class Python(msgspec.Struct, frozen=True, tag="python"):
+    """`module:function`, in a worker process."""
+
+    target: str
+    interpreter: str = ""
+
+
+class Url(msgspec.Struct, frozen=True, tag="url"):
+    """An HTTP endpoint."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    allowed_env: tuple[str, ...] = ()
+    """The variables that may be put into headers."""
+
+
+class Say(msgspec.Struct, frozen=True, tag="say"):
+    """Always the same answer."""
+
+    decision: Literal["deny", "ask", "allow", "inject"]
+    text: str
+
+
+class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
+    """A handler that we know, but don't run: `mcp_tool`, `prompt`, `agent`."""
+
+    kind: str
+
+
+Action: TypeAlias = Run | Exec | Python | Url | Say | NotYet
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook of one file."""
+
+    name: str
+    named: bool = False
+    """The file gives the name; else it was made from what the hook does."""
+    title: str = ""
+    action: Action | None = None
+    """None: it is broken, or only switches another one off."""
+    events: tuple[str, ...] = ()
+    """Canonical names; none: every event."""
+    match: str | None = None
+    when: str = ""
+    """The rule of `if`."""
+    priority: int | float = 100
+    after: tuple[str, ...] = ()
+    timeout: float | None = None
+    on_failure: OnFailure = "allow"
+    background: bool = False
+    dialect: str = "claude"
+    enabled: bool = True
+    broken: str = ""
+    """Why it can't be used. A broken gate blocks what it would have judged."""
+    layer: Layer = "explicit"
+    file: str = ""
+    """Absolute."""
+    line: int = 0
+    column: int = 0
+    folder: str = ""
+    """What its relative paths start from: the project, absolute."""
+    shape: Shape = "yaml"
+
+    @property
+    def gate(self) -> bool:
+        """It does not fail open."""
+        return self.on_failure != "allow"
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def does(self) -> str:
+        """What it does, in one line."""
+        match self.action:
+            case Run(text):
+                return text
+            case Exec(argv):
+                import shlex
+
+                return shlex.join(argv)
+            case Python(target):
+                return f"python {target}"
+            case Url(url):
+                return f"POST {url}"
+            case Say(decision, text):
+                return f"{decision}: {text}"
+            case NotYet(kind):
+                return f"{kind} (not run yet)"
+            case _:
+                return "switched off" if not self.enabled and not self.broken else "nothing that can run"
+
+
+def needs_consent(layer: Layer) -> bool:
+    """Whether what this layer declares came with a repository, and needs consent."""
+    return layer in FROM_REPOSITORY

@@ -1,0 +1,39 @@
+"""What is wrong with a configuration: a place, a code, a sentence, and the edit that repairs it."""
+
+import difflib
+from collections.abc import Iterable
+
+import msgspec
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that its author would want to know. Every code has a section in docs/codes.md."""
+
+    code: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    hint: str = ""
+    hook: str = ""
+    """The name of the hook it is about, if it is about one."""
+
+    @property
+    def place(self) -> str:
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.code} {self.message}" if self.file else f"{self.code} {self.message}"
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name that was most likely meant, or nothing."""
+    by_fold = {folded(one): one for one in known}
+    close = difflib.get_close_matches(folded(name), by_fold, 1, cutoff)
+    return by_fold[close[0]] if close else ""
+
+
+def folded(name: str) -> str:
+    """A name without what spellings differ in: `onFailure`, `on_failure` and `on-failure` are one."""
+    return name.replace("_", "").replace("-", "").lower()

@@ -1,0 +1,60 @@
+"""What stands in a file, with the place of every value: the one form that YAML and JSON are read into."""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One value and where it begins. `line` and `column` count from 1; a column is one character."""
+
+    value: "Scalar | tuple[Node, ...] | Fields"
+    line: int
+    column: int
+
+    @property
+    def kind(self) -> str:
+        """What it is, in a user's words."""
+        match self.value:
+            case bool():
+                return "a yes or no"
+            case str():
+                return "text"
+            case int() | float():
+                return "a number"
+            case None:
+                return "nothing"
+            case Fields():
+                return "a mapping"
+            case _:
+                return "a list"
+
+    def plain(self) -> Any:
+        """The value as Python has it, without places."""
+        match self.value:
+            case Fields(pairs):
+                return {key.value: value.plain() for key, value in pairs}
+            case tuple():
+                return [item.plain() for item in self.value]
+            case scalar:
+                return scalar
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """A mapping: its pairs in the order of the file. Every key is a Node whose value is text; a key may come twice."""
+
+    pairs: tuple[tuple[Node, Node], ...]
+
+    def __iter__(self) -> Iterator[tuple[Node, Node]]:
+        return iter(self.pairs)
+
+    def get(self, *names: str) -> Node | None:
+        """The value of the last pair with one of these keys."""
+        found = None
+        for key, value in self.pairs:
+            if key.value in names:
+                found = value
+        return found

@@ -97,6 +97,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     """What its relative paths start from: the project, absolute."""
     shape: Shape = "yaml"
+    places: dict[str, tuple[int, int]] = {}
+    """Line and column of its values, by field: `match`, `when`, `timeout`, `action`, `on_failure`, `events` ..."""
 
     @property
     def gate(self) -> bool:

@@ -1,0 +1,49 @@
+"""What a configuration can be read as, but was hardly meant as: BH3xx, BH4xx and BH5xx.
+
+`lint` looks at hooks as files declare them. It reads the scripts that they name, and runs nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from billhook.config.declared import Declared, Exec, Run
+from billhook.config.findings import Finding
+from billhook.config.lint_command import lint_command
+from billhook.config.lint_exits import lint_exits
+from billhook.config.lint_found import finding
+from billhook.config.lint_match import lint_match
+from billhook.config.lint_rule import lint_rules
+from billhook.config.lint_timing import lint_timing
+from billhook.config.lint_url import lint_url
+
+_OF_ONE: tuple[Callable[[Declared], Iterable[Finding]], ...] = (
+    lint_match,
+    lint_command,
+    lint_timing,
+    lint_exits,
+    lint_url,
+)
+
+
+def lint(entries: Sequence[Declared]) -> list[Finding]:
+    """Every finding, sorted by place. Hooks that are switched off or could not be read are left out."""
+    hooks = [entry for entry in entries if entry.enabled and entry.action is not None]
+    found = [finding for hook in hooks for look in _OF_ONE for finding in look(hook)]
+    found += lint_rules(hooks)
+    found += _two_dialects(hooks)
+    # one matcher of a group is the matcher of all its handlers
+    distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in reversed(found)}
+    return sorted(distinct.values(), key=lambda one: (one.file, one.line, one.column, one.code))
+
+
+def _two_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
+    """BH507: the same exit code means one thing here and another thing some lines below."""
+    seen: dict[str, list[Declared]] = {}
+    for hook in hooks:
+        others = seen.setdefault(hook.file, [])
+        if not hook.file or not isinstance(hook.action, Run | Exec) or hook.dialect in {one.dialect for one in others}:
+            continue
+        if others:
+            message = f"`{hook.dialect}` and `{others[0].dialect}` in one file: exit codes mean different things"
+            hint = f"move it to a file of its own, or speak one dialect in all of it, as line {others[0].line} does"
+            yield finding(hook, "BH507", "dialect", message, hint)
+        others.append(hook)

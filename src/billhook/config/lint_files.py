@@ -1,0 +1,162 @@
+"""The programs and scripts that a hook names, as far as its text tells. Nothing is run.
+
+A word that only the shell will know is skipped, and so is everything relative after a `cd`, or what the command
+itself looks for before it runs it.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from billhook import shell
+from billhook.config.declared import Declared, Exec, Python, Run
+from billhook.script import UNKNOWN
+from billhook.unwrap import SHELLS
+
+LARGEST: Final = 256 * 1024
+"""Bytes of a script that are looked at."""
+
+_PROJECT: Final = "/@billhook-project@"
+_PROJECT_VARIABLE = re.compile(r"\$CLAUDE_PROJECT_DIR\b|\$\{CLAUDE_PROJECT_DIR(?::?-[^}]*)?\}|\$PWD\b|\$\{PWD\}")
+_HOME: Final = "/@billhook-home@"
+_HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\}")
+_FUNCTION = re.compile(r"(?:^|[\s;{(&|])(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)")
+_FUNCTION_WORD = re.compile(r"(?:^|[\s;{(&|])function\s+([A-Za-z_][\w-]*)")
+_INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node|osascript|Rscript|lua")
+_RUNS_TEXT: Final = frozenset({"-c", "-e", "-m", "-r", "-p", "--eval", "--print", "-s", "-"})
+_PLAIN_WRAPPERS: Final = SHELLS | {"`", "sudo", "env", "timeout", "nohup", "exec", "command", "time", "nice", "xargs"}
+_LOOKS_FIRST: Final = frozenset({"[", "test", "command", "which", "type", "hash", "whence", "stat", "ls"})
+_BUILTINS: Final = """
+    . : [ [[ alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare
+    dirs disown echo enable eval exec exit export false fc fg for function getopts hash help history if jobs kill
+    let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source
+    suspend test time times trap true type typeset ulimit umask unalias unset until wait while setopt unsetopt
+    autoload
+"""
+BUILTINS: Final = frozenset(_BUILTINS.split())
+
+
+class Named(msgspec.Struct, frozen=True):
+    """One program or script of a hook."""
+
+    word: str
+    """As the file has it, variables aside."""
+    path: str
+    """Absolute, or empty: a name that is looked for in PATH."""
+    direct: bool
+    """It is started itself; else an interpreter reads it."""
+    by_shell: bool
+    """A shell starts or reads it."""
+    of_project: bool
+    """It lies in whichever project is open."""
+
+
+def named(hook: Declared) -> list[Named]:
+    """Everything that the hook's action names."""
+    match hook.action:
+        case Run(text, shell="powershell"):
+            return []
+        case Run(text):
+            return list(dict.fromkeys(_of_text(text, hook.folder)))
+        case Exec(argv):
+            words = tuple(_known(word) for word in argv)
+            return list(dict.fromkeys(_of_words(words, hook.folder, by_shell=False, here=True)))
+        case Python(_, interpreter) if interpreter:
+            return [_named(_known(interpreter), hook.folder, direct=True, by_shell=False)]
+        case _:
+            return []
+
+
+def _known(text: str) -> str:
+    """The text with the variables that we know put in, as words that no shell takes apart."""
+    return _HOME_VARIABLE.sub(_HOME, _PROJECT_VARIABLE.sub(_PROJECT, text))
+
+
+def _of_text(text: str, folder: str) -> Iterator[Named]:
+    parsed = shell.parse(_known(text))
+    if not parsed.complete and not parsed.commands:
+        return
+    looked_for = {word for command in parsed.commands if command.name in _LOOKS_FIRST for word in command.words[1:]}
+    functions = {*_FUNCTION.findall(text), *_FUNCTION_WORD.findall(text)}
+    moves = [command.words[1:] for command in parsed.commands if command.name in ("cd", "pushd")]
+    moved = any(to not in ((_PROJECT,), (".",)) for to in moves)
+    own_path = "PATH=" in text
+    for command in parsed.commands:
+        if not set(command.via) <= _PLAIN_WRAPPERS or command.dynamic or "[[" in text:
+            continue
+        for found in _of_words(command.words, folder, by_shell=True, here=not moved):
+            excused = found.word in looked_for or (not found.path and (found.word in functions or own_path))
+            if not excused:
+                yield found
+
+
+def _of_words(words: tuple[str, ...], folder: str, *, by_shell: bool, here: bool) -> Iterator[Named]:
+    """The program of one command, and the script that it is given when it is an interpreter."""
+    if not words or not _plain(words[0]):
+        return
+    name = os.path.basename(words[0])
+    if not (by_shell and words[0] in BUILTINS) and (here or not _relative(words[0])):
+        yield _named(words[0], folder, direct=True, by_shell=by_shell)
+    script = _script_of(name, words[1:])
+    if script and _plain(script) and (here or not _relative(script)):
+        reads = name in SHELLS or name in (".", "source")
+        yield _named(script, folder, direct=False, by_shell=reads)
+
+
+def _plain(word: str) -> bool:
+    return word == "[" or (bool(word) and not set(word) & {UNKNOWN, "*", "?", "[", "$", "`"})
+
+
+def _relative(word: str) -> bool:
+    return "/" in word and not word.startswith(("/", "~"))
+
+
+def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
+    """The file that an interpreter is told to run; nothing where its options make that doubtful."""
+    if interpreter in (".", "source"):
+        return arguments[0] if arguments and "/" in arguments[0] else ""
+    if interpreter == "uv" and arguments[:1] == ("run",):
+        arguments = arguments[1:]
+        return arguments[0] if arguments and arguments[0].endswith(".py") else ""
+    if interpreter not in SHELLS and not _INTERPRETER.fullmatch(interpreter):
+        return ""
+    if interpreter in ("deno", "bun") and arguments[:1] == ("run",):
+        arguments = arguments[1:]
+    for argument in arguments:
+        if argument in _RUNS_TEXT or (interpreter in SHELLS and re.fullmatch(r"-\w*[cs]\w*", argument)):
+            return ""
+        if not argument.startswith("-"):
+            return argument if "/" in argument or "." in argument else ""
+        if not re.fullmatch(r"-[a-zA-Z]+", argument) and argument != "--":
+            return ""  # a long option may take the next word
+    return ""
+
+
+def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> Named:
+    of_project = word.startswith((_PROJECT + "/", "./", "../")) or (not direct and not word.startswith(("/", "~")))
+    of_project = of_project or (direct and _relative(word))
+    shown = word.replace(_PROJECT, "$CLAUDE_PROJECT_DIR").replace(_HOME, "$HOME")
+    if direct and "/" not in word:
+        return Named(shown, "", direct, by_shell, of_project)
+    home = os.path.expanduser("~")
+    path = word.replace(_PROJECT, folder).replace(_HOME, home)
+    if by_shell and path.startswith("~"):
+        path = os.path.expanduser(path)
+    return Named(shown, os.path.normpath(os.path.join(folder, path)), direct, by_shell, of_project)
+
+
+def scripts(hook: Declared) -> Iterator[tuple[Named, str]]:
+    """The text of every script that the hook names, its first 256 KiB; programs and what can't be read are left out."""
+    for found in named(hook):
+        if not found.path or not os.path.isfile(found.path):
+            continue
+        try:
+            with open(found.path, "rb") as file:
+                head = file.read(LARGEST)
+        except OSError:
+            continue
+        if b"\0" not in head[:1024]:
+            yield found, head.decode("utf-8", "replace")

@@ -1,0 +1,287 @@
+"""Matchers that don't do what they look like: BH301 to BH305.
+
+Tools are an open set, for everybody may have tools of their own: only a name that is a slip of a known one is a
+finding. Sources, triggers and their like are closed sets.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from billhook.config.declared import Declared
+from billhook.config.findings import Finding, folded
+from billhook.config.lint_found import edit, finding, kinds, listed
+from billhook.errors import RuleError
+from billhook.events import Event
+from billhook.match import NARROW, Matcher, compile_matcher
+from billhook.meanings import Meanings, meanings
+from billhook.rules import Rule
+from billhook.tools import called, canonical
+
+_TOOLS = """
+    Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree
+    ExitPlanMode ExitWorktree Glob Grep KillShell LS LSP ListMcpResourcesTool Monitor MultiEdit NotebookEdit
+    NotebookRead PowerShell Read ReadMcpResourceTool SendMessage Skill SlashCommand StructuredOutput Task
+    TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete TodoRead TodoWrite ToolSearch
+    WebFetch WebSearch Write
+"""
+TOOLS = frozenset(_TOOLS.split())
+"""The tools of the reference agent; those of MCP servers come on top."""
+VALUES = {
+    "SessionStart": "startup resume clear compact fork",
+    "SessionEnd": "clear resume logout prompt_input_exit bypass_permissions_disabled other",
+    "Setup": "init maintenance",
+    "PreCompact": "manual auto",
+    "PostCompact": "manual auto",
+    "ConfigChange": "user_settings project_settings local_settings policy_settings skills",
+    "InstructionsLoaded": "session_start nested_traversal path_glob_match include compact",
+    "DirectoryAdded": "slash_command register_repo_root",
+    "Notification": "permission_prompt idle_prompt auth_success elicitation_dialog elicitation_url_dialog "
+    "elicitation_complete elicitation_response agent_needs_input agent_completed quota_auto_resume_fired "
+    "quota_auto_resume_stale quota_auto_resume_disabled",
+    "StopFailure": "authentication_failed oauth_org_not_allowed account_on_hold verification_required billing_error "
+    "rate_limit overloaded invalid_request model_not_found server_error max_output_tokens cloud_credential_error "
+    "unknown",
+}
+"""What the matched field of an event can be."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_RULE = re.compile(r"\s*([A-Za-z_]\w*)\((.+)\)\s*")
+_GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")
+"""`Bash*`, but not `\\w*`, `.*`, `(a)*` or `[ab]*`."""
+_REGEX_SIGNS = re.compile(r"\.\*|\.\+|[\^$()\\]|\[[^\]]*\]")
+
+
+def lint_match(hook: Declared) -> Iterator[Finding]:
+    """What is wrong with `match` and `if`. A pattern that can't be read at all was reported when it was loaded."""
+    if hook.match not in (None, "", "*"):
+        yield from _ignored(hook) or _wrong_language(hook) or _never(hook)
+    if hook.when:
+        yield from _without_tools(hook) or _rule_never(hook)
+
+
+# BH304, BH305: events that have nothing to match
+
+
+def _ignored(hook: Declared) -> list[Finding]:
+    if not hook.events or any(kind.match_field for kind in kinds(hook)) or len(kinds(hook)) < len(hook.events):
+        return []
+    message = f"{listed(list(hook.events))} {_take(hook)} no matcher: `{hook.match}` is ignored"
+    return [finding(hook, "BH304", "match", message, f"remove `{edit(hook, 'match', hook.match)}`")]
+
+
+def _take(hook: Declared) -> str:
+    return "take" if len(hook.events) > 1 else "takes"
+
+
+def _without_tools(hook: Declared) -> list[Finding]:
+    bare = [kind.__name__ for kind in kinds(hook) if kind.match_field != "tool_name"]
+    if not bare:
+        return []
+    there = "" if len(bare) == len(hook.events) else " there"
+    have = "have" if len(bare) > 1 else "has"
+    message = f"`if` is a rule about a tool call, and {listed(bare)} {have} none: the hook never runs{there}"
+    return [finding(hook, "BH305", "when", message, f"remove `{edit(hook, 'when', hook.when)}`, or use PreToolUse")]
+
+
+# BH303: the pattern language of another dialect
+
+
+def _wrong_language(hook: Declared) -> list[Finding]:
+    row, pattern = meanings(hook.dialect), hook.match or ""
+    fields = {kind.match_field for kind in kinds(hook)}
+    if row.matching == "claude":
+        return _glob_for_regex(hook, pattern) if not hook.events or fields - {None} else []
+    if row.matching == "exact":
+        foreign = bool(re.search(r"[*|,]", pattern) or _REGEX_SIGNS.search(pattern))
+        wants = "one exact name, or `*`"
+    elif row.matching == "glob":
+        foreign = "|" in pattern or bool(re.search(r"\.\*|\.\+|[\^$()\\]", pattern))
+        wants = "one exact name or a glob"
+    else:
+        foreign = bool(_REGEX_SIGNS.search(pattern))
+        wants = "names and `*`, parted by `|`"
+    if not foreign:
+        return []
+    message = f"`{pattern}` is read by `{row.name}` as {wants}, and so never matches"
+    return [finding(hook, "BH303", "match", message, _translated(hook, row, pattern))]
+
+
+def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
+    if not (_GLOB_STAR.search(pattern) or pattern.startswith("*")) or ".*" in pattern or "(" in pattern:
+        return []
+    mended = "|".join(part.strip().replace(".", r"\.").replace("*", ".*") for part in pattern.split("|"))
+    message = (
+        f"`{pattern}` is a glob, and `{hook.dialect}` reads a regular expression: `*` repeats the letter before it"
+    )
+    return [finding(hook, "BH303", "match", message, edit(hook, "match", mended))]
+
+
+def _translated(hook: Declared, row: Meanings, pattern: str) -> str:
+    bare = re.sub(r"[\^$()]", "", pattern)
+    names = [name.strip().replace(".*", "*").replace(".+", "*") for name in re.split(r"[|,]", bare)]
+    if row.matching == "wildcard":
+        return edit(hook, "match", "|".join(names))
+    if len(names) > 1:
+        return f"write one hook for each of {listed(names)}, or set `{edit(hook, 'dialect', 'claude')}`"
+    if row.matching == "glob":
+        return edit(hook, "match", names[0])
+    return f"name one tool, or leave the matcher out, or set `{edit(hook, 'dialect', 'claude')}`"
+
+
+# BH301, BH302: names that nothing has
+
+
+def _never(hook: Declared) -> list[Finding]:
+    pattern = hook.match or ""
+    wanted = [kind for kind in kinds(hook) if kind.match_field] if hook.events else []
+    if not wanted or len(kinds(hook)) < len(hook.events):
+        return []
+    row = meanings(hook.dialect)
+    matchers = {kind: compile_matcher(pattern, row.matching, kind.__name__) for kind in wanted}
+    if any(matcher.problem or matcher.everything for matcher in matchers.values()):
+        return []
+    about_tools = all(kind.match_field == "tool_name" for kind in wanted)
+    rule = _RULE.fullmatch(pattern)
+    if about_tools and rule and not _hits_a_tool(matchers[wanted[0]], row) and canonical(rule[1]) in TOOLS:
+        message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool: it never matches"
+        hint = f"{edit(hook, 'match', canonical(rule[1]))} and {edit(hook, 'when', pattern)}"
+        return [finding(hook, "BH301", "match", message, hint)]
+    if {kind.__name__ for kind in wanted} <= NARROW and _NAME_LIST.fullmatch(pattern):
+        message = f"`{pattern}` never matches: {listed(list(hook.events))} {_take(hook)} lists parted by `|`"
+        return [finding(hook, "BH301", "match", message, edit(hook, "match", re.sub(r"\s*[,|]\s*", "|", pattern)))]
+    return [*_bare_servers(hook, row, about_tools), *_unknown_names(hook, wanted, row)]
+
+
+_NAME_LIST = re.compile(r"[A-Za-z0-9_]+(?:\s*[,|]\s*[A-Za-z0-9_]+)+")
+
+
+def _hits_a_tool(matcher: Matcher, row: Meanings) -> bool:
+    return any(matcher.matches(*_names_of(tool, row)) for tool in TOOLS)
+
+
+def _names_of(tool: str, row: Meanings) -> tuple[str, ...]:
+    """What a tool goes by in a dialect: the seeds' dialects know the canonical name, too."""
+    return (tool, called(tool, row.naming)) if row.naming == "seed" else (tool,)
+
+
+def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Finding]:
+    pattern = hook.match or ""
+    names = _plain_names(pattern, whole=True)
+    servers = [name for name in names if re.fullmatch(r"mcp__\w+", name) and "__" not in name[5:].rstrip("_")]
+    if not about_tools or not servers:
+        return []
+    every = ".*" if row.matching == "claude" else "*"
+    mended = [f"{name.rstrip('_')}__{every}" if name in servers else name for name in names]
+    text = mended[0] if len(mended) == 1 else "|".join(mended)
+    if row.matching == "claude" and len(mended) > 1:
+        text = f"^({text})$"  # a list with an expression in it is one expression, and would match parts of names
+    message = (
+        f"{listed(servers)} {'is' if len(servers) == 1 else 'are'} no tool: a server's tools are `{servers[0]}__...`"
+    )
+    return [finding(hook, "BH302", "match", message, edit(hook, "match", text))]
+
+
+def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> Iterator[Finding]:
+    pattern = hook.match or ""
+    meant = {name: _meant(name, wanted, row) for name in _plain_names(pattern)}
+    mended = pattern
+    for name, known in meant.items():
+        if known:
+            mended = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", known, mended)
+    for name, known in meant.items():
+        if known is None:
+            continue
+        if known:
+            yield finding(hook, "BH301", "match", _slip(name, known, wanted, row), edit(hook, "match", mended))
+        else:
+            values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind)))
+            message = f"`{name}` is no {wanted[0].match_field} of {listed(list(hook.events))}: it never matches"
+            yield finding(hook, "BH301", "match", message, f"one of {values}")
+
+
+def _slip(name: str, known: str, wanted: list[type[Event]], row: Meanings) -> str:
+    if any(kind.match_field == "tool_name" for kind in wanted):
+        if row.naming == "canonical" and canonical(name) == known:
+            return f"`{name}` never matches: under `{row.name}` the tool is called `{known}`"
+        why = "case counts" if name.lower() == known.lower() else "check the spelling"
+        return f"`{name}` never matches: there is a tool `{known}`; {why}"
+    return f"`{name}` never matches: {wanted[0].match_field} can be `{known}`"
+
+
+def _plain_names(pattern: str, *, whole: bool = False) -> list[str]:
+    """The names in a list, also in `^(Bash|Write)$` and `Bash.*`; none when the pattern says more than names."""
+    bare = pattern.removeprefix("(?i)") if whole else re.sub(r"^\^?\(?(?:\?:)?|\)?\$?$", "", pattern)
+    parts = [part.strip() for part in re.split(r"[|,]", bare)]
+    if not whole:
+        parts = [re.sub(r"^\^|\$$|\.[*+]$", "", part) for part in parts]
+    return [part for part in parts if part] if all(not part or _NAME.fullmatch(part) for part in parts) else []
+
+
+def _meant(name: str, wanted: Iterable[type[Event]], row: Meanings) -> str | None:
+    """The known name that a name is a slip of; empty when it is none at all; None when it is fine."""
+    answers = [_meant_on(kind, name, row) for kind in wanted]
+    return None if None in answers else next((answer for answer in answers if answer), "")
+
+
+def _meant_on(kind: type[Event], name: str, row: Meanings) -> str | None:
+    if kind.match_field == "tool_name":
+        return _meant_tool(name, row)
+    values = _values(kind)
+    if not values or name in values or (row.matching == "wildcard" and name.lower() in values):
+        return None
+    near = next((value for value in values if slip_of(name, value)), "")
+    # New kinds of notifications come with every release: one that we don't know may well be real.
+    return near or (None if kind.__name__ == "Notification" and name not in TOOLS else "")
+
+
+def _values(kind: type[Event]) -> list[str]:
+    return VALUES.get(kind.__name__, "").split()
+
+
+def _meant_tool(name: str, row: Meanings) -> str | None:
+    if name.lower().startswith("mcp__") or _hits_a_tool(compile_matcher(name, row.matching, "PreToolUse"), row):
+        return None
+    if canonical(name) != name:
+        return canonical(name)
+    near = next((tool for tool in sorted(TOOLS) if folded(name) == folded(tool)), None)
+    return near or next((tool for tool in sorted(TOOLS) if len(tool) > 3 and slip_of(name, tool)), None)
+
+
+def slip_of(name: str, known: str) -> bool:
+    """Whether a name is a known one with other case, or with one letter wrong, too many, missing or swapped."""
+    name, known = folded(name), folded(known)
+    if name == known or abs(len(name) - len(known)) > 1:
+        return name == known
+    start = next((i for i, pair in enumerate(zip(name, known, strict=False)) if pair[0] != pair[1]), len(known))
+    a, b = name[start:], known[start:]
+    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
+# the rule of `if`
+
+
+def _rule_never(hook: Declared) -> list[Finding]:
+    try:
+        rule = Rule.parse(hook.when)
+    except RuleError:
+        return []
+    if "*" not in rule.tool and not rule.tool.startswith("mcp__") and rule.tool not in TOOLS:
+        meant = _meant_tool(rule.tool, meanings("claude"))
+        if meant is None:
+            return []
+        message = f"`{rule.tool}` never matches: there is a tool `{meant}`"
+        hint = edit(hook, "when", hook.when.replace(rule.tool, meant, 1))
+        return [finding(hook, "BH301", "when", message, hint)]
+    return _contradiction(hook, rule)
+
+
+def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
+    row = meanings(hook.dialect)
+    matcher = compile_matcher(hook.match, row.matching, "PreToolUse")
+    tools = [tool for tool in TOOLS if rule.names(tool)]
+    if matcher.everything or not tools or any(matcher.matches(*_names_of(tool, row)) for tool in tools):
+        return []
+    if not _hits_a_tool(matcher, row):
+        return []  # the matcher is wrong in itself, or about tools that we don't know
+    message = f"`{hook.match}` and `{hook.when}` are about different tools: the hook never runs"
+    return [finding(hook, "BH301", "when", message, edit(hook, "match", rule.tool))]

@@ -1,0 +1,75 @@
+"""Answers that come too late or change nothing: BH501 to BH503, and BH510 as far as events decide it.
+
+(BH510 for keys that have no effect wherever they stand is found when the file is read.)
+"""
+
+from collections.abc import Iterator
+
+from billhook.config.declared import Declared
+from billhook.config.findings import Finding
+from billhook.config.lint_found import edit, finding, kinds, listed
+from billhook.events import Block
+
+
+def lint_timing(hook: Declared) -> Iterator[Finding]:
+    """What is wrong with `timeout`, `background` and `gate`."""
+    yield from _milliseconds(hook)
+    yield from _too_late(hook)
+    yield from _nothing_to_block(hook)
+
+
+def _milliseconds(hook: Declared) -> Iterator[Finding]:
+    seconds = hook.timeout
+    if seconds is None or "timeout" not in hook.places or not _looks_like_milliseconds(seconds):
+        return
+    message = f"`timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
+    mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
+    yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
+
+
+def _looks_like_milliseconds(seconds: float) -> bool:
+    """1500 and 30000 do; 1800, 3600 and 7200 are whole minutes that somebody may mean."""
+    return seconds >= 1000 and (seconds % 500 == 0 or (seconds > 10_000 and seconds % 3600 != 0))
+
+
+def _spoken(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
+
+
+def _too_late(hook: Declared) -> Iterator[Finding]:
+    if not hook.background:
+        return
+    field = "background" if "background" in hook.places else "rewake"
+    waiting = [kind.__name__ for kind in kinds(hook) if kind.gates] if hook.events else ["PreToolUse"]
+    spelt = {"rewake": '"asyncRewake": true'}.get(field, edit(hook, "background", True))
+    if waiting:
+        message = f"{listed(waiting)} waits for the answer, and a background hook answers later: it counts as failed"
+        hint = f"remove `{spelt}`, or use PostToolUse"
+        yield finding(hook, "BH502", field, message, hint)
+    elif hook.gate:
+        message = "a gate in the background can't hold anything up"
+        yield finding(hook, "BH502", field, message, f"remove `{spelt}`, or let it fail open")
+
+
+def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
+    events = kinds(hook)
+    if not hook.gate or not events or len(events) < len(hook.events) or hook.background:
+        return
+    if any(kind.can_block and kind.block is not Block.KEEP_GOING for kind in events):
+        return
+    spelt = _strictness(hook)
+    names = listed(list(hook.events))
+    if any(kind.block is Block.KEEP_GOING for kind in events):
+        message = f"`{spelt}` has no effect on {names}: a failure never keeps an agent going"
+        yield finding(hook, "BH510", "on_failure", message, f"remove `{spelt}`")
+    else:
+        message = f"nothing can be blocked on {names}: `{spelt}` only marks the result as an error"
+        yield finding(hook, "BH503", "on_failure", message, f"remove `{spelt}`, or use an event that can be blocked")
+
+
+def _strictness(hook: Declared) -> str:
+    """The key that makes it strict, as the file has it."""
+    if "gate" in hook.places:
+        return edit(hook, "gate", True)
+    word = "block" if hook.shape != "yaml" and hook.on_failure == "deny" else hook.on_failure
+    return edit(hook, "on_failure", word)

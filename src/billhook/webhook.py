@@ -5,12 +5,13 @@ client: a client would log the whole address, follow redirects, and take proxies
 """
 
 import asyncio
+import contextlib
 import functools
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -243,19 +244,39 @@ async def _exchange(request: "httpx.Request", heard: _Heard, seconds: float) -> 
     try:
         async with asyncio.timeout(None if seconds == float("inf") else seconds) as clock:
             await _resolved(request.url.host, request.url.port)
-            async with httpx.AsyncHTTPTransport(verify=_tls(request.url.scheme), trust_env=False) as transport:
+            async with (
+                _closing(request),
+                httpx.AsyncHTTPTransport(verify=_tls(request.url.scheme), trust_env=False) as transport,
+            ):
                 return await _listen(await transport.handle_async_request(request), heard, request)
     except TimeoutError as error:
         if clock.expired():
             return Reply(status=Status.TIMED_OUT, error="no whole answer in time; the connection was closed")
         return _no_connection(request, error)
-    except (OSError, httpx.ConnectError, httpx.ConnectTimeout) as error:
+    except (OSError, UnicodeError, httpx.ConnectError, httpx.ConnectTimeout) as error:
         return _no_connection(request, error)
     except httpx.HTTPError:  # its text may quote what was sent
         began = "the answer broke off" if heard.status else "the connection ended without an answer in HTTP"
         return Reply(status=Status.FAILED, error=began)
     except Exception as error:
         return Reply(status=Status.FAILED, error=f"the request failed: {type(error).__name__}")
+
+
+@contextlib.asynccontextmanager
+async def _closing(request: "httpx.Request") -> AsyncIterator[None]:
+    """Closes the connection of a request at the end; the library forgets one whose TLS handshake is cancelled."""
+    opened: list[Any] = []
+
+    async def trace(step: str, details: Mapping[str, Any]) -> None:
+        if step == "connection.connect_tcp.complete":
+            opened.append(details["return_value"])
+
+    request.extensions["trace"] = trace
+    try:
+        yield
+    finally:
+        for stream in opened:
+            await stream.aclose()
 
 
 async def _listen(response: "httpx.Response", heard: _Heard, request: "httpx.Request") -> Reply | None:
@@ -292,33 +313,23 @@ async def _resolved(host: str, port: int | None) -> None:
     ends, and a name server that hangs would hold it up beyond the deadline."""
     if _loopback(host) or ":" in host or host.replace(".", "").isdigit():
         return
+    import concurrent.futures
     import socket
     import threading
 
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[None] = loop.create_future()
-
-    def settle(error: OSError | None) -> None:
-        if found.done():
-            return
-        if error is None:
-            found.set_result(None)
-        else:
-            found.set_exception(error)
+    found: concurrent.futures.Future[None] = concurrent.futures.Future()
+    found.set_running_or_notify_cancel()  # from here on nobody can cancel it, and the thread may settle it at any time
 
     def look_up() -> None:
-        error = None
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as raised:
-            error = raised if isinstance(raised, OSError) else OSError(str(raised))
-        try:
-            loop.call_soon_threadsafe(settle, error)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+        except Exception as error:
+            found.set_exception(error)
+        else:
+            found.set_result(None)
 
     threading.Thread(target=look_up, name="billhook-resolve", daemon=True).start()
-    await found
+    await asyncio.wrap_future(found)
 
 
 def _tls(scheme: str) -> ssl.SSLContext:
@@ -350,7 +361,7 @@ def _why(error: BaseException) -> str:
             return f"its certificate is not trusted ({cause.verify_message})"
         if isinstance(cause, ssl.SSLError):
             return f"TLS failed ({cause.reason or 'no reason given'})"
-        if isinstance(cause, socket.gaierror):
+        if isinstance(cause, socket.gaierror | UnicodeError):
             return "its name can't be resolved"
         if isinstance(cause, OSError) and cause.errno:
             return os.strerror(cause.errno).lower()
@@ -395,7 +406,8 @@ def _strict(reader: JsonDialect, event: Event, reply: Reply) -> Reply:
 
 def _discreet(reply: Reply, heard: _Heard) -> Reply:
     """Our notes on a body quote it: not when it repeats what it was sent in confidence."""
-    if not any(secret in heard.body for secret in heard.secrets):
+    told = "\n".join((reply.error, *reply.lost)).encode("utf-8", "replace")
+    if not any(secret in heard.body or secret in told for secret in heard.secrets):
         return reply
     unsaid = "it is not shown, because it repeats a header or the query"
     failed = reply.status is not Status.OK

@@ -1,0 +1,169 @@
+"""The words of a command: which is the script, which name files that are read, which are written."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from billhook.unwrap import SHELLS, WRAPPERS
+
+SUFFIXES: Final = (".sh", ".bash", ".zsh", ".py", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php")
+"""What the names of scripts end in."""
+_WRITERS: Final = frozenset({"tee", "touch", "truncate", "rm", "rmdir", "unlink", "mv", "mkdir", "logger", "mktemp"})
+_COPIERS: Final = frozenset({"cp", "install", "ln"})
+_READ_NOTHING: Final = frozenset(
+    {
+        "echo",
+        "printf",
+        "[",
+        "test",
+        "[[",
+        ":",
+        "true",
+        "false",
+        "exit",
+        "return",
+        "kill",
+        "type",
+        "which",
+        "cd",
+        "pushd",
+    }
+    | {"export", "local", "declare", "typeset", "readonly", "unset", "set", "shift", "trap", "read", "ls", "chmod"}
+)
+DECLARES: Final = frozenset({"export", "local", "declare", "typeset", "readonly"})
+PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How an interpreter's options are told from its script."""
+
+    valued: str = ""
+    """Short ones that take a value."""
+    code: str = ""
+    """Short ones whose value is the program itself."""
+    long: frozenset[str] = frozenset()
+    """Long ones that take the next word."""
+    long_code: frozenset[str] = frozenset()
+
+
+INTERPRETERS: Final[dict[str, Options]] = {
+    **dict.fromkeys(SHELLS, Options("oO", "c", frozenset({"--rcfile", "--init-file"}))),
+    "python": Options("WXm", "c"),
+    "node": Options(
+        "rC", "ep", frozenset({"--require", "--import", "--loader", "--conditions"}), frozenset({"--eval", "--print"})
+    ),
+    "ruby": Options("IrCE", "e"),
+    "perl": Options("I", "eE"),
+    "php": Options("dc", "r"),
+    **dict.fromkeys(("tsx", "ts-node", "lua", "Rscript", "osascript", "tclsh", "julia", "pwsh"), Options()),
+    **dict.fromkeys((".", "source"), Options()),
+}
+_RUNNERS: Final = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
+    | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
+    | {("npx",), ("bunx",), ("uvx",), ("bun",)}
+)
+_RUNNER_VALUED: Final = frozenset(
+    {"--with", "--with-requirements", "--with-editable", "--python", "-p", "--project", "--directory", "--env-file"}
+    | {"--extra", "--group", "--index", "--package", "--config", "-c", "--import-map", "--from", "--cwd"}
+)
+READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
+"""Programs that are told what to do by the file after `-f`."""
+
+
+def operand(words: tuple[str, ...], options: Options) -> tuple[str, str | None, str]:
+    """The script among an interpreter's words, or the code given in its place, or the module."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        following = words[at] if at < len(words) else ""
+        if word == "--":
+            return following, None, ""
+        if word == "-" or word[:1] not in ("-", "+"):
+            return word if word != "-" else "", None, ""
+        if word.startswith("--"):
+            if word.partition("=")[0] in options.long_code:
+                return "", following, ""
+            at += word in options.long
+            continue
+        for place, letter in enumerate(word[1:], 2):
+            value = word[place:] or following
+            if letter in options.code:
+                # a shell takes its text from the next word, whatever letters follow
+                return "", value, ""
+            if letter in options.valued:
+                if letter == "m":
+                    return "", None, value
+                at += not word[place:]
+                break
+    return "", None, ""
+
+
+def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
+    name = posixpath.basename(words[0])
+    taken = next((n for n in (2, 1) if (name, *words[1:n]) in _RUNNERS and len(words) > n), 0)
+    if not taken:
+        return ()
+    at = taken
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] in ("-m", "--module"):
+            return ("-m", *words[at + 1 :])
+        at += 2 if words[at] in _RUNNER_VALUED else 1
+    return words[at + 1 :] if words[at : at + 1] == ("--",) else words[at:]
+
+
+def read_words(words: tuple[str, ...]) -> Iterator[str]:
+    """The words that may name a file which the command reads; what a wrapper runs has words of its own."""
+    name = posixpath.basename(words[0]) if words else ""
+    if name in _READ_NOTHING or name in WRAPPERS:
+        return
+    written = set(written_words(words))
+    for word in words[1:]:
+        if word in written:
+            continue
+        yield word
+        if word.startswith("-"):
+            yield word.partition("=")[2]
+            yield word[2:]
+        elif word.startswith(("@", "if=")):  # curl's and dd's ways
+            yield word.removeprefix("@").removeprefix("if=")
+
+
+def written_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that name what the command writes, moves or removes."""
+    name = posixpath.basename(words[0]) if words else ""
+    if name in _COPIERS:
+        return words[-1:]
+    edits = name == "sed" and any(word.startswith(("-i", "--in-place")) for word in words)
+    return words[1:] if name in _WRITERS or edits else ()
+
+
+def language_of(name: str) -> str:
+    """The language of an interpreter, as far as we read it."""
+    if PYTHON.fullmatch(name):
+        return "python"
+    return "shell" if name in SHELLS or name in (".", "source") else ""
+
+
+def kind(path: str, shebang: str, told: str) -> str:
+    """`python`, `shell` or something else: as told, by its name or by its first line.
+
+    Told that it is a `program`, one that says nothing else is run by the shell itself.
+    """
+    if told in ("python", "shell"):
+        return told
+    if path.endswith((".py", ".pyw")):
+        return "python"
+    if path.endswith((".sh", ".bash", ".zsh")):
+        return "shell"
+    if not shebang:
+        return "shell" if told == "program" else ""
+    names = [posixpath.basename(word) for word in shebang.removeprefix("#!").split()]
+    if "uv" in names:
+        return "python"
+    return next((language for language in map(language_of, names) if language), "")

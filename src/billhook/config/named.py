@@ -1,0 +1,263 @@
+"""The local files that a hook's command names: what an approval covers besides the words themselves.
+
+Found by reading, never by running, and never completely: what a program opens or runs on its own is not seen. It is
+there so that editing a script takes the approval away, as editing the command does.
+"""
+
+import itertools
+import os
+import posixpath
+import re
+import stat
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from billhook import shell
+from billhook.config import commandwords, pyimports
+from billhook.config.commandwords import SUFFIXES
+from billhook.config.declared import Action, Exec, Python, Run
+from billhook.config.shellvars import KnownText
+from billhook.script import UNKNOWN
+
+MAX_SCRIPTS: Final = 200
+MAX_SCRIPT: Final = 1 << 20
+MAX_ALL_SCRIPTS: Final = 16 << 20
+MAX_FOLDERS: Final = 16
+
+_SYSTEM = re.compile(r"/(?:bin|sbin|usr|lib[^/]*|opt|nix|etc|dev|proc|sys)(?:/|$)")
+_KEPT_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
+_SHEBANG = re.compile(rb"#![ \t]*(\S+)[ \t]*([^\n]*)")
+_SEPARATORS = re.compile(r"[;|&(){}`\n]")
+
+
+def named_files(action: Action | None, folder: str) -> tuple[str, ...]:
+    """The files that decide what `action` does, as absolute paths, each once, those it names itself first.
+
+    Programs and scripts are listed also where they do not exist (yet), and so are places where a file would be taken
+    instead of a module imported now. Never raises and runs nothing; reads a bounded number of regular files.
+    """
+    scan = _Scan(os.path.abspath(folder))
+    match action:
+        case Run(text):
+            scan.text(text)
+        case Exec(argv):
+            scan.text(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv))
+        case Python(target, interpreter):
+            scan.python(target, interpreter)
+    return scan.finished()
+
+
+class _Scan:
+    """One search: the paths found, and the scripts still to be read."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.real_folder = os.path.realpath(folder)
+        self.home = os.path.expanduser("~")
+        self.found: dict[str, None] = {}
+        self.unread: deque[tuple[str, str]] = deque()
+        """Scripts that may name more, and what they are read as."""
+        self.queued: set[str] = set()
+        self.python_roots: dict[str, None] = {}
+        self.budget = pyimports.Budget()
+        self.bytes = MAX_ALL_SCRIPTS
+
+    def finished(self) -> tuple[str, ...]:
+        """Follow every script, then everything that was found."""
+        for _ in range(MAX_SCRIPTS):
+            if not self.unread or self.bytes <= 0:
+                break
+            self.follow(*self.unread.popleft())
+        return tuple(path for path in self.found if not os.path.isdir(path))
+
+    def follow(self, path: str, kind: str) -> None:
+        data = pyimports.read_regular(path, MAX_SCRIPT)
+        self.bytes -= len(data)
+        shebang = _SHEBANG.match(data)
+        if shebang:
+            self.program(os.fsdecode(shebang[1]), (self.folder,))
+        kind = commandwords.kind(path, os.fsdecode(shebang[0]) if shebang else "", kind)
+        if kind == "python":
+            roots = (os.path.dirname(os.path.realpath(path)), os.path.dirname(path), *self.python_roots)
+            self.add(pyimports.local_files([path], roots, self.budget, top=self.folder))
+        elif kind == "shell" and b"\0" not in data:
+            self.text(os.fsdecode(data), script=path)
+
+    def python(self, target: str, interpreter: str) -> None:
+        module = target.partition(":")[0]
+        if interpreter:
+            self.program(interpreter, (self.folder,))
+        if "/" in module or module.endswith(".py"):
+            self.scripts_named(module.removesuffix(".py") + ".py", "python", (self.folder,))
+            return
+        roots = (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude")))
+        self.add(pyimports.module_files(module, roots, self.budget))
+
+    def text(self, text: str, script: str = "") -> None:
+        """Scan shell text. In a script only what it sources or runs counts, not what it reads."""
+        known = KnownText(text, self.folder, self.home, script)
+        commands = known.commands()
+        self.pythonpath(commands)
+        written = {path for command in commands for path in self.written(command)}
+        folders: tuple[str, ...] = (self.folder,)
+        in_order = not _SEPARATORS.search(known.text.replace("&&", ""))
+        if not in_order:  # a subshell may end or a `cd` fail: each folder is possible everywhere
+            for command in commands:
+                folders = self.moved(command, folders, keep=True)
+        for command in commands:
+            folders = self.moved(command, folders, keep=False) if in_order else folders
+            self.command(command, folders, None if script else written)
+
+    def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
+        """Where a command may leave the shell."""
+        if command.name not in ("cd", "pushd"):
+            return folders
+        operands = [word for word in command.words[1:] if not word.startswith("-")] or ["~"]
+        moved = self.paths(operands[0], folders)
+        return tuple(dict.fromkeys((*folders, *moved) if keep else moved or folders))[:MAX_FOLDERS]
+
+    def command(self, command: shell.SimpleCommand, folders: tuple[str, ...], written: set[str] | None) -> None:
+        """Note what one command names; its plain arguments only where `written`, what must not count, is given."""
+        self.words(command.words, folders)
+        if written is not None:
+            for word in commandwords.read_words(command.words):
+                self.argument(word, folders, written)
+        for redirect in command.redirects:
+            if redirect.operator in ("<", "<>"):
+                kind = commandwords.language_of(command.name)
+                if kind:
+                    self.scripts_named(redirect.target, kind, folders)
+                elif written is not None:
+                    self.argument(redirect.target, folders, written)
+
+    def words(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        """The program of a command, and the script if it is an interpreter."""
+        for _ in range(4):
+            if not words:
+                return
+            if rest := commandwords.run_by(words):
+                if rest[0] == "-m":
+                    self.module(rest[1:], folders)
+                    return
+                words = rest
+                if words[0].endswith(SUFFIXES):
+                    self.scripts_named(words[0], "", folders)
+                    return
+                continue
+            break
+        self.program(words[0], folders)
+        name = posixpath.basename(words[0])
+        if name in commandwords.READS_PROGRAM:
+            for option, value in itertools.pairwise(words):
+                if option in ("-f", "--file", "--from-file"):
+                    self.scripts_named(value, "none", folders)
+        interpreter = "python" if commandwords.PYTHON.fullmatch(name) else name
+        if interpreter in commandwords.INTERPRETERS:
+            self.interpreted(interpreter, words[1:], folders)
+
+    def interpreted(self, interpreter: str, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        operand, code, module = commandwords.operand(words, commandwords.INTERPRETERS[interpreter])
+        if module and interpreter == "python":
+            self.module((module,), folders)
+        elif code is not None and interpreter == "python":
+            source = code.replace(UNKNOWN, "_").encode("utf-8", "replace")
+            self.add(pyimports.local_files((), (*folders, *self.python_roots), self.budget, source))
+        elif code is None and not module and operand:
+            self.scripts_named(operand, commandwords.language_of(interpreter) or "none", folders)
+
+    def module(self, names: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        """`python -m name`, where it is a local one."""
+        for name in names[:1]:
+            self.add(pyimports.module_files(name, (*folders, *self.python_roots), self.budget))
+
+    def program(self, word: str, folders: tuple[str, ...]) -> None:
+        if "/" in word or word.startswith("~"):
+            for path in self.paths(word, folders):
+                self.take(path, "program")
+        elif word and UNKNOWN not in word:
+            self.on_path(word)
+
+    def on_path(self, name: str) -> None:
+        """A program without a folder counts where PATH leads into the project, also where it would be found first."""
+        for entry in os.environ.get("PATH", "").split(os.pathsep):
+            folder = os.path.normpath(os.path.join(self.folder, entry))
+            path = os.path.join(folder, name)
+            if self.inside(folder):
+                self.take(path, "program")
+            if os.access(path, os.X_OK) and not os.path.isdir(path):
+                return
+
+    def scripts_named(self, word: str, kind: str, folders: tuple[str, ...]) -> None:
+        paths = self.paths(word, folders)
+        if "/" in word or word.endswith(SUFFIXES) or any(map(os.path.exists, paths)):
+            for path in paths:
+                self.take(path, kind)
+
+    def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
+        for path in self.paths(word, folders):
+            if _regular(path) and path not in written and not path.endswith(_KEPT_BY_HOOKS):
+                self.take(path, "")
+
+    def take(self, path: str, kind: str) -> None:
+        """Note a program or a script, and read it later."""
+        if self.counts(path):
+            self.found.setdefault(path)
+            if kind != "none" and path not in self.queued:
+                self.queued.add(path)
+                self.unread.append((path, kind))
+
+    def add(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if self.counts(path):
+                self.found.setdefault(path)
+
+    def counts(self, path: str) -> bool:
+        return self.inside(path) or not _SYSTEM.match(path)
+
+    def inside(self, path: str) -> bool:
+        real = os.path.realpath(path)
+        if self.folder == "/":
+            return not _SYSTEM.match(path) or not _SYSTEM.match(real)
+        return any(
+            one == top or one.startswith(top + "/") for one in (path, real) for top in (self.folder, self.real_folder)
+        )
+
+    def paths(self, word: str, folders: tuple[str, ...]) -> list[str]:
+        """Where a word may lead, seen from each folder."""
+        if not word or UNKNOWN in word or len(word) > 4096:
+            return []
+        if word.startswith("~"):
+            word = os.path.expanduser(word)
+        return list(dict.fromkeys(_normal(os.path.join(folder, word)) for folder in folders))
+
+    def written(self, command: shell.SimpleCommand) -> Iterator[str]:
+        """What a command writes, as seen from the project: that is the hook's own data."""
+        for word in (*commandwords.written_words(command.words), *command.written):
+            yield from self.paths(word, (self.folder,))
+
+    def pythonpath(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
+        for command in commands:
+            said = (*command.assignments, *(command.words if command.name in commandwords.DECLARES else ()))
+            for value in (word.partition("=")[2] for word in said if word.startswith("PYTHONPATH=")):
+                for entry in value.split(":"):
+                    for path in self.paths(entry, (self.folder,)):
+                        self.python_roots.setdefault(path)
+
+
+def _regular(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _normal(path: str) -> str:
+    """The shortest spelling that leads to the same place: `..` behind a link is left as it is."""
+    normal = os.path.normpath(path)
+    try:
+        if ".." in path.split("/") and os.path.realpath(normal) != os.path.realpath(path):
+            return path
+    except (OSError, ValueError):
+        pass
+    return normal

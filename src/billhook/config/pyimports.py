@@ -1,0 +1,187 @@
+"""The local modules that a Python source imports, found by reading it: nothing is imported, nothing is run.
+
+What only a running program knows (`__import__(name)`, plug-ins, `sys.path` put together at run time) is not seen.
+"""
+
+import ast
+import os
+import stat
+import sys
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+
+import msgspec
+
+MAX_FILES = 1000
+MAX_BYTES = 1 << 20
+MAX_ALL_BYTES = 8 << 20
+MAX_PARENTS = 8
+_NO_NAME = frozenset("/\\*\0")
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """One name that a source imports, as written."""
+
+    module: str
+    level: int = 0
+    """The dots of a relative import."""
+    certain: bool = True
+    """False for the names in `from module import name`: each may be a module or something inside one."""
+
+
+class Budget(msgspec.Struct):
+    """What may still be read; several searches can share one."""
+
+    files: int = MAX_FILES
+    bytes: int = MAX_ALL_BYTES
+
+
+def read_regular(path: str, limit: int = MAX_BYTES) -> bytes:
+    """The content of a regular file; nothing for one that is missing, too long, or anything else. Never waits."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        with open(file, "rb") as stream:
+            found = os.fstat(file)
+            return stream.read(limit) if stat.S_ISREG(found.st_mode) and found.st_size <= limit else b""
+    except OSError:
+        return b""
+
+
+def imports(source: bytes) -> tuple[Imported, ...]:
+    """What a source imports, inside functions too. Nothing when it can't be parsed."""
+    tree = _parsed(source)
+    return () if tree is None else tuple(dict.fromkeys(one for node in ast.walk(tree) for one in _imported(node)))
+
+
+def local_files(
+    start: Iterable[str], roots: Iterable[str], budget: Budget, source: bytes = b"", top: str = ""
+) -> tuple[str, ...]:
+    """The files that the `start` files, and `source`, import from `roots`, with what those import in turn.
+
+    Also paths where nothing lies now, but where a file would be taken instead: `json.py` beside a script that imports
+    json. Where the module is sought is decided as Python does: a package before a module, an earlier root first.
+    A file that touches `sys.path` is believed to add the folders around it, up to `top`.
+    """
+    return _Walk(tuple(dict.fromkeys(roots)), budget, top).files(tuple(start), source)
+
+
+def module_files(module: str, roots: Iterable[str], budget: Budget) -> tuple[str, ...]:
+    """The places of one module as `python -m` or a `module:function` seeks it, with all that it imports."""
+    walk = _Walk(tuple(dict.fromkeys(roots)), budget)
+    walk.take(Imported(module), "")
+    walk.take(Imported(f"{module}.__main__", certain=False), "")
+    return walk.files((), b"")
+
+
+class _Walk:
+    """One search: the files found so far, and those still to be read."""
+
+    def __init__(self, roots: tuple[str, ...], budget: Budget, top: str = "") -> None:
+        self.roots = roots
+        self.top = top
+        self.found: dict[str, None] = {}
+        self.unread: deque[str] = deque()
+        self.seen: set[str] = set()
+        self.budget = budget
+
+    def files(self, start: tuple[str, ...], source: bytes) -> tuple[str, ...]:
+        self.read(source, "")
+        self.unread.extend(start)
+        while self.unread and self.budget.files > 0 and self.budget.bytes > 0:
+            path = self.unread.popleft()
+            if path in self.seen:
+                continue
+            self.seen.add(path)
+            data = read_regular(path)
+            self.budget.files -= 1
+            self.budget.bytes -= len(data)
+            self.read(data, path)
+        return tuple(self.found)
+
+    def read(self, source: bytes, path: str) -> None:
+        if b"sys.path" in source and path and self.top:
+            self.roots = tuple(dict.fromkeys((*self.roots, *_around(os.path.dirname(path), self.top))))
+        for one in imports(source):
+            self.take(one, path)
+
+    def take(self, one: Imported, path: str) -> None:
+        """Note where an imported name would be found, and queue what is there."""
+        parts = one.module.split(".") if one.module else []
+        if not all(part and not set(part) & _NO_NAME for part in parts):
+            return
+        if one.level:
+            folder = os.path.dirname(path)
+            for _ in range(one.level - 1):
+                folder = os.path.dirname(folder)
+            self.seek(parts, (folder,), one.certain)
+        elif parts and parts[0] not in sys.builtin_module_names:
+            self.seek(parts, self.roots, one.certain)
+
+    def seek(self, parts: list[str], folders: tuple[str, ...], certain: bool) -> None:
+        noted: list[str] = []
+        for part in parts:
+            within = folders
+            folders = ()
+            for folder in within:
+                places = _places(folder, part)
+                there = [place for place in places if os.path.isfile(place)]
+                noted += places if certain or there else []
+                self.unread.extend(place for place in there[:1] if place.endswith(".py"))
+                if there or os.path.isdir(os.path.join(folder, part)):
+                    folders = (*folders, os.path.join(folder, part))
+                if there:
+                    break
+            if not folders:
+                break
+        for place in noted:
+            self.found.setdefault(place)
+
+
+def _places(folder: str, name: str) -> list[str]:
+    """Where Python looks for a module in one folder, in its order; the rarest of them only where they exist."""
+    base = os.path.join(folder, name)
+    inside = os.path.join(base, "__init__")
+    usual = {f"{inside}.py", f"{base}.so", f"{base}.py", f"{base}.pyc"}
+    suffixes = (*EXTENSION_SUFFIXES, ".py", ".pyc")
+    every = [f"{stem}{suffix}" for stem in (inside, base) for suffix in suffixes]
+    return [place for place in every if place in usual or os.path.exists(place)]
+
+
+def _around(folder: str, top: str) -> Iterator[str]:
+    """A folder and those around it, up to `top`."""
+    for _ in range(MAX_PARENTS):
+        yield folder
+        if folder in (top, os.path.dirname(folder)):
+            return
+        folder = os.path.dirname(folder)
+
+
+def _parsed(source: bytes) -> ast.Module | None:
+    if b"import" not in source:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except Exception:  # whatever is wrong with somebody's file, it then has no imports
+        return None
+
+
+def _imported(node: ast.AST) -> Iterator[Imported]:
+    match node:
+        case ast.Import(names):
+            yield from (Imported(alias.name) for alias in names)
+        case ast.ImportFrom(module, names, level):
+            base = module or ""
+            yield Imported(base, level or 0)
+            for alias in names:
+                yield Imported(f"{base}.{alias.name}" if base else alias.name, level or 0, certain=False)
+        case ast.Call(ast.Name("__import__" | "import_module") | ast.Attribute(attr="import_module"), [first, *_]):
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                name = first.value.lstrip(".")
+                yield Imported(name, len(first.value) - len(name))

@@ -1,0 +1,162 @@
+"""What the user approved: one small file for each approval, in the user's own state, never in the repository.
+
+`{root}/billhook/approvals/{configuration file}/{hash}.json`. The name says what was approved, so two writers can't
+disagree and no lock is needed: to approve is to create a file, to revoke is to remove it. What was once approved stays
+approved: switching branches does not ask again.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from billhook.store import files
+from billhook.store.files import StoreError
+
+MAX_RECORD = 16 << 20
+_HASH = re.compile(r"[0-9a-f]{64}")
+_FOLDER = re.compile(r"[0-9a-f]{32}")
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook as it was approved."""
+
+    hash: str
+    file: str
+    """The configuration file, absolute."""
+    name: str
+    definition: dict[str, Any]
+    gate: bool
+    files: dict[str, str] = {}
+    """The files it names, by absolute path, and their SHA-256; empty where there was none."""
+    contents: dict[str, str] = {}
+    """Their text as it was approved, to show what changed since. Long and binary ones are left out."""
+    approved_at: str
+    """UTC, ISO 8601."""
+
+
+class Approvals:
+    """The approvals under one state root. Lives as long as its maker likes: it keeps nothing but `problems`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+        self.folder = self.root / "billhook" / "approvals"
+        self.problems: list[str] = []
+        """What was found there and not believed, each thing once."""
+
+    def has(self, file: str, hash: str) -> bool:  # noqa: A002 (the word that the record uses)
+        """Whether exactly this was approved for this configuration file. In doubt it was not."""
+        return self.get(file, hash) is not None
+
+    def get(self, file: str, hash: str) -> Approval | None:  # noqa: A002
+        """The record of an approval, if there is one that can be believed."""
+        if not _HASH.fullmatch(hash):
+            return None
+        with self._believed(self._of(file)) as folder:
+            return None if folder is None else self._record(folder, self._of(file) / f"{hash}.json")
+
+    def of_file(self, file: str) -> list[Approval]:
+        """What was approved for one configuration file, the newest first."""
+        return _newest_first(self._records(self._of(file)))
+
+    def all(self) -> list[Approval]:
+        """Everything that was approved, the newest first."""
+        with self._believed(self.folder) as folder:
+            names = [] if folder is None else sorted(os.listdir(folder))
+        for name in names:
+            if not _FOLDER.fullmatch(name):
+                self._problem(f"{self.folder / name}: not ours, ignored")
+        found = (self._records(self.folder / name) for name in names if _FOLDER.fullmatch(name))
+        return _newest_first(record for records in found for record in records)
+
+    def add(self, approval: Approval) -> None:
+        """Approve. Raises StoreError when it can't be kept, or would not be believed afterwards."""
+        if not _HASH.fullmatch(approval.hash):
+            raise StoreError(f"`{approval.hash}` is not the hash of a hook")
+        path = self._of(approval.file) / f"{approval.hash}.json"
+        # the standard library's, because a command may hold a lone surrogate, which msgspec refuses
+        data = json.dumps(msgspec.to_builtins(approval), indent=1).encode("ascii") + b"\n"
+        if len(data) > MAX_RECORD:
+            raise StoreError("too long to be kept as approved", place=approval.file, hint="put it into a script")
+        files.write_atomically(path, data, root=self.root, private=True)
+
+    def revoke(self, file: str, hash: str) -> bool:  # noqa: A002
+        """Take an approval back. False when there was none. Raises StoreError when it can't be removed."""
+        if not _HASH.fullmatch(hash):
+            return False
+        return files.remove(self._of(file) / f"{hash}.json", root=self.root)
+
+    def stamp(self, file: str) -> tuple[int, ...]:
+        """Differs whenever something was approved or revoked for this file: for caches. One listing, nothing is read.
+
+        The names are part of it, because two changes within one tick of the file system's clock leave the times alike.
+        """
+        path = self._of(file)
+        with self._believed(path) as folder:
+            if folder is None:
+                return ()
+            found = os.fstat(folder)
+            names = "\n".join(sorted(name for name in os.listdir(folder) if not name.startswith(files.TEMPORARY)))
+        listed = int.from_bytes(hashlib.sha256(os.fsencode(names)).digest()[:8], "big")
+        return (found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, listed)
+
+    def _of(self, file: str) -> Path:
+        return self.folder / hashlib.sha256(_bytes(os.path.abspath(file))).hexdigest()[:32]
+
+    @contextmanager
+    def _believed(self, path: Path) -> Iterator[int | None]:
+        """A folder of approvals, open; None when it is missing, or others may write what lies in it."""
+        with ExitStack() as stack:
+            folder: int | None = None
+            try:
+                folder = stack.enter_context(files.opened(path, self.root, private=True))
+            except StoreError as error:
+                self._problem(f"{error.place}: {error.message}")
+            yield folder
+
+    def _records(self, path: Path) -> list[Approval]:
+        with self._believed(path) as folder:
+            if folder is None:
+                return []
+            names = [name for name in os.listdir(folder) if not name.startswith(files.TEMPORARY)]
+            return [record for name in names if (record := self._record(folder, path / name))]
+
+    def _record(self, folder: int, path: Path) -> Approval | None:
+        """Read one record; None for one that is missing, damaged, or not about what its place says."""
+        try:
+            data = files.read_in(folder, path, MAX_RECORD, private=True)
+            if data is None:
+                return None
+            record = msgspec.convert(json.loads(data), Approval)
+        except StoreError as error:
+            self._problem(f"{error.place}: {error.message}")
+            return None
+        except (ValueError, RecursionError) as error:
+            self._problem(f"{path}: damaged, so it doesn't count: {error}")
+            return None
+        if (
+            not _HASH.fullmatch(record.hash)
+            or path.name != f"{record.hash}.json"
+            or path.parent != self._of(record.file)
+        ):
+            self._problem(f"{path}: it approves something else than its name says, so it doesn't count")
+            return None
+        return record
+
+    def _problem(self, text: str) -> None:
+        if text not in self.problems:
+            self.problems.append(text)
+
+
+def _newest_first(records: Iterable[Approval]) -> list[Approval]:
+    return sorted(records, key=lambda record: (record.approved_at, record.hash), reverse=True)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

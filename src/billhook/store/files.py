@@ -1,0 +1,236 @@
+"""Our own files on disk: private, whole or absent, never reached through somebody else's link.
+
+Every function takes `root`, the folder the user chose for our state. The way to `root` is the user's own and may hold
+links (a home folder often does); below it each folder is opened by descriptor without following links, so that nobody
+can swap one in between a check and its use. Without `root` only the last component is guarded.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from billhook.errors import BillhookError
+
+TEMPORARY = ".new-"
+"""How the names of files that are still being written begin. One that stays behind after a crash means nothing."""
+
+
+class StoreError(BillhookError):
+    """A file of ours that can't be read, written or believed."""
+
+
+def state_root(home: str | os.PathLike[str] | None = None) -> Path:
+    """Where everything of ours lies: `home`, else `$BILLHOOK_HOME`, else `~/.claude`. Absolute; it need not exist."""
+    chosen = os.fspath(home) if home is not None else os.environ.get("BILLHOOK_HOME") or "~/.claude"
+    return Path(os.path.abspath(os.path.expanduser(chosen)))
+
+
+def write_atomically(path: Path, data: bytes, *, root: Path | None = None, private: bool = False) -> None:
+    """Replace or create `path`, 0600: whoever reads it sees the old content or all of the new, also after a crash.
+
+    Folders that are missing are made, 0700; `private` refuses those below `root` that others may write.
+    Raises StoreError, and then nothing was changed.
+    """
+    with opened(path.parent, root, create=True, private=private) as folder:
+        assert folder is not None
+        with _explained("write", path):
+            _refuse_strange(_status(path.name, folder), path)
+            temporary = _written(data, folder)
+            try:
+                os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                os.unlink(temporary, dir_fd=folder)
+                raise
+            os.fsync(folder)
+
+
+def read_bytes(path: Path, limit: int, *, root: Path | None = None) -> bytes | None:
+    """The content of a regular file that belongs to us or to root; None when there is none.
+
+    Never waits for a pipe. Raises StoreError for anything else than a file, or one of more than `limit` bytes.
+    """
+    with opened(path.parent, root) as folder:
+        return None if folder is None else read_in(folder, path, limit)
+
+
+def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> bytes | None:
+    """As `read_bytes`, in a folder that is open already. `private`: refused when others may write it."""
+    with _explained("read", path):
+        try:
+            file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        with open(file, "rb") as stream:
+            found = os.fstat(file)
+            _refuse_strange(found, path)
+            if private:
+                _refuse_shared(found, path)
+            data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise StoreError(f"more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
+    return data
+
+
+def remove(path: Path, *, root: Path | None = None) -> bool:
+    """Remove a file; a link is removed itself. False when there was none."""
+    with opened(path.parent, root) as folder:
+        if folder is None:
+            return False
+        with _explained("remove", path):
+            try:
+                os.unlink(path.name, dir_fd=folder)
+            except FileNotFoundError:
+                return False
+            os.fsync(folder)
+            return True
+
+
+def private_folder(path: Path, *, root: Path | None = None) -> None:
+    """Make sure that `path` is a folder of our own, 0700 when it has to be made."""
+    with opened(path, root, create=True):
+        pass
+
+
+@contextmanager
+def opened(
+    path: Path, root: Path | None = None, *, create: bool = False, private: bool = False
+) -> Iterator[int | None]:
+    """A descriptor of a folder of ours; None when it is missing and `create` is false. Raises StoreError.
+
+    `private`: refused when others may write it, or a folder between `root` and it.
+    """
+    folder = _open_below(path, path if root is None else root, create, private)
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            os.close(folder)
+
+
+def _open_below(path: Path, root: Path, create: bool, private: bool) -> int | None:
+    here = root
+    with _explained("open", root):
+        try:
+            parts = path.relative_to(root).parts
+        except ValueError:
+            raise StoreError(f"not inside {root}", place=str(path)) from None
+        if ".." in parts:
+            raise StoreError("`..` in a path of our own", place=str(path))
+        if create:
+            os.makedirs(root, 0o700, exist_ok=True)
+        folder = _open_folder(os.fspath(root))
+    for part in parts:
+        if folder is None:
+            return None
+        here /= part
+        above = folder
+        try:
+            with _explained("open", here):
+                folder = _enter(part, above, here, create, private)
+        finally:
+            os.close(above)
+    return folder
+
+
+def _open_folder(name: str, within: int | None = None, flags: int = 0) -> int | None:
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=within)
+    except FileNotFoundError:
+        return None
+
+
+def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> int | None:
+    """Open one folder inside another, which must be a real one of ours."""
+    if create:
+        try:
+            os.mkdir(name, 0o700, dir_fd=within)
+        except FileExistsError:
+            pass
+    found = _status(name, within)
+    if found is None:
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        raise _strange(found, path, "a folder")
+    folder = _open_folder(name, within, os.O_NOFOLLOW)
+    if folder is None:
+        return None
+    try:
+        _refuse_foreign(os.fstat(folder), path)
+        if private:
+            _refuse_shared(os.fstat(folder), path)
+    except StoreError:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _written(data: bytes, folder: int) -> str:
+    """A new file with this content, safely on disk; its name."""
+    name = TEMPORARY + secrets.token_hex(8)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(file)
+    except BaseException:
+        os.unlink(name, dir_fd=folder)
+        raise
+    return name
+
+
+def _status(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _refuse_strange(found: os.stat_result | None, path: Path) -> None:
+    if found is None:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise _strange(found, path, "a file")
+    _refuse_foreign(found, path)
+
+
+def _refuse_foreign(found: os.stat_result, path: Path) -> None:
+    if found.st_uid not in (0, os.geteuid()):
+        hint = "set BILLHOOK_HOME to a folder of your own, or take it over"
+        raise StoreError("it belongs to another user", place=str(path), hint=hint)
+
+
+def _refuse_shared(found: os.stat_result, path: Path) -> None:
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StoreError("others may write it, so it can't be believed", place=str(path), hint=f"chmod go-w {path}")
+
+
+def _strange(found: os.stat_result, path: Path, wanted: str) -> StoreError:
+    what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else f"not {wanted}"
+    return StoreError(f"it is {what}, and billhook follows none here", place=str(path), hint=f"move it away: {path}")
+
+
+@contextmanager
+def _explained(doing: str, path: Path) -> Iterator[None]:
+    """Turn the system's errors into ours."""
+    try:
+        yield
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write")
+        message = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
+        raise StoreError(f"can't {doing} it: {message}", place=str(path), hint=hint) from error
+    except ValueError as error:  # a NUL or a lone surrogate in a name
+        raise StoreError(f"can't {doing} it: {error}", place=repr(str(path))) from error
+
+
+_HINTS = {
+    errno.ENOSPC: "make room on that disk",
+    errno.EDQUOT: "make room: your quota is used up",
+    errno.ELOOP: "replace the link by the real thing; billhook follows none here",
+    errno.ENOTDIR: "a file or a link lies where a folder is needed: move it away",
+}

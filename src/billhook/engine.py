@@ -50,14 +50,14 @@ class Engine:
 
     def __init__(
         self,
-        hooks: Iterable[Hook] = (),
+        hooks: Iterable[Hook] | Plan = (),
         *,
         parallel: bool = False,
         combine: Combine = "strictest",
         observers: Iterable[Observer] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:
-        self.plan = Plan(hooks)
+        self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
         self.combine: Combine = combine
         self._observers = tuple(observers)

@@ -34,6 +34,8 @@ class Command(msgspec.Struct, frozen=True):
     dialect: str = "claude"
     login: Login = "auto"
     """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
+    cwd: str = ""
+    """Where it runs; empty: in the event's own folder."""
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -44,13 +46,14 @@ class Command(msgspec.Struct, frozen=True):
             base = await _login_environment(base, ctx.seconds_left / 2)
         argv = [fit_argument(word) for word in self.argv]
         env = {**base, **call.env}
-        child = process.start(argv, stdin=call.stdin, env=env, cwd=event.cwd or None)
+        cwd = self.cwd or event.cwd
+        child = process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
         promises: list[dict[str, object]] = []
         until = (lambda stdout: promised(stdout, promises)) if self.dialect == "claude" else None
         ended = await child.wait(ctx.seconds_left, until=until)
         if ended is not None:
             reply = speech.read_exit(event, ended)
-            return self._explained(reply, env, event.cwd) if reply.status is Status.COULD_NOT_START else reply
+            return self._explained(reply, env, cwd) if reply.status is Status.COULD_NOT_START else reply
 
         async def rest(seconds: float) -> Reply:
             late = await child.wait(seconds)
@@ -89,14 +92,19 @@ def fit_argument(word: str) -> str:
     return word if cut else fitted
 
 
-def command(text: str, *, dialect: str = "claude", login: Login = "auto") -> Command:
-    """A shell command: `sh -c`, or `cmd /C` on Windows."""
+def command(text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = "") -> Command:
+    """A shell command: `sh -c`, or `cmd /C` on Windows, or for the shell that is named: `bash`, `powershell`."""
+    if shell:
+        return Command(_SHELLS[shell] + (text,), dialect, login, cwd)
     if login == "exact" and sys.platform != "win32":
-        return Command(("/bin/sh", "-lc", text), dialect, login)
-    return Command(process.shell_argv(text), dialect, login)
+        return Command(("/bin/sh", "-lc", text), dialect, login, cwd)
+    return Command(process.shell_argv(text), dialect, login, cwd)
 
 
-def execute(argv: Sequence[str] | str, *, dialect: str = "claude") -> Command:
+_SHELLS = {"bash": ("bash", "-c"), "powershell": ("pwsh", "-NoProfile", "-Command")}
+
+
+def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = "") -> Command:
     """A program and its arguments, without a shell in between."""
     try:
         words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
@@ -104,7 +112,7 @@ def execute(argv: Sequence[str] | str, *, dialect: str = "claude") -> Command:
         raise UsageError(f"can't be split into words: {str(error).lower()}", hint="quote it as for a shell") from None
     if not words:
         raise UsageError("an empty command", hint="name a program to run")
-    return Command(words, dialect, "no")
+    return Command(words, dialect, "no", cwd)
 
 
 class Literally(msgspec.Struct, frozen=True):

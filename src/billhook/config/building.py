@@ -1,0 +1,144 @@
+"""From what a file declares to a hook that an engine runs; or to what stands in its place."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from billhook.answers import Answer, Decision, OnFailure, Reply, Status
+from billhook.config.consent import Consent, Consented
+from billhook.config.declared import Action, Declared, Exec, Python, Run, Say, Url
+from billhook.events import EVENTS
+from billhook.globs import glob
+from billhook.handlers import command, execute, literal
+from billhook.hook import Context, Handler, Hook, Source
+from billhook.rules import condition
+from billhook.store.approvals import Approval
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What all HTTP hooks may do: each of these lists has to agree."""
+
+    urls: tuple[tuple[str, ...], ...] = ()
+    header_env: tuple[tuple[str, ...], ...] = ()
+
+    def for_url(self, url: str) -> tuple[str, ...] | None:
+        """The list that decides about an address: one that doesn't name it, if there is any."""
+        against = (some for some in self.urls if not any(glob(pattern).matches(url) for pattern in some))
+        return next(against, self.urls[-1] if self.urls else None)
+
+
+def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
+    """The hook, ready to run."""
+    run = _handler(declared, limits)
+    marks = consent.fingerprint.files if consent.fingerprint is not None else ()
+    if marks:
+        run = Consented(run, marks, declared.gate)  # type: ignore[arg-type]  # only what runs programs names files
+    return _hook(declared, run, declared.on_failure, background=declared.background)
+
+
+def refusal(declared: Declared, why: str) -> Hook:
+    """What stands in for a gate that can't be used: it blocks what the gate would have judged."""
+    return _hook(declared, Refusal(why), "deny")
+
+
+def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
+    """What stands in for a gate that has changed since it was approved: it blocks what *that* would have judged."""
+    was = before.definition
+    judged = msgspec.structs.replace(
+        now,
+        name=before.name,
+        events=tuple(_texts(was.get("events"))),
+        match=was.get("match") if isinstance(was.get("match"), str) else None,
+        when=was.get("when") if isinstance(was.get("when"), str) else "",
+        dialect=was.get("dialect") if isinstance(was.get("dialect"), str) else now.dialect,
+    )
+    return refusal(judged, why)
+
+
+def absence(declared: Declared, why: str) -> Hook:
+    """What stands in for a hook that may not run: it does nothing, and says why."""
+    return _hook(declared, Absence(why), "allow")
+
+
+def blockade(file: str, layer: str, line: int, why: str) -> Hook:
+    """What stands in for a whole file of the user's that can't be read: nobody knows which gates are in it."""
+    events = tuple(name for name, kind in EVENTS.items() if kind.gates)
+    source = Source(layer=layer, file=file, line=line)
+    return Hook(name="unreadable-file", run=Refusal(why), events=events, on_failure="deny", source=source, priority=0)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Can't be asked, and says why."""
+
+    why: str
+
+    def __call__(self, ctx: Context) -> Reply:
+        return Reply(status=Status.COULD_NOT_START, error=self.why)
+
+
+class Absence(msgspec.Struct, frozen=True):
+    """Is not asked, and says why."""
+
+    why: str
+
+    def __call__(self, ctx: Context) -> Reply:
+        return Reply(status=Status.SKIPPED, error=self.why)
+
+
+def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:
+    return Hook(
+        name=declared.name,
+        run=run,
+        events=declared.events,
+        title=declared.title or declared.does,
+        match=declared.match,
+        condition=condition(declared.when) if declared.when else None,
+        priority=declared.priority,  # type: ignore[arg-type]
+        after=declared.after,
+        timeout=declared.timeout,
+        on_failure=on_failure,
+        background=background,
+        dialect=declared.dialect,
+        source=Source(layer=declared.layer, file=declared.file, line=declared.line),
+    )
+
+
+def _handler(declared: Declared, limits: Limits) -> Handler:
+    dialect, folder = declared.dialect, declared.folder
+    match declared.action:
+        case Run(text, shell, login):
+            return command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
+        case Exec(argv):
+            return execute([_placed(word, folder) for word in argv], dialect=dialect, cwd=folder)
+        case Python(target, interpreter):
+            from billhook.worker import python
+
+            return python(target, folder=folder, interpreter=interpreter, dialect=dialect)
+        case Url(url, headers, allowed_env):
+            from billhook.webhook import webhook
+
+            names = [name for name in allowed_env if all(name in some for some in limits.header_env)]
+            return webhook(url, headers=headers, allowed_env=names, allowed_urls=limits.for_url(url), dialect=dialect)
+        case Say(decision, text):
+            return literal(_answer(decision, text))
+        case _:
+            raise AssertionError(f"nothing to build from {declared.action!r}")
+
+
+def _answer(decision: str, text: str) -> Answer:
+    return Answer(context=text) if decision == "inject" else Answer(decision=Decision(decision), reason=text)
+
+
+def _placed(word: str, folder: str) -> str:
+    """Arguments are no shell's text: the one variable that they may hold is put in here."""
+    return word.replace("${CLAUDE_PROJECT_DIR}", folder).replace("$CLAUDE_PROJECT_DIR", folder)
+
+
+def _texts(value: Any) -> Sequence[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
+
+
+def runs(action: Action | None) -> bool:
+    """Whether there is something that can be asked."""
+    return isinstance(action, Run | Exec | Python | Url | Say)

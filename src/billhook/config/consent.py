@@ -1,0 +1,119 @@
+"""Who consented to what: which declared hooks may run, and what changed since they were approved.
+
+What comes with a repository is data until its user approved exactly that content. A gate that was approved and then
+changed is worse than one that was never there, because people rely on it: it blocks what it would have judged.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from billhook.answers import Reply, Status
+from billhook.config.declared import Declared, needs_consent
+from billhook.config.fingerprint import FileMark, Fingerprint, fingerprint, same_content, unchanged
+from billhook.hook import Context
+from billhook.store.approvals import Approval, Approvals
+
+Trust = Literal["approved", "all", "none"]
+Standing = Literal["own", "approved", "new", "changed"]
+
+
+class Consent(msgspec.Struct, frozen=True):
+    """How one declared hook stands."""
+
+    standing: Standing
+    """`own`: from a file of the user's; `new`: never approved; `changed`: approved once, but not like this."""
+    fingerprint: Fingerprint | None = None
+    before: Approval | None = None
+    """What was approved, when it has changed since."""
+
+    @property
+    def given(self) -> bool:
+        return self.standing in ("own", "approved")
+
+
+_OWN = Consent("own")
+
+
+def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) -> list[Consent]:
+    """How each of the hooks stands, in their order."""
+    found: list[Consent] = []
+    for entry in entries:
+        if not needs_consent(entry.layer) or trust == "all":
+            found.append(_OWN)
+            continue
+        print_ = fingerprint(entry)
+        approved = trust == "approved" and approvals.has(entry.file, print_.hash)
+        found.append(Consent("approved" if approved else "new", print_))
+    if trust == "approved":
+        _find_changed(entries, found, approvals)
+    return found
+
+
+def _find_changed(entries: Sequence[Declared], found: list[Consent], approvals: Approvals) -> None:
+    """Pair hooks that are not approved with what was approved in their place."""
+    by_file: dict[str, list[int]] = defaultdict(list)
+    for i, consent in enumerate(found):
+        if consent.standing == "new":
+            by_file[entries[i].file].append(i)
+    for file, places in by_file.items():
+        known = approvals.of_file(file)
+        in_force = _related(
+            {hash_of(one) for one, entry in zip(found, entries, strict=True) if entry.file == file}, known
+        )
+        gone = [one for one in known if one.hash not in in_force]
+        for i in places:
+            before = _predecessor(entries[i], gone)
+            if before is not None:
+                gone.remove(before)
+                found[i] = msgspec.structs.replace(found[i], standing="changed", before=before)
+
+
+def hash_of(consent: Consent) -> str:
+    """The hash under which the hook is approved now; nothing when it isn't."""
+    return consent.fingerprint.hash if consent.standing == "approved" and consent.fingerprint is not None else ""
+
+
+def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:
+    """The approvals in force, and those that they replaced or that replaced them on another branch."""
+    related = set(current) - {""}
+    size = -1
+    while size != len(related):
+        size = len(related)
+        for one in known:
+            if one.hash in related and one.replaces:
+                related.add(one.replaces)
+            elif one.replaces in related:
+                related.add(one.hash)
+    return related
+
+
+def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
+    """What was approved in this hook's place: the same name, or, without names, the same event in the same file."""
+    if entry.named:
+        return next((one for one in gone if one.definition.get("name") == entry.name), None)
+    nameless = [one for one in gone if "name" not in one.definition and _share(one.definition.get("events"), entry)]
+    same_name = (one for one in nameless if one.name == entry.name)
+    return next(same_name, nameless[0] if nameless else None)
+
+
+def _share(events: Any, entry: Declared) -> bool:
+    return not events or not entry.events or not set(events).isdisjoint(entry.events)
+
+
+class Consented(msgspec.Struct, frozen=True):
+    """A handler whose files are looked at before each call: what changed since it was loaded does not run."""
+
+    run: Callable[[Context], Awaitable[Reply]]
+    marks: tuple[FileMark, ...]
+    gate: bool
+    keeps_time: ClassVar[bool] = True
+
+    async def __call__(self, ctx: Context) -> Reply:
+        for mark in self.marks:
+            if not unchanged(mark) and not same_content(mark):
+                why = f"{mark.path} has changed since it was approved; `billhook trust` shows how"
+                return Reply(status=Status.COULD_NOT_START if self.gate else Status.SKIPPED, error=why)
+        return await self.run(ctx)

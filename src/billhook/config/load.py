@@ -1,0 +1,257 @@
+"""Load the layers: every file that applies here, what each declares, what may run, and an engine of it.
+
+Loading is a snapshot. What changes on disk takes effect at the next load; only the contents of approved scripts are
+looked at before each call.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from billhook.config import merging, sources
+from billhook.config.building import absence, blockade, build, refusal, refusal_of, runs
+from billhook.config.consent import Consent, Trust, consents
+from billhook.config.declared import LAYERS, Declared, Layer
+from billhook.config.dependencies import settle_order
+from billhook.config.findings import Finding
+from billhook.config.interpolate import UnsetError, Values, interpolated
+from billhook.config.shapes import Builtin, FileRead, read_file
+from billhook.errors import UsageError
+from billhook.hook import Hook
+from billhook.store.approvals import Approvals
+from billhook.store.files import state_root
+
+if TYPE_CHECKING:
+    from billhook.engine import Engine, Observer
+
+State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same"]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One configured hook and what became of it."""
+
+    declared: Declared
+    consent: Consent
+    state: State
+    """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a kind that we don't run;
+    `same`: a more trusted layer has the very same hook."""
+    why: str = ""
+    """Why it does not run; nothing when it does."""
+    hook: Hook | None = None
+    """What an engine has for it: the hook, or what stands in for it."""
+
+    @property
+    def hash(self) -> str:
+        """What its approval is kept under; nothing when it needs none."""
+        return self.consent.fingerprint.hash if self.consent.fingerprint is not None else ""
+
+    @property
+    def pending(self) -> bool:
+        """It waits for consent."""
+        return not self.consent.given and self.state != "off"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What was loaded. Lives as long as its owner likes; never changes."""
+
+    project: str
+    root: str
+    """Where billhook keeps its own files."""
+    sources: tuple[FileRead, ...]
+    entries: tuple[Entry, ...]
+    """Every configured hook, most trusted layer first."""
+    problems: tuple[Finding, ...]
+    hooks: tuple[Hook, ...]
+    """What an engine runs: configured hooks, what stands in for some of them, and built-ins."""
+    parallel: bool
+    builtins: dict[str, Builtin]
+    plan: Any = None
+
+    @property
+    def pending(self) -> tuple[Entry, ...]:
+        """The hooks that wait for consent."""
+        return tuple(entry for entry in self.entries if entry.pending)
+
+    def engine(self, *, observers: Iterable["Observer"] = ()) -> "Engine":
+        from billhook.engine import Engine
+
+        env = {"CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or self.project}
+        return Engine(self.plan, parallel=self.parallel, observers=observers, env=env)
+
+
+def load_config(
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    files: Iterable[str | os.PathLike[str]] | None = None,
+    layers: Iterable[Layer] | None = None,
+    home: str | os.PathLike[str] | None = None,
+    builtins: bool = True,
+    trust: Trust = "approved",
+    env: Mapping[str, str] | None = None,
+) -> Config:
+    """What applies in a folder. Never raises for what is in a file: that is in `problems`.
+
+    `files` are read as the explicit layer; given them and no `layers`, nothing else is read. `home` is the state root.
+    `trust`: `approved` runs what was approved, `all` everything this once, `none` nothing that came with a project.
+    """
+    if trust not in ("approved", "all", "none"):
+        raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
+    explicit = () if files is None else tuple(os.fspath(file) for file in files)
+    wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
+    found = sources.find(cwd, files=explicit, layers=wanted)
+    return _Loading(found, state_root(home), builtins=builtins, trust=trust, env=env).config()
+
+
+class _Loading:
+    """One load."""
+
+    def __init__(
+        self, found: sources.Found, root: Path, *, builtins: bool, trust: Trust, env: Mapping[str, str] | None
+    ) -> None:
+        self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
+        self.approvals = Approvals(root)
+        self.values = Values(os.environ if env is None else env)
+        self.reads = [read_file(file.path, file.layer, file.folder) for file in found.files]
+        self.problems = [finding for read in self.reads for finding in read.findings]
+
+    def config(self) -> Config:
+        from billhook.plan import Plan
+
+        off, attempts = merging.switched_off(self.reads)
+        settings, more = merging.builtin_settings(self.reads)
+        self.problems += [*attempts, *more]
+        declared = [entry for read in self.reads for entry in read.entries]
+        standing = consents(declared, self.approvals, self.trust)
+        self.limits = merging.limits(self.reads)
+        entries = [
+            self._entry(one, consent, off.get(id(one), "")) for one, consent in zip(declared, standing, strict=True)
+        ]
+        entries, cycles = settle_order(_once(entries))
+        self.problems += cycles
+        hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
+        if self.with_builtins:
+            hooks += self._builtins(entries)
+        return Config(
+            project=self.found.project,
+            root=str(self.root),
+            sources=tuple(self.reads),
+            entries=tuple(entries),
+            problems=tuple(self.problems),
+            hooks=tuple(hooks),
+            parallel=merging.parallel(self.reads),
+            builtins=settings,
+            plan=Plan(hooks),
+        )
+
+    def _entry(self, declared: Declared, consent: Consent, off: str) -> Entry:
+        if off:
+            return Entry(declared, consent, "off", off)
+        if not consent.given:
+            return self._pending(declared, consent)
+        if declared.broken:
+            why = f"it can't be used: {declared.broken} ({declared.place})"
+            return Entry(
+                declared, consent, "broken", declared.broken, refusal(declared, why) if declared.gate else None
+            )
+        if not runs(declared.action):
+            why = "hooks of this kind are not run yet"
+            hook = refusal(declared, f"{why} ({declared.place})") if declared.gate else None
+            return Entry(declared, consent, "not yet", why, hook)
+        return self._running(declared, consent)
+
+    def _running(self, declared: Declared, consent: Consent) -> Entry:
+        try:
+            filled = interpolated(declared, self.values)
+            return Entry(declared, consent, "runs", "", build(filled, consent, self.limits))
+        except UnsetError as unset:
+            why = f"the variable `{unset}` is not set"
+            hint = f"set it, or give a default: `${{{unset}:-...}}`"
+        except Exception as error:  # a matcher or rule that only now can be seen to be none
+            why = f"with its variables put in it can't be used: {error}"
+            hint = "mend what the variables hold"
+        line, column = declared.places.get("action", (declared.line, declared.column))
+        self.problems.append(Finding("BH214", why, declared.file, line, column, hint, declared.name))
+        hook = refusal(declared, f"{why} ({declared.place})") if declared.gate else None
+        return Entry(declared, consent, "broken", why, hook)
+
+    def _pending(self, declared: Declared, consent: Consent) -> Entry:
+        if consent.standing == "new":
+            why = "not approved; `billhook trust` shows it"
+            return Entry(declared, consent, "new", why, _absence(declared, why))
+        assert consent.before is not None
+        why = "it has changed since it was approved; `billhook trust` shows how"
+        if not consent.before.gate:
+            return Entry(declared, consent, "changed", why, _absence(declared, why))
+        return Entry(
+            declared, consent, "changed", why, refusal_of(consent.before, declared, f"{why} ({declared.place})")
+        )
+
+    def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
+        """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
+        for entry in entries:
+            if entry.state == "changed" and entry.declared.gate:
+                yield refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
+        for read in self.reads:
+            if not read.readable:
+                yield from self._unreadable(read)
+
+    def _unreadable(self, read: FileRead) -> Iterator[Hook]:
+        first = read.findings[0]
+        why = f"{read.source.path} can't be read: {first.message} ({first.place})"
+        if read.source.layer not in ("project", "local"):
+            yield blockade(read.source.path, read.source.layer, first.line, why)
+        elif self.trust != "none":
+            blank = Declared(name="", layer=read.source.layer, file=read.source.path, line=first.line)
+            known = self.approvals.of_file(read.source.path)
+            replaced = {one.replaces for one in known}
+            yield from (refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
+
+    def _builtins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
+        from billhook.builtins.self_protection import self_protection
+        from billhook.config.protecting import protected
+
+        yield self_protection(protected(self.found, self.root, entries))
+
+
+def _absence(declared: Declared, why: str) -> Hook | None:
+    """A broken hook that may not run either has nothing to show."""
+    return absence(declared, why) if not declared.broken else None
+
+
+def _once(entries: Iterable[Entry]) -> list[Entry]:
+    """The same hook from several layers runs once, with the strictest failure rule among those that may run."""
+    kept: list[Entry] = []
+    places: dict[object, int] = {}
+    for entry in entries:
+        if entry.state != "runs":
+            kept.append(entry)
+            continue
+        at = places.setdefault(merging.what(entry.declared), len(kept))
+        if at == len(kept) or kept[at].declared.layer == entry.declared.layer:
+            kept.append(entry)
+            continue
+        first = kept[at]
+        assert first.hook is not None
+        strict = merging.stricter(first.declared, entry.declared)
+        kept[at] = msgspec.structs.replace(
+            first, declared=strict, hook=msgspec.structs.replace(first.hook, on_failure=strict.on_failure)
+        )
+        why = f"the same hook is already there: {first.declared.layer} {first.declared.place}"
+        kept.append(msgspec.structs.replace(entry, state="same", why=why, hook=None))
+    return kept
+
+
+def load(
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    files: Iterable[str | os.PathLike[str]] | None = None,
+    layers: Iterable[Layer] | None = None,
+    home: str | os.PathLike[str] | None = None,
+    builtins: bool = True,
+    trust: Trust = "approved",
+) -> "Engine":
+    """An engine with the hooks that are configured for a folder. `load_config` tells more."""
+    return load_config(cwd, files=files, layers=layers, home=home, builtins=builtins, trust=trust).engine()

@@ -1,0 +1,119 @@
+"""Layers add up. A less trusted one can only tighten: it can't switch off, loosen or shorten what a more trusted one
+set, whatever it says."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from billhook.config.building import Limits
+from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
+from billhook.config.entry import BUILTINS
+from billhook.config.findings import Finding
+from billhook.config.shapes import Builtin, FileRead
+
+ALWAYS_ON = frozenset({"self-protection"})
+"""No file switches these off."""
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def rank(layer: Layer) -> int:
+    """0 is the most trusted."""
+    return LAYERS.index(layer)
+
+
+def switched_off(reads: Sequence[FileRead]) -> tuple[dict[int, str], list[Finding]]:
+    """Which entries don't run because somebody switched them off, by id of the entry, with the reason; and the attempts
+    that came from a layer which can't."""
+    off: dict[int, str] = {}
+    findings: list[Finding] = []
+    entries = [entry for read in reads for entry in read.entries]
+    for read in reads:
+        if read.disable_all:
+            line, _ = read.places.get("disableAllHooks", (1, 1))
+            for entry in entries:
+                if rank(entry.layer) >= rank(read.source.layer):
+                    off.setdefault(id(entry), f"`disableAllHooks` in {read.source.path}:{line}")
+    for switch in entries:
+        if switch.enabled or switch.broken:
+            continue
+        off.setdefault(id(switch), f"`enabled: false` in {switch.place}")
+        if not switch.named:
+            continue
+        for entry in entries:
+            if entry.name != switch.name or entry is switch or not entry.enabled:
+                continue
+            if rank(entry.layer) >= rank(switch.layer):
+                off.setdefault(id(entry), f"`enabled: false` in {switch.place}")
+            elif switch.action is None:
+                findings.append(_cannot_loosen(switch, entry))
+    return off, findings
+
+
+def _cannot_loosen(switch: Declared, entry: Declared) -> Finding:
+    line, column = switch.places.get("enabled", (switch.line, switch.column))
+    message = f"a {switch.layer} file can't switch off `{entry.name}` of the {entry.layer} layer ({entry.place})"
+    hint = "switch it off there, or remove this"
+    return Finding("BH215", message, switch.file, line, column, hint, switch.name)
+
+
+def parallel(reads: Sequence[FileRead]) -> bool:
+    """Whether hooks run at once. A file's `true` counts only where every more trusted file that declares hooks says so,
+    too: run at once, hooks see the original input only, and that would loosen those that rely on their order."""
+    for layer in reversed(LAYERS):
+        own = [read for read in reads if read.source.layer == layer]
+        if not any(read.parallel for read in own) or any(read.parallel is False for read in own):
+            continue
+        above = [read for read in reads if rank(read.source.layer) < rank(layer)]
+        if all(read.parallel is True or (read.parallel is None and not read.entries) for read in above):
+            return True
+    return False
+
+
+def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], list[Finding]]:
+    """What holds for each built-in: the most trusted file that says something of a key decides it."""
+    settled = {name: Builtin(name) for name in BUILTINS}
+    findings: list[Finding] = []
+    for read in sorted(reads, key=lambda read: rank(read.source.layer)):
+        for said in read.builtins:
+            so_far = settled[said.name]
+            enabled = said.enabled
+            if enabled is False and (said.name in ALWAYS_ON or needs_consent(read.source.layer)):
+                who = "no file" if said.name in ALWAYS_ON else f"no {read.source.layer} file"
+                message = f"{who} can switch off the built-in `{said.name}`"
+                hint = "remove it" if said.name in ALWAYS_ON else "switch it off in your own hooks.yaml"
+                findings.append(Finding("BH215", message, read.source.path, said.line, said.column, hint))
+                enabled = None
+            settled[said.name] = msgspec.structs.replace(
+                so_far,
+                enabled=so_far.enabled if so_far.enabled is not None else enabled,
+                options={**said.options, **so_far.options},
+            )
+    return settled, findings
+
+
+def limits(reads: Iterable[FileRead]) -> Limits:
+    """The allow-lists for HTTP hooks: every layer's has to agree, so none can widen another's."""
+    reads = list(reads)
+    urls: list[tuple[str, ...]] = []
+    header_env: list[tuple[str, ...]] = []
+    for layer in LAYERS:
+        own = [read for read in reads if read.source.layer == layer]
+        lists = [read.allowed_urls for read in own if read.allowed_urls is not None]
+        names = [read.allowed_header_env for read in own if read.allowed_header_env is not None]
+        if lists:
+            urls.append(tuple(pattern for some in lists for pattern in some))
+        if names:
+            header_env.append(tuple(name for some in names for name in some))
+    return Limits(tuple(urls), tuple(header_env))
+
+
+def what(entry: Declared) -> tuple[object, ...]:
+    """What makes two hooks of different layers the very same one."""
+    return (entry.action, entry.events, entry.match, entry.when, entry.dialect, entry.background, entry.folder)
+
+
+def stricter(one: Declared, other: Declared) -> Declared:
+    """The first, with the stricter failure rule of both."""
+    if _STRICTNESS[other.on_failure] <= _STRICTNESS[one.on_failure]:
+        return one
+    return msgspec.structs.replace(one, on_failure=other.on_failure)

@@ -1,0 +1,33 @@
+"""What self-protection protects: our configuration, approved scripts, and what billhook keeps."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from billhook.builtins.self_protection import Protected
+from billhook.config import sources
+
+if TYPE_CHECKING:
+    from billhook.config.load import Entry
+
+NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES})
+
+
+def protected(found: sources.Found, root: Path, entries: Sequence["Entry"]) -> Protected:
+    """Files that exist and files that don't exist yet alike: one that appears is a new layer."""
+    folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
+    files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
+    files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
+    files += [
+        mark.path
+        for entry in entries
+        if entry.consent.standing in ("approved", "changed") and entry.consent.fingerprint is not None
+        for mark in entry.consent.fingerprint.files
+    ]
+    return Protected(
+        files=tuple(dict.fromkeys(files)),
+        folders=tuple(os.path.join(folder, ".billhook") for folder in folders),
+        state=tuple(str(root / name) for name in ("billhook", "turns", "hooks")),
+        names=NAMES,
+    )

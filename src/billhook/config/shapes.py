@@ -1,0 +1,358 @@
+"""Any accepted shape of file, read into `Declared` records.
+
+Five shapes: entries that are plain strings, flat `{"command": ...}` entries, nested matcher groups, `.hooks.json`,
+and the native hooks.yaml. One bad entry never disables its neighbours: it is reported, and kept as broken.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from billhook import shell
+from billhook.config import sources
+from billhook.config.declared import Action, Declared, Exec, Layer, Run, Shape
+from billhook.config.entry import BUILTINS, Entry, Where, checked_name
+from billhook.config.findings import Finding, folded, nearest
+from billhook.config.keys import ENTRY, HANDLER, NATIVE
+from billhook.config.nodes import Fields, Node
+from billhook.config.reading import Read, read_text
+from billhook.meanings import MEANINGS
+
+_DIALECT_OF: Final[dict[Shape, str]] = {
+    "strings": "claw",
+    "flat": "claw-text",
+    "nested": "claude",
+    "hooks.json": "lesson",
+    "yaml": "claude",
+}
+_OWN_KEYS: Final = ("hooks", "builtins", "settings", "parallelExecution", "dialect", "timeout", "version")
+_SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
+_TOP: Final = {folded(key): key for key in (*_OWN_KEYS, *_SWITCHES)} | {"handlers": "hooks"}
+
+
+class Builtin(msgspec.Struct, frozen=True):
+    """What a file says about one built-in."""
+
+    name: str
+    enabled: bool | None = None
+    options: dict[str, object] = {}
+    line: int = 0
+    column: int = 0
+
+
+class FileRead(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one file says."""
+
+    source: sources.SourceFile
+    entries: tuple[Declared, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    readable: bool = True
+    parallel: bool | None = None
+    disable_all: bool = False
+    builtins: tuple[Builtin, ...] = ()
+    allowed_urls: tuple[str, ...] | None = None
+    allowed_header_env: tuple[str, ...] | None = None
+    places: dict[str, tuple[int, int]] = {}
+
+
+def read_file(file: str, layer: Layer, folder: str) -> FileRead:
+    """Read one file. Never raises for what is in it."""
+    source = sources.SourceFile(file, layer, folder)
+    try:
+        text = sources.read_bytes(file)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        hint = "mend its permissions" if isinstance(error, PermissionError) else "mend or remove it"
+        return FileRead(
+            source=source, findings=(Finding("BH101", f"it can't be opened: {why}", file, 1, 1, hint),), readable=False
+        )
+    return shape(read_text(text, file), source)
+
+
+def shape(read: Read, source: sources.SourceFile) -> FileRead:
+    """What a file's values mean."""
+    if read.node is None:
+        return FileRead(source=source, findings=read.findings, readable=False)
+    reader = _File(read.node, source)
+    reader.findings += read.findings
+    return reader.result()
+
+
+class _File:
+    """One file while it is read."""
+
+    def __init__(self, node: Node, source: sources.SourceFile) -> None:
+        self.node, self.source = node, source
+        self.findings: list[Finding] = []
+        self.entries: list[Declared] = []
+        self.top: dict[str, Node] = {}
+        self.native = source.path.endswith((".yaml", ".yml"))
+        self.lesson = os.path.basename(source.path) == ".hooks.json"
+        self.where = Where(source.path, source.layer, source.folder)
+
+    def find(self, code: str, message: str, node: Node, hint: str, hook: str = "") -> None:
+        self.findings.append(Finding(code, message, self.source.path, node.line, node.column, hint, hook))
+
+    def result(self) -> FileRead:
+        if not isinstance(self.node.value, Fields):
+            self.find(
+                "BH203", f"the file holds {self.node.kind}; it must hold a mapping", self.node, "begin with `hooks:`"
+            )
+            return FileRead(source=self.source, findings=tuple(self.findings), readable=False)
+        self._take_top(self.node.value)
+        self.where = self._for_all()
+        hooks = self.top.get("hooks")
+        if hooks is not None and hooks.value is not None:
+            self._hooks(hooks)
+        self._name_all()
+        return FileRead(
+            source=self.source,
+            entries=tuple(self.entries),
+            findings=tuple(self.findings),
+            parallel=self._flag("parallelExecution"),
+            disable_all=self._flag("disableAllHooks") is True,
+            builtins=tuple(self._builtins()),
+            allowed_urls=self._texts("allowedHttpHookUrls"),
+            allowed_header_env=self._texts("httpHookAllowedEnvVars"),
+            places={key: (node.line, node.column) for key, node in self.top.items()},
+        )
+
+    # -- what holds for the whole file
+
+    def _take_top(self, fields: Fields) -> None:
+        """In a settings file other keys are other people's; in our own files they are slips."""
+        for key, value in fields:
+            known = _TOP.get(folded(str(key.value)))
+            if known == "settings" and self.native and isinstance(value.value, Fields):
+                self._take_top(value.value)
+            elif known is not None:
+                self.top[known] = value
+            elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
+                near = nearest(str(key.value), _OWN_KEYS)
+                hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(_OWN_KEYS)}"
+                self.find("BH202", f"unknown key `{key.value}`", key, hint)
+
+    def _for_all(self) -> Where:
+        dialect, timeout = "", None
+        node = self.top.get("dialect")
+        if node is not None and node.value is not None:
+            if isinstance(node.value, str) and node.value in MEANINGS:
+                dialect = node.value
+            else:
+                near = nearest(str(node.value), MEANINGS)
+                hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MEANINGS)}"
+                self.find("BH205", f"unknown dialect `{node.value}`", node, hint)
+        node = self.top.get("timeout") if self.native or self.lesson else None
+        if node is not None and node.value is not None:
+            if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 < node.value < 1e9:
+                timeout = float(node.value)
+            else:
+                self.find("BH203", "`timeout` must be a positive number of seconds", node, "for example `timeout: 20`")
+        return Where(self.source.path, self.source.layer, self.source.folder, dialect, timeout)
+
+    def _flag(self, key: str) -> bool | None:
+        node = self.top.get(key)
+        if node is None or node.value is None:
+            return None
+        if not isinstance(node.value, bool):
+            self.find("BH203", f"`{key}` is {node.kind}; it must be true or false", node, "write true or false")
+            return None
+        return node.value
+
+    def _texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts that only narrows: one that can't be read allows nothing."""
+        node = self.top.get(key)
+        if node is None:
+            return None
+        if isinstance(node.value, tuple) and all(isinstance(item.value, str) for item in node.value):
+            return tuple(str(item.value) for item in node.value)
+        self.find("BH203", f"`{key}` is {node.kind}; it must be a list of texts", node, "until then it allows nothing")
+        return ()
+
+    def _builtins(self) -> Iterator[Builtin]:
+        node = self.top.get("builtins")
+        if node is None or node.value is None:
+            return
+        if not isinstance(node.value, Fields):
+            self.find("BH203", f"`builtins` is {node.kind}; it must be a mapping", node, "name them: `turn-tracker:`")
+            return
+        for key, value in node.value:
+            name = next((known for known in BUILTINS if folded(known) == folded(str(key.value))), "")
+            if not name:
+                near = nearest(str(key.value), BUILTINS)
+                hint = f"did you mean `{near}`?" if near else f"one of {', '.join(BUILTINS)}"
+                self.find("BH202", f"no built-in `{key.value}`", key, hint)
+                continue
+            yield self._builtin(name, key, value)
+
+    def _builtin(self, name: str, key: Node, value: Node) -> Builtin:
+        enabled: bool | None = None
+        options: dict[str, object] = {}
+        if isinstance(value.value, bool):
+            enabled = value.value
+        elif isinstance(value.value, Fields):
+            for inner, node in value.value:
+                match folded(str(inner.value)):
+                    case "enabled" if isinstance(node.value, bool):
+                        enabled = node.value
+                    case "options" if isinstance(node.value, Fields | None):
+                        options = node.plain() or {}
+                    case "enabled" | "options" as word:
+                        wanted = "true or false" if word == "enabled" else "a mapping"
+                        self.find(
+                            "BH203", f"`{inner.value}` is {node.kind}; it must be {wanted}", node, f"write {wanted}"
+                        )
+                    case _:
+                        hint = "known here: enabled, options"
+                        self.find("BH202", f"unknown key `{inner.value}`", inner, hint)
+        elif value.value is not None:
+            self.find(
+                "BH203", f"`{name}` is {value.kind}; it must be a mapping", value, "write `enabled: true` below it"
+            )
+        return Builtin(name, enabled, options, key.line, key.column)
+
+    # -- the hooks
+
+    def _hooks(self, node: Node) -> None:
+        if isinstance(node.value, tuple) and self.native:
+            for item in node.value:
+                self._listed(item)
+            return
+        if not isinstance(node.value, Fields):
+            self.find("BH203", f"`hooks` is {node.kind}; it must be a mapping", node, "put names or events below it")
+            return
+        for key, value in node.value:
+            if self.native and not isinstance(value.value, tuple):
+                self._native(key, value)
+            else:
+                self._event_list(key, value)
+
+    def _native(self, key: Node, value: Node) -> None:
+        """`name: {events: ..., run: ...}`."""
+        name = str(key.value)
+        if not isinstance(value.value, Fields):
+            hint = "write `events:` and `run:` below it"
+            self.find("BH203", f"hook `{name}` is {value.kind}; it must be a mapping", value, hint, name)
+            return
+        # The place of a hook is that of its name.
+        self._add(Entry(self.where, Node(value.value, key.line, key.column), "yaml", name=name), None, NATIVE, key)
+
+    def _listed(self, item: Node) -> None:
+        """An item of a list, which names itself."""
+        if not isinstance(item.value, Fields):
+            self.find("BH203", f"an entry is {item.kind}; it must be a mapping", item, "write `name:` and `events:`")
+            return
+        name = item.value.get("name", "id")
+        text = name.value if name is not None and isinstance(name.value, str) else ""
+        self._add(Entry(self.where, item, "yaml", name=text), None, NATIVE, name or item)
+
+    def _event_list(self, key: Node, value: Node) -> None:
+        """`Event: [entries]`, as in a settings file."""
+        if not isinstance(value.value, tuple):
+            hint = f'put it into a list: "{key.value}": [...]'
+            self.find("BH203", f"`{key.value}` is {value.kind}; it must be a list", value, hint)
+            return
+        for item in value.value:
+            for entry, known in self._entries_of(item):
+                self._add(entry, key, known, None)
+
+    def _entries_of(self, item: Node) -> Iterator[tuple[Entry, frozenset[str]]]:
+        if isinstance(item.value, str):
+            pair = (Node("command", item.line, item.column), item)
+            shape: Shape = "hooks.json" if self.lesson else "strings"
+            yield Entry(self.where, Node(Fields((pair,)), item.line, item.column), shape), ENTRY
+        elif isinstance(item.value, Fields) and item.value.get("hooks") is not None:
+            yield from self._group(item, item.value)
+        elif isinstance(item.value, Fields):
+            if not self.lesson and item.value.get("type") is not None:
+                hint = 'wrap it: {"hooks": [...]}; as it stands it is read as `claw-text`'
+                self.find("BH216", "a handler with `type` stands outside of `hooks`", item, hint)
+            yield Entry(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
+        else:
+            hint = 'write a command as text, or {"command": ...}'
+            self.find("BH203", f"an entry is {item.kind}; it must be text or a mapping", item, hint)
+
+    def _group(self, item: Node, fields: Fields) -> Iterator[tuple[Entry, frozenset[str]]]:
+        """`{"matcher": ..., "hooks": [handlers]}`."""
+        group = Entry(self.where, item, "nested")
+        for key, value in fields:
+            match folded(str(key.value)):
+                case "matcher" | "match":
+                    group.seen["match"] = value
+                case "hooks":
+                    pass
+                case "onfailure" | "timeout" | "if" | "async":
+                    hint = "put it on each handler inside `hooks`"
+                    group.find("BH510", f"`{key.value}` has no effect on a matcher group", key, hint=hint)
+                case _ if not str(key.value).startswith(("x-", "$", "//", "_")):
+                    near = nearest(str(key.value), ("matcher", "hooks"))
+                    hint = f"did you mean `{near}`?" if near else "known here: matcher, hooks"
+                    group.find("BH202", f"unknown key `{key.value}`", key, hint=hint)
+        self.findings += group.findings
+        group.findings = []
+        handlers = fields.get("hooks")
+        if handlers is None or not isinstance(handlers.value, tuple):
+            at = handlers or item
+            self.find("BH203", f"`hooks` is {at.kind}; it must be a list of handlers", at, 'write "hooks": [{...}]')
+            return
+        for handler in handlers.value:
+            if isinstance(handler.value, Fields):
+                yield Entry(self.where, handler, "nested", group=group), HANDLER
+            else:
+                hint = 'write {"type": "command", "command": ...}'
+                self.find("BH203", f"a handler is {handler.kind}; it must be a mapping", handler, hint)
+
+    def _add(self, entry: Entry, event: Node | None, known: frozenset[str], name: Node | None) -> None:
+        events = None if event is None else entry.checked_events((str(event.value),), event)
+        default = "lesson" if self.lesson else _DIALECT_OF[entry.shape]
+        declared = entry.declared(events, default, known)
+        if name is not None:
+            problem = checked_name(declared.name) or ("a built-in has that name" if declared.name in BUILTINS else "")
+            if problem:
+                entry.find("BH210", f"a hook can't be called `{declared.name}`: {problem}", name, hint="rename it")
+                declared = msgspec.structs.replace(declared, broken=problem, action=None)
+        if is_billhook(declared.action):
+            return  # what we ourselves put into an agent's file would only call us again
+        self.findings += entry.findings
+        self.entries.append(declared)
+
+    def _name_all(self) -> None:
+        """Make names unique in the file: given ones that come twice are reported, made ones are numbered."""
+        taken = Counter(entry.name for entry in self.entries if entry.named)
+        seen: Counter[str] = Counter()
+        for i, entry in enumerate(self.entries):
+            if entry.named and taken[entry.name] > 1:
+                seen[entry.name] += 1
+                if seen[entry.name] > 1:
+                    line, column = entry.places.get("name", (entry.line, entry.column))
+                    message = f"a second hook is called `{entry.name}`"
+                    finding = Finding("BH211", message, entry.file, line, column, "rename one of them", entry.name)
+                    self.findings.append(finding)
+            elif not entry.named:
+                seen[entry.name] += 1
+                number = seen[entry.name] + taken[entry.name]
+                if number > 1:
+                    self.entries[i] = msgspec.structs.replace(entry, name=f"{entry.name}-{number}")
+
+
+def is_billhook(action: Action | None) -> bool:
+    """Whether it runs billhook as an agent's hook."""
+    match action:
+        case Run(text) if "billhook" in text:
+            return any(_calls_us(command.words) for command in shell.parse(text).commands)
+        case Exec(argv):
+            return _calls_us(argv)
+        case _:
+            return False
+
+
+def _calls_us(words: Sequence[str]) -> bool:
+    names = [os.path.basename(word) for word in words]
+    if names[:1] == ["billhook-hook"]:
+        return True
+    if names[:1] == ["billhook"]:
+        return names[1:2] == ["hook"]
+    return "billhook" in names[:-1] and names[names.index("billhook") + 1] == "hook" and "-m" in names

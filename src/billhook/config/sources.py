@@ -1,0 +1,162 @@
+"""Which files configuration comes from: the layers, most trusted first, and the project that the rest belongs to."""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from billhook.config.declared import LAYERS, Layer
+from billhook.errors import UsageError
+
+MANAGED = "/etc/billhook/hooks.yaml"
+PROJECT_FILES = (
+    ".claude/settings.json",
+    ".claude.json",
+    ".hooks.json",
+    "hooks.yaml",
+    "hooks.yml",
+    ".claude/hooks.yaml",
+    ".claude/hooks.yml",
+    ".billhook/hooks.yaml",
+    ".billhook/hooks.yml",
+)
+LOCAL_FILES = (".claude/settings.local.json", ".billhook/hooks.local.yaml", ".billhook/hooks.local.yml")
+LARGEST = 1 << 20
+"""Bytes. A larger file is no configuration."""
+
+Identity = tuple[int, ...]
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """One file that may declare hooks."""
+
+    path: str
+    layer: Layer
+    folder: str
+    """The project that relative paths in it start from."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Where we are, and every file that applies here."""
+
+    project: str
+    files: tuple[SourceFile, ...]
+    """Those that exist (and those that were named, existing or not), most trusted first."""
+    probed: tuple[tuple[str, Identity], ...]
+    """Every path that was looked at, with its identity at that time: while all are the same, so is the answer."""
+
+
+def find(
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    files: Iterable[str | os.PathLike[str]] = (),
+    layers: Iterable[Layer] = LAYERS,
+    user_home: str | None = None,
+) -> Found:
+    """The files that apply in a folder. `files` are the explicit layer."""
+    wanted = frozenset(layers)
+    unknown = wanted - set(LAYERS)
+    if unknown:
+        raise UsageError(f"no layer `{min(unknown)}`", hint=f"one of {', '.join(LAYERS)}")
+    here = os.path.realpath(cwd if cwd is not None else os.getcwd())
+    home = os.path.realpath(user_home or os.path.expanduser("~"))
+    probe = _Probe()
+    folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
+    project = folders[0]
+    found = [SourceFile(path, layer, project) for layer, path in _ours(home) if layer in wanted and probe.exists(path)]
+    if "explicit" in wanted:
+        found += [SourceFile(os.path.realpath(path), "explicit", project) for path in files]
+        for path in files:
+            probe.exists(os.path.realpath(path))
+    users = {path for _, path in _ours(home)} | {os.path.join(home, ".claude.json")}
+    for layer, names in (("project", PROJECT_FILES), ("local", LOCAL_FILES)):
+        if layer in wanted:
+            paths = [(folder, os.path.join(folder, name)) for folder in folders for name in names]
+            found += [
+                SourceFile(path, layer, folder) for folder, path in paths if path not in users and probe.exists(path)
+            ]
+    found.sort(key=lambda file: LAYERS.index(file.layer))
+    return Found(project, tuple(found), tuple(probe.seen.items()))
+
+
+def user_files(home: str | None = None) -> list[str]:
+    """The user's own files, existing or not."""
+    return [path for layer, path in _ours(os.path.realpath(home or os.path.expanduser("~"))) if layer == "user"]
+
+
+def _ours(home: str) -> Iterator[tuple[Layer, str]]:
+    """The files that don't come with a project."""
+    yield "managed", MANAGED
+    yield "user", os.path.join(home, ".claude", "settings.json")
+    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    for name in ("hooks.yaml", "hooks.yml"):
+        yield "user", os.path.join(configuration, "billhook", name)
+
+
+def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list[str]:
+    """The project, and the folders below it on the way here that have hook files of their own; the project is first.
+
+    The project is the outermost folder with `.git`, so that `cd` into a nested repository doesn't leave the guards
+    behind; without any, the nearest folder that has hook files; without those, the folder itself. Never the home
+    folder or what is above it, and never a folder where everybody may write, unless one stands right there.
+    """
+    probe = probe or _Probe()
+    up = [here]
+    for parent in Path(here).parents:
+        above = str(parent)
+        if home == above or home.startswith(above.rstrip("/") + "/") or _anybodys(above):
+            break
+        up.append(above)
+    with_hooks = [
+        folder for folder in up if any(probe.exists(f"{folder}/{name}") for name in (*PROJECT_FILES, *LOCAL_FILES))
+    ]
+    repositories = [folder for folder in up if probe.exists(f"{folder}/.git")]
+    top = repositories[-1] if repositories else with_hooks[0] if with_hooks else here
+    below = [folder for folder in reversed(up) if len(folder) > len(top) and folder in with_hooks]
+    return [top, *below]
+
+
+def _anybodys(folder: str) -> bool:
+    """Whether everybody may put files there, as in /tmp: what lies there belongs to no project of ours."""
+    try:
+        return bool(os.stat(folder).st_mode & stat.S_IWOTH)
+    except OSError:
+        return True
+
+
+class _Probe:
+    """Looks whether files are there, and notes what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Identity] = {}
+
+    def exists(self, path: str) -> bool:
+        if path not in self.seen:
+            self.seen[path] = identity(path)
+        return self.seen[path] != ()
+
+
+def identity(path: str) -> Identity:
+    """What tells a file from what it was before: device, inode, size, times. Empty when there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
+        return (found.st_dev, found.st_ino)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def read_bytes(path: str) -> bytes:
+    """The whole file, or OSError; a pipe or a device is none, and can't make us wait."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(None, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(LARGEST + 1)
+    finally:
+        os.close(descriptor)

@@ -16,10 +16,17 @@ from billhook.cli.show import error_text, not_written, say
 from billhook.cli.values import nearest
 from billhook.errors import BillhookError, UsageError
 
-VERBS = {
-    "fire": "Fire one event at hooks given on the command line and show the verdict.",
+GROUPS: dict[str, dict[str, str]] = {
+    "Daily": {
+        "fire": "Fire one event at hooks given on the command line and show the verdict.",
+    },
+    "Looking up": {},
+    "Plumbing": {},
 }
-"""Every verb with its one line of help. The module of the same name holds a click command called `verb`."""
+"""Every verb with its one line of help, in the order in which `--help` shows them. The module of the same name holds a
+click command called `verb`."""
+
+VERBS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What only output can run into: verbs read files, and write none."""
@@ -46,8 +53,11 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        width = max(map(len, VERBS))
+        for title, verbs in GROUPS.items():
+            if verbs:
+                with formatter.section(title):
+                    formatter.write_dl([(f"{name:<{width}}", line) for name, line in verbs.items()])
 
 
 @click.command(

@@ -61,11 +61,16 @@ def absence(declared: Declared, why: str) -> Hook:
     return _hook(declared, Absence(why), "allow")
 
 
-def blockade(file: str, layer: str, line: int, why: str) -> Hook:
-    """What stands in for a whole file of the user's that can't be read: nobody knows which gates are in it."""
-    events = tuple(name for name, kind in EVENTS.items() if kind.gates)
-    source = Source(layer=layer, file=file, line=line)
-    return Hook(name="unreadable-file", run=Refusal(why), events=events, on_failure="deny", source=source, priority=0)
+GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)
+"""The events that wait for an answer."""
+
+
+def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:
+    """What stands in for a whole file that can't be read."""
+    return Hook(name=UNREADABLE, run=Refusal(why), events=events, on_failure="deny", source=source, priority=0)
+
+
+UNREADABLE = "unreadable-file"
 
 
 class Refusal(msgspec.Struct, frozen=True):

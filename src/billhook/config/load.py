@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from billhook.config import merging, sources
-from billhook.config.building import absence, blockade, build, refusal, refusal_of, runs
+from billhook.config.building import GATED, absence, blockade, build, refusal, refusal_of, runs
 from billhook.config.consent import Consent, Trust, consents
-from billhook.config.declared import LAYERS, Declared, Layer
+from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
 from billhook.config.interpolate import UnsetError, Values, interpolated
 from billhook.config.shapes import Builtin, FileRead, read_file
 from billhook.errors import UsageError
-from billhook.hook import Hook
+from billhook.hook import Hook, Source
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
@@ -74,6 +74,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def pending(self) -> tuple[Entry, ...]:
         """The hooks that wait for consent."""
         return tuple(entry for entry in self.entries if entry.pending)
+
+    @property
+    def unreadable(self) -> tuple[FileRead, ...]:
+        """The files that can't be read at all."""
+        return tuple(read for read in self.sources if not read.readable)
 
     def engine(self, *, observers: Iterable["Observer"] = ()) -> "Engine":
         from billhook.engine import Engine
@@ -196,18 +201,26 @@ class _Loading:
                 yield refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
         for read in self.reads:
             if not read.readable:
-                yield from self._unreadable(read)
+                yield from self._unreadable(read, entries)
 
-    def _unreadable(self, read: FileRead) -> Iterator[Hook]:
-        first = read.findings[0]
-        why = f"{read.source.path} can't be read: {first.message} ({first.place})"
-        if read.source.layer not in ("project", "local"):
-            yield blockade(read.source.path, read.source.layer, first.line, why)
-        elif self.trust != "none":
-            blank = Declared(name="", layer=read.source.layer, file=read.source.path, line=first.line)
-            known = self.approvals.of_file(read.source.path)
+    def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
+        """A file that can't be read holds up what a gate in it may have judged, and what other gates judge: whoever has
+        one wants to be asked. What nobody consented to has no effect, readable or not."""
+        first, source = read.findings[0], read.source
+        why = f"{source.path} can't be read: {first.message} ({first.place})"
+        consented = [entry for entry in entries if entry.consent.given and entry.state != "off"]
+        if needs_consent(source.layer):
+            known = [] if self.trust == "none" else self.approvals.of_file(source.path)
             replaced = {one.replaces for one in known}
+            blank = Declared(name="", layer=source.layer, file=source.path, line=first.line)
             yield from (refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
+            consented = [entry for entry in consented if needs_consent(entry.declared.layer)]
+        events = {event for entry in consented if entry.declared.gate for event in entry.declared.events or GATED}
+        if read.says_gate and (consented or not needs_consent(source.layer)):
+            events |= set(GATED)
+        if events:
+            place = Source(layer=source.layer, file=source.path, line=first.line)
+            yield blockade(place, tuple(sorted(events)), why)
 
     def _builtins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
         from billhook.builtins.self_protection import self_protection

@@ -5,6 +5,7 @@ and the native hooks.yaml. One bad entry never disables its neighbours: it is re
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -32,6 +33,9 @@ _OWN_KEYS: Final = ("hooks", "builtins", "settings", "parallelExecution", "diale
 _SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*_OWN_KEYS, *_SWITCHES)} | {"handlers": "hooks"}
 
+_GATE: Final = re.compile(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
+"""Words that only a guard has."""
+
 
 class Builtin(msgspec.Struct, frozen=True):
     """What a file says about one built-in."""
@@ -50,6 +54,8 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Declared, ...] = ()
     findings: tuple[Finding, ...] = ()
     readable: bool = True
+    says_gate: bool = False
+    """It can't be read, but there is a gate in it, or nobody knows."""
     parallel: bool | None = None
     disable_all: bool = False
     builtins: tuple[Builtin, ...] = ()

@@ -67,9 +67,7 @@ def find(
     project = folders[0]
     found = [SourceFile(path, layer, project) for layer, path in _ours(home) if layer in wanted and probe.exists(path)]
     if "explicit" in wanted:
-        found += [SourceFile(os.path.realpath(path), "explicit", project) for path in files]
-        for path in files:
-            probe.exists(os.path.realpath(path))
+        found += [SourceFile(_named(path, probe), "explicit", project) for path in files]
     users = {path for _, path in _ours(home)} | {os.path.join(home, ".claude.json")}
     for layer, names in (("project", PROJECT_FILES), ("local", LOCAL_FILES)):
         if layer in wanted:
@@ -79,6 +77,14 @@ def find(
             ]
     found.sort(key=lambda file: LAYERS.index(file.layer))
     return Found(project, tuple(found), tuple(probe.seen.items()))
+
+
+def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
+    """A file that somebody named: that it is missing must not pass for an empty configuration."""
+    real = os.path.realpath(path)
+    if not probe.exists(real):
+        raise UsageError(f"no file `{os.fspath(path)}`", hint="name a configuration file that exists")
+    return real
 
 
 def user_files(home: str | None = None) -> list[str]:

@@ -39,6 +39,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """Their text as it was approved, to show what changed since. Long and binary ones are left out."""
     approved_at: str
     """UTC, ISO 8601."""
+    replaces: str = ""
+    """The hash of what was approved in this one's place before, if it was a change that was approved."""
 
 
 class Approvals:

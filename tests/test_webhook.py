@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from billhook import Context, Decision, Engine, Hook, PreToolUse, Status, Verdict, command
 from billhook.dialects import dialect
@@ -723,6 +725,7 @@ def test_what_a_header_becomes(value: str, sent: str, monkeypatch: pytest.Monkey
         pytest.param("X\0", "s3cret", id="NUL in a name"),
         pytest.param("", "s3cret", id="no name"),
         pytest.param("Content-Length", "3", id="Content-Length"),
+        pytest.param("Host", "other.example", id="Host"),
         pytest.param("transfer-encoding", "chunked", id="Transfer-Encoding"),
     ],
 )
@@ -773,6 +776,8 @@ def test_a_header_may_replace_ours_and_come_twice() -> None:
         pytest.param(["http://*/.example.com/*"], "/a/.example.com/x", False, id="a star in the host, slash"),
         pytest.param(["{origin}/ok/*"], "/ok/../evil", False, id="dots"),
         pytest.param(["{origin}/ok/*"], "/ok/%2e%2e/evil", False, id="dots in disguise"),
+        pytest.param(["{origin}/ok/*"], "/ok/x%2f..%2f..%5cevil", False, id="dots between other slashes"),
+        pytest.param(["{origin}/ok/*"], "/ok/a..b/...?x=../..", True, id="dots that lead nowhere"),
         pytest.param(["https://a.example/*", "{origin}/ho*k"], "/hook", True, id="one of several"),
         pytest.param(["127.0.0.1*"], "/hook", False, id="no scheme"),
     ],
@@ -927,3 +932,32 @@ def test_no_descriptor_is_left() -> None:
         for thread in [*fine.threads[1:], *mute.threads[1:]]:
             thread.join(10)
         assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_the_guide_is_right(tmp_path: Path) -> None:
+    """The endpoint of the guide runs, the Python of the guide asks it, and its configuration can be read."""
+    guide = (Path(__file__).parent.parent / "docs" / "guides" / "http-hooks.md").read_text()
+    blocks = {name: re.findall(rf"```{name}\n(.*?)```", guide, re.DOTALL) for name in ("python", "json", "yaml")}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    endpoint, asking = (block.replace("8787", port) for block in blocks["python"])
+    (tmp_path / "guard.py").write_text(endpoint)
+    with subprocess.Popen([sys.executable, str(tmp_path / "guard.py")], stderr=subprocess.DEVNULL) as guard:
+        try:
+            _wait_for(int(port))
+            exec(compile(asking, "http-hooks.md", "exec"), {})
+        finally:
+            guard.kill()
+
+    (settings,), (hooks,) = map(json.loads, blocks["json"]), map(yaml.safe_load, blocks["yaml"])
+    handler = settings["hooks"]["PreToolUse"][0]["hooks"][0]
+    native = hooks["hooks"]["push-guard"]
+    assert (handler["url"], handler["headers"]) == (native["url"], native["headers"])
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        time.sleep(0.05)

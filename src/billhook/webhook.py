@@ -171,7 +171,7 @@ def _origin(url: str) -> str:
 
 def _allowed(url: "httpx.URL", patterns: Sequence[str]) -> bool:
     """Whether one of the patterns covers the address as it will be asked for: lower case host, no `..`."""
-    if any(unquote(segment) in (".", "..") for segment in url.raw_path.decode("ascii").split("?")[0].split("/")):
+    if any(segment in (".", "..") for segment in re.split(r"[/\\]", unquote(url.path))):
         return False  # the server may go up where the pattern does not
     return any(pattern == "*" or _pattern(pattern).fullmatch(str(url)) for pattern in patterns)
 
@@ -200,7 +200,10 @@ def _wild(text: str, star: str) -> str:
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection", b"expect", b"upgrade", b"te", b"trailer"})
+_NOT_ITS_OWN = frozenset(
+    ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"]
+)
+"""They say where a request ends and whom it is for."""
 _OURS = (
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json"),
@@ -213,7 +216,7 @@ def _header(name: str, value: str) -> tuple[bytes, bytes]:
     """A header as it goes out. What could end it and begin another one is refused; the error never shows a value."""
     if not _NAME.fullmatch(name):
         raise _RefusedError(f"{preview(name)!r} can't be the name of a header")
-    if name.lower().encode() in _FRAMING:
+    if name.lower() in _NOT_ITS_OWN:
         raise _RefusedError(f"the header {name} is not for a hook to set")
     if _CONTROL.search(value):
         raise _RefusedError(f"the value of the header {name} has a line break or another control character in it")

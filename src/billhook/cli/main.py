@@ -1,20 +1,10 @@
-"""`billhook VERB ...`: finds the verb's module and lets errors look the same everywhere.
+"""`billhook VERB ...`: the console script.
 
 Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input, 3 a fault of ours,
-128 and its number a signal (130 Ctrl-C).
+128 and its number a signal (130 Ctrl-C). `billhook hook` answers as a hook does, and has a failure rule of its own.
 """
 
-import errno
-import importlib
-import os
 import sys
-
-import click
-
-from billhook import __version__
-from billhook.cli.show import error_text, not_written, say
-from billhook.cli.values import nearest
-from billhook.errors import BillhookError, UsageError
 
 GROUPS: dict[str, dict[str, str]] = {
     "Daily": {
@@ -28,100 +18,16 @@ click command called `verb`."""
 
 VERBS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
-_UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What only output can run into: verbs read files, and write none."""
-
-
-class Verbs(click.Group):
-    """Imports a verb's module only when that verb is used: start-up is felt."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        found: click.Command = importlib.import_module(f"billhook.cli.{cmd_name.replace('-', '_')}").verb
-        return found
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in VERBS and not name.startswith("-"):
-            raise UsageError(f"no verb `{name}`", hint=f"{nearest(name, VERBS)} (`billhook --help` tells more)")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, VERBS))
-        for title, verbs in GROUPS.items():
-            if verbs:
-                with formatter.section(title):
-                    formatter.write_dl([(f"{name:<{width}}", line) for name, line in verbs.items()])
-
-
-@click.command(
-    cls=Verbs,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="""\b
-Try:
-  billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run 'echo no >&2; exit 2'""",
-)
-@click.version_option(__version__, prog_name="billhook", message="%(prog)s %(version)s")
-@click.pass_context
-def billhook(ctx: click.Context) -> None:
-    """The hook system for AI agents: one event in, one verdict out."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-
 
 def main() -> None:
-    """The console script."""
-    try:
-        code = billhook.main(standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except SystemExit as ended:
-        # Click ends so after a completion, and with 1 when whoever read our output has seen enough.
-        code = ended.code if "_BILLHOOK_COMPLETE" in os.environ else 0
-    except (click.ClickException, BillhookError) as error:
-        _complain(error_text(_in_our_words(error)))
-        code = 2
-    except (click.Abort, KeyboardInterrupt):
-        code = 130
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in _UNWRITTEN:
-            not_written(error)
-            sys.exit(2)
-        if os.environ.get("BILLHOOK_DEBUG"):
-            raise
-        _complain(
-            f"error: a fault of billhook's own: {type(error).__name__}: {error}\n\n"
-            "hint: BILLHOOK_DEBUG=1 shows where; please report it"
-        )
-        code = 3
-    sys.exit(code if isinstance(code, int) else 0)
+    """The console script. As a hook it starts at every tool call, so it goes past all that a person needs."""
+    if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv[2:]):
+        from billhook.cli.hook import main as be_a_hook
 
+        sys.exit(be_a_hook(sys.argv[2:]))
+    from billhook.cli.group import run
 
-def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
-    """What click found wrong, with the anatomy of our errors; and no error of ours without a hint."""
-    if isinstance(error, BillhookError):
-        error.hint = error.hint or "`billhook fire --help` shows how it is meant"
-        return error
-    ctx = getattr(error, "ctx", None)
-    verb = sys.argv[1] if sys.argv[1:2] and sys.argv[1] in VERBS else ""
-    path = ctx.command_path if ctx else f"billhook {verb}".strip()
-    if isinstance(error, click.NoSuchOption):
-        known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
-        hint = nearest(error.option_name, known)
-        return UsageError(f"no option `{error.option_name}`", hint=f"{hint} (`{path} --help` tells more)")
-    message = error.format_message().rstrip(".").replace("'", "`")
-    return UsageError(message[:1].lower() + message[1:], hint=f"`{path} --help` shows how it is meant")
-
-
-def _complain(text: str) -> None:
-    say(text, err=True)
+    run()
 
 
 if __name__ == "__main__":

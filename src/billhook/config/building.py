@@ -1,8 +1,5 @@
 """From what a file declares to a hook that an engine runs; or to what stands in its place."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import msgspec
 
 from billhook.answers import Answer, Decision, OnFailure, Reply, Status
@@ -48,10 +45,11 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
     judged = msgspec.structs.replace(
         now,
         name=before.name,
-        events=tuple(_texts(was.get("events"))),
-        match=was.get("match") if isinstance(was.get("match"), str) else None,
-        when=was.get("when") if isinstance(was.get("when"), str) else "",
-        dialect=was.get("dialect") if isinstance(was.get("dialect"), str) else now.dialect,
+        events=tuple(was["events"]),
+        match=was["match"],
+        when=was["if"],
+        dialect=was["dialect"],
+        after=(),
     )
     return refusal(judged, why)
 
@@ -138,10 +136,6 @@ def _answer(decision: str, text: str) -> Answer:
 def _placed(word: str, folder: str) -> str:
     """Arguments are no shell's text: the one variable that they may hold is put in here."""
     return word.replace("${CLAUDE_PROJECT_DIR}", folder).replace("$CLAUDE_PROJECT_DIR", folder)
-
-
-def _texts(value: Any) -> Sequence[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
 
 
 def runs(action: Action | None) -> bool:

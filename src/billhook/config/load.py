@@ -17,6 +17,7 @@ from billhook.config.consent import Consent, Trust, consents
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
+from billhook.config.fingerprint import FileMark, unchanged
 from billhook.config.interpolate import UnsetError, Values, interpolated
 from billhook.config.shapes import Builtin, FileRead, read_file
 from billhook.errors import UsageError
@@ -106,19 +107,53 @@ def load_config(
         raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
     explicit = () if files is None else tuple(os.fspath(file) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
-    found = sources.find(cwd, files=explicit, layers=wanted)
-    return _Loading(found, state_root(home), builtins=builtins, trust=trust, env=env).config()
+    env = os.environ if env is None else env
+    root = state_root(home)
+    key = (os.path.realpath(cwd or os.getcwd()), explicit, wanted, str(root), builtins, trust, sources.homes())
+    kept = _kept.get(key)
+    if kept is not None and kept.holds(env):
+        return kept.config
+    loading = _Loading(sources.find(cwd, files=explicit, layers=wanted), root, builtins=builtins, trust=trust, env=env)
+    config = loading.config()
+    if len(_kept) >= _KEEP_AT_MOST:
+        _kept.clear()
+    _kept[key] = loading.snapshot(config)
+    return config
+
+
+class _Snapshot(msgspec.Struct, frozen=True):
+    """A loaded configuration, and everything that it was made from."""
+
+    config: Config
+    probed: tuple[tuple[str, sources.Identity], ...]
+    marks: tuple[FileMark, ...]
+    used: dict[str, str | None]
+    approvals: Approvals
+    stamps: dict[str, tuple[int, ...]]
+
+    def holds(self, env: Mapping[str, str]) -> bool:
+        """Whether loading again would give the same. Only `stat` is asked."""
+        return (
+            all(sources.identity(path) == identity for path, identity in self.probed)
+            and all(self.approvals.stamp(file) == stamp for file, stamp in self.stamps.items())
+            and all(env.get(name) == value for name, value in self.used.items())
+            and all(unchanged(mark) for mark in self.marks)
+        )
+
+
+_kept: dict[object, _Snapshot] = {}
+_KEEP_AT_MOST = 64
 
 
 class _Loading:
     """One load."""
 
     def __init__(
-        self, found: sources.Found, root: Path, *, builtins: bool, trust: Trust, env: Mapping[str, str] | None
+        self, found: sources.Found, root: Path, *, builtins: bool, trust: Trust, env: Mapping[str, str]
     ) -> None:
         self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
         self.approvals = Approvals(root)
-        self.values = Values(os.environ if env is None else env)
+        self.values = Values(env)
         self.reads = [read_file(file.path, file.layer, file.folder) for file in found.files]
         self.problems = [finding for read in self.reads for finding in read.findings]
 
@@ -150,6 +185,20 @@ class _Loading:
             builtins=settings,
             plan=Plan(hooks),
         )
+
+    def snapshot(self, config: Config) -> _Snapshot:
+        """What the result depends on. A file that was written just now may be written again without a trace in its
+        times: what was read from one is not kept."""
+        marks = {
+            mark.path: mark
+            for entry in config.entries
+            if entry.consent.fingerprint is not None
+            for mark in entry.consent.fingerprint.files
+        }
+        files = {read.source.path for read in self.reads if needs_consent(read.source.layer)}
+        stamps = {file: self.approvals.stamp(file) for file in files}
+        probed = tuple((path, identity if sources.settled(identity) else (-1,)) for path, identity in self.found.probed)
+        return _Snapshot(config, probed, tuple(marks.values()), dict(self.values.used), self.approvals, stamps)
 
     def _entry(self, declared: Declared, consent: Consent, off: str) -> Entry:
         if off:

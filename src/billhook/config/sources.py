@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -153,6 +154,21 @@ def identity(path: str) -> Identity:
     if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
         return (found.st_dev, found.st_ino)
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def settled(found: Identity) -> bool:
+    """Whether a file is old enough that another change would show in its times: their clock is coarse."""
+    return len(found) < _TIMES or time.time_ns() - max(found[3:]) > SETTLED
+
+
+_TIMES = 5
+SETTLED = 20_000_000
+"""Nanoseconds after which the file system's clock has surely moved on."""
+
+
+def homes() -> tuple[str | None, ...]:
+    """What the places of the user's files depend on."""
+    return os.environ.get("HOME"), os.environ.get("XDG_CONFIG_HOME")
 
 
 def read_bytes(path: str) -> bytes:

@@ -25,7 +25,7 @@ import yaml
 
 from billhook import Context, Decision, Engine, Hook, PreToolUse, Status, Verdict, command
 from billhook.dialects import dialect
-from billhook.webhook import Webhook, address_problem, webhook
+from billhook.webhook import Webhook, address_allowed, address_problem, webhook
 from strategies import sample
 
 BASH = PreToolUse(tool_name="Bash", tool_input={"command": "ls"}, session_id="s1")
@@ -789,9 +789,31 @@ def test_allowed_addresses(patterns: list[str] | None, path: str, asked: bool) -
         filled = None if patterns is None else [pattern.replace("{origin}", origin) for pattern in patterns]
         verdict = fire(webhook(origin + path, allowed_urls=filled))
         assert server.connections == asked
+        assert filled is None or address_allowed(origin + path, filled) == asked
 
     assert verdict.outcomes[0].status is (Status.OK if asked else Status.COULD_NOT_START)
     assert asked or "none of the allowed addresses" in error_of(verdict)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "allowed"),
+    [
+        pytest.param("https://*.example.com/*", "https://a.example.com/x", True, id="a subdomain"),
+        pytest.param("https://*.example.com/*", "https://A.Example.COM/x", True, id="case of the host"),
+        pytest.param("https://*.example.com/*", "https://evil.org/.example.com/x", False, id="the host in the path"),
+        pytest.param("https://*.example.com/*", "https://evil.org?.example.com/x", False, id="in the query"),
+        pytest.param("https://*.example.com/*", "https://evil.org#.example.com/x", False, id="in the fragment"),
+        pytest.param("https://*.example.com/*", "https://evil.org\\.example.com/x", False, id="behind a backslash"),
+        pytest.param("https://example.com/*", "https://example.com@evil.org/x", False, id="as a user"),
+        pytest.param("https://example.com/*", "https://example.com.evil.org/x", False, id="as a subdomain"),
+        pytest.param("https://*", "https://evil.org/x", True, id="any host, any path"),
+        pytest.param("*", "file:///etc/passwd", False, id="never a file"),
+        pytest.param("http*://h/x", "https://h/x#f", True, id="either scheme, no fragment"),
+    ],
+)
+def test_patterns_of_addresses(pattern: str, url: str, allowed: bool) -> None:
+    """A pattern's host is the host that is asked."""
+    assert address_allowed(url, [pattern]) == allowed
 
 
 @pytest.mark.parametrize(
@@ -821,6 +843,10 @@ def test_allowed_addresses(patterns: list[str] | None, path: str, asked: bool) -
         pytest.param("https://[::1/", "not a URL", id="half a bracket"),
         pytest.param("https://example.com\\@evil.example/", "backslash", id="backslash"),
         pytest.param("https://exa mple.com/", "space", id="space"),
+        pytest.param("https://ex%61mple.com/", "its host is neither", id="escapes in the host"),
+        pytest.param("https://ex\u0430mple.com/", "its host is neither", id="a letter that looks like another"),
+        pytest.param("https://evil.example\u3002com/", "its host is neither", id="a dot that is none"),
+        pytest.param("https://[fe80::1%eth0]/", "", id="an address with a zone"),
         pytest.param("https://example.com/\r\nX: y", "control character", id="line break"),
     ],
 )

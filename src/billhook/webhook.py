@@ -64,6 +64,8 @@ class Webhook(msgspec.Struct, frozen=True):
         problem = _unusable(self.url)
         if problem:
             raise _RefusedError(f"the address can't be used: {problem}")
+        if self.allowed_urls is not None and not address_allowed(self.url, self.allowed_urls):
+            raise _RefusedError(f"{_origin(self.url)} with this path is none of the allowed addresses")
         headers = self._headers(ctx)
         try:
             import httpx
@@ -71,12 +73,9 @@ class Webhook(msgspec.Struct, frozen=True):
             raise _RefusedError("an HTTP hook needs httpx; pip install 'billhook[http]'") from None
         try:
             url = httpx.URL(self.url).copy_with(fragment=None)
-            request = httpx.Request("POST", url, headers=headers, content=body)
+            return httpx.Request("POST", url, headers=headers, content=body)
         except (httpx.InvalidURL, ValueError):  # their texts quote the address
             raise _RefusedError("the address can't be used: it is not a URL") from None
-        if self.allowed_urls is not None and not _allowed(url, self.allowed_urls):
-            raise _RefusedError(f"{_origin(self.url)} with this path is none of the allowed addresses")
-        return request
 
     def _headers(self, ctx: Context) -> list[tuple[bytes, bytes]]:
         """What is sent: ours, unless the hook has its own of that name."""
@@ -133,6 +132,9 @@ def address_problem(url: str) -> str:
 _NEVER_IN_A_URL = re.compile(r"[\x00-\x20\x7f\\\ud800-\udfff]")
 
 
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(?:%[a-z0-9._-]+)?")
+
+
 def _unusable(url: str) -> str:
     # Readers of URLs disagree about these characters, and then about the host.
     if _NEVER_IN_A_URL.search(url):
@@ -147,7 +149,9 @@ def _unusable(url: str) -> str:
         return "it does not begin with http:// or https://"
     if "@" in parts.netloc:
         return "it holds a user name or a password; put them into a header, as variables that the hook may use"
-    return "" if host else "it names no host"
+    if not host:
+        return "it names no host"
+    return "" if _HOST.fullmatch(host) else "its host is neither a name in ASCII (`xn--...`) nor an IP address"
 
 
 def _loopback(host: str) -> bool:
@@ -169,11 +173,15 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _allowed(url: "httpx.URL", patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns covers the address as it will be asked for: lower case host, no `..`."""
-    if any(segment in (".", "..") for segment in re.split(r"[/\\]", unquote(url.path))):
+def address_allowed(url: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns covers an address; never one that can't be used, or goes up with `..`."""
+    if _unusable(url):
+        return False
+    parts = urlsplit(url)
+    if any(segment in (".", "..") for segment in re.split(r"[/\\]", unquote(unquote(parts.path)))):
         return False  # the server may go up where the pattern does not
-    return any(pattern == "*" or _pattern(pattern).fullmatch(str(url)) for pattern in patterns)
+    asked = parts._replace(netloc=parts.netloc.lower(), fragment="").geturl()
+    return any(pattern == "*" or _pattern(pattern).fullmatch(asked) for pattern in patterns)
 
 
 @functools.lru_cache(256)

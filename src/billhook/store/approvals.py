@@ -37,6 +37,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """The files it names, by absolute path, and their SHA-256; empty where there was none."""
     contents: dict[str, str] = {}
     """Their text as it was approved, to show what changed since. Long and binary ones are left out."""
+    replaces: str = ""
+    """The hash of what was approved in its place before, if the user was asked about a change."""
     approved_at: str
     """UTC, ISO 8601."""
     replaces: str = ""

@@ -1,0 +1,249 @@
+"""What exactly is approved: a hash over a hook's definition and the contents of the files its command names.
+
+Files that do not exist are no part of the hash, but of the marks: as soon as one appears it is, and the hash differs.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from billhook.config.declared import Declared
+from billhook.config.named import named_files
+from billhook.store.approvals import Approval
+
+MAX_FILE = 256 << 20
+"""Longer files are known by their size and times alone."""
+MAX_TEXT = 64 << 10
+MAX_ALL_TEXT = 256 << 10
+SETTLED = 20_000_000
+"""Nanoseconds after which the file system's clock has surely moved on."""
+_CACHED = 4096
+_SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
+
+
+class FileMark(msgspec.Struct, frozen=True):
+    """One file as it was found. Without `identity` there was none."""
+
+    path: str
+    sha256: str
+    """Empty: missing, unreadable or not a file."""
+    identity: tuple[int, ...] = ()
+    """Device, inode, size, and the times of change of its content and of its record, of what a link leads to."""
+    target: str = ""
+    """Where it really lies."""
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """A hook and its files at one moment."""
+
+    hash: str
+    files: tuple[FileMark, ...] = ()
+
+
+def definition(declared: Declared) -> dict[str, Any]:
+    """Everything that decides what a hook does, in one spelling, as JSON; not where in its file it stands."""
+    return {
+        "file": declared.file,
+        **({"name": declared.name} if declared.named else {}),
+        "does": _plain(msgspec.to_builtins(declared.action)),
+        "events": sorted(set(declared.events)),
+        "match": declared.match,
+        "if": declared.when,
+        "priority": _number(declared.priority),
+        "after": sorted(set(declared.after)),
+        "timeout": _number(declared.timeout),
+        "on_failure": declared.on_failure,
+        "background": declared.background,
+        "dialect": declared.dialect,
+    }
+
+
+def fingerprint(declared: Declared) -> Fingerprint:
+    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places."""
+    marks = tuple(map(_mark, named_files(declared.action, declared.folder)))
+    folder = os.path.abspath(declared.folder)
+    present = sorted(_covered(mark, folder) for mark in marks if mark.identity)
+    said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
+    return Fingerprint(hashlib.sha256(said.encode("ascii")).hexdigest(), marks)
+
+
+def unchanged(mark: FileMark) -> bool:
+    """Whether the file is still the one that was marked, judged by one `stat`. False asks for a closer look."""
+    return _identity(_stat(mark.path)) == mark.identity
+
+
+def same_content(mark: FileMark) -> bool:
+    """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
+    now = _mark(mark.path)
+    return (now.sha256, now.target, not now.identity) == (mark.sha256, mark.target, not mark.identity)
+
+
+def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Approval:
+    """The record that approves exactly this, with the texts of its files, so that a change can be shown later.
+
+    `replaces` is the hash of what was approved in its place before.
+    """
+    return Approval(
+        hash=fp.hash,
+        file=declared.file,
+        name=declared.name,
+        definition=definition(declared),
+        gate=declared.gate,
+        files={mark.path: mark.sha256 for mark in fp.files},
+        contents=_texts(fp),
+        replaces=replaces,
+        approved_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+    )
+
+
+def changes(old: Approval, declared: Declared, fp: Fingerprint) -> list[str]:
+    """What differs between what was approved and what is there now, as the lines of a unified diff."""
+    lines = _diff(_pretty(old.definition), _pretty(definition(declared)), "definition")
+    texts = _texts(fp)
+    now = {mark.path: mark.sha256 for mark in fp.files}
+    for path in dict.fromkeys((*old.files, *now)):
+        before, after = old.files.get(path, ""), now.get(path, "")
+        if before != after:
+            lines += _file_changes(path, bool(before), bool(after), old.contents.get(path), texts.get(path))
+    return lines
+
+
+def _file_changes(path: str, before: bool, after: bool, old: str | None, new: str | None) -> list[str]:
+    if not after:
+        return [f"{path} is gone"]
+    if not before:
+        return [f"{path} is new", *_diff("", new or "", path)]
+    if old is None or new is None:
+        return [f"binary or long file {path} changed"]
+    return _diff(old, new, path)
+
+
+def _diff(old: str, new: str, name: str) -> list[str]:
+    import difflib
+
+    if old == new:
+        return []
+    was, now = f"{name} (approved)", f"{name} (now)"
+    return list(difflib.unified_diff(old.splitlines(), new.splitlines(), was, now, lineterm="")) or [
+        f"{name}: only its line ends differ"
+    ]
+
+
+def _pretty(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def _texts(fp: Fingerprint) -> dict[str, str]:
+    """The texts of the marked files, as far as they are texts and still what was marked."""
+    found: dict[str, str] = {}
+    left = MAX_ALL_TEXT
+    for mark in fp.files:
+        if not mark.sha256 or mark.identity[2] > min(left, MAX_TEXT):
+            continue
+        data = _content(mark.path)
+        if data is None or hashlib.sha256(data).hexdigest() != mark.sha256 or b"\0" in data:
+            continue
+        try:
+            found[mark.path] = data.decode("utf-8")
+            left -= len(data)
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def _content(path: str) -> bytes | None:
+    from billhook.config.pyimports import read_regular
+
+    return read_regular(path, MAX_TEXT)
+
+
+def _covered(mark: FileMark, folder: str) -> list[str]:
+    """What of a file goes into the hash. One that can't be read is known by its size and times."""
+    said = mark.sha256 or "unreadable " + " ".join(map(str, mark.identity[2:]))
+    target = _within(mark.target, os.path.realpath(folder))
+    path = _within(mark.path, folder)
+    return [path, said, target if target != path else ""]
+
+
+def _within(path: str, folder: str) -> str:
+    """The path from the folder when it lies inside: a checkout may be moved as a whole."""
+    return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
+
+
+def _mark(path: str) -> FileMark:
+    """Look at a file, and at its content unless that is known."""
+    found = _settled(path)
+    if found is None:
+        return FileMark(path, "", (), "")
+    target = os.path.realpath(path)
+    if target != path and target.startswith(_SYSTEM):
+        # a link to a program of the system, as in a virtual environment: updating that is no change of the hook's
+        return FileMark(path, hashlib.sha256(b"system " + os.fsencode(target)).hexdigest(), _identity(found), target)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
+        return FileMark(path, "", _identity(found), target)
+    identity, sha256 = _hashed(path, _identity(found))
+    return FileMark(path, sha256, identity, target)
+
+
+_known: dict[tuple[int, ...], str] = {}
+
+
+def _hashed(path: str, identity: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
+    if identity in _known:
+        return identity, _known[identity]
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(file, "rb") as stream:
+            before = _identity(os.fstat(file))
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest() if stat.S_ISREG(os.fstat(file).st_mode) else ""
+            after = _identity(os.fstat(file))
+    except (OSError, ValueError):
+        return identity, ""
+    if before == after == identity:
+        if len(_known) >= _CACHED:
+            _known.clear()
+        _known[identity] = sha256
+        return identity, sha256
+    # written while it was read: times that no file has make the next look a closer one
+    return (*before[:3], 0, 0), sha256
+
+
+def _settled(path: str) -> os.stat_result | None:
+    """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
+    found = _stat(path)
+    if found is None or not -SETTLED < (age := time.time_ns() - found.st_ctime_ns) < SETTLED:
+        return found
+    time.sleep((SETTLED - age) / 1e9)
+    return _stat(path)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _identity(found: os.stat_result | None) -> tuple[int, ...]:
+    if found is None:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _number(value: float | None) -> int | float | None:
+    """30.0 and 30 are one number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, so that what was read back from disk is equal."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -111,7 +111,7 @@ class _Scan:
 
     def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
         """Where a command may leave the shell."""
-        if command.name not in ("cd", "pushd"):
+        if command.name not in ("cd", "pushd") or (keep and len(folders) >= MAX_FOLDERS):
             return folders
         operands = [word for word in command.words[1:] if not word.startswith("-")] or ["~"]
         moved = self.paths(operands[0], folders)
@@ -175,7 +175,7 @@ class _Scan:
         if "/" in word or word.startswith("~"):
             for path in self.paths(word, folders):
                 self.take(path, "program")
-        elif word and UNKNOWN not in word:
+        elif _speakable(word):
             self.on_path(word)
 
     def on_path(self, name: str) -> None:
@@ -225,7 +225,7 @@ class _Scan:
 
     def paths(self, word: str, folders: tuple[str, ...]) -> list[str]:
         """Where a word may lead, seen from each folder."""
-        if not word or UNKNOWN in word or len(word) > 4096:
+        if not _speakable(word):
             return []
         if word.startswith("~"):
             word = os.path.expanduser(word)
@@ -243,6 +243,11 @@ class _Scan:
                 for entry in value.split(":"):
                     for path in self.paths(entry, (self.folder,)):
                         self.python_roots.setdefault(path)
+
+
+def _speakable(word: str) -> bool:
+    """Whether the system could be asked for it at all."""
+    return 0 < len(word) <= 4096 and UNKNOWN not in word and pyimports.encodable(word)
 
 
 def _regular(path: str) -> bool:

@@ -52,6 +52,15 @@ def read_regular(path: str, limit: int = MAX_BYTES) -> bytes:
         return b""
 
 
+def encodable(name: str) -> bool:
+    """Whether a file can have this name: a lone surrogate can't be part of one."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def imports(source: bytes) -> tuple[Imported, ...]:
     """What a source imports, inside functions too. Nothing when it can't be parsed."""
     tree = _parsed(source)
@@ -112,7 +121,7 @@ class _Walk:
     def take(self, one: Imported, path: str) -> None:
         """Note where an imported name would be found, and queue what is there."""
         parts = one.module.split(".") if one.module else []
-        if not all(part and not set(part) & _NO_NAME for part in parts):
+        if not all(part and not set(part) & _NO_NAME for part in parts) or not encodable(one.module):
             return
         if one.level:
             folder = os.path.dirname(path)

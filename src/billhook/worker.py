@@ -87,13 +87,14 @@ class PythonHook(msgspec.Struct, frozen=True):
         program = self._program()
         if not program or sys.platform == "win32":
             return _not_started("there is no Python here that could be started as a worker; name one as `interpreter:`")
-        request = framed(_request(self, ctx))
+        number = int.from_bytes(os.urandom(6))
+        request = framed(_request(self, ctx, number))
         if len(request) > LARGEST_REQUEST:
             return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
         if ctx.seconds_left <= 0:
             return Reply(status=Status.TIMED_OUT, error="its time was over before it could be asked")
         worker = WORKERS.take(Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited()})
-        return _not_started(worker) if isinstance(worker, str) else await _ask(worker, request, ctx)
+        return _not_started(worker) if isinstance(worker, str) else await _ask(worker, request, number, ctx)
 
     def _program(self) -> str:
         given = os.path.expanduser(self.interpreter)
@@ -102,9 +103,9 @@ class PythonHook(msgspec.Struct, frozen=True):
         return given or sys.executable
 
 
-async def _ask(worker: Worker, request: bytes, ctx: Context) -> Reply:
+async def _ask(worker: Worker, request: bytes, number: int, ctx: Context) -> Reply:
     try:
-        told = await worker.ask(request, ctx.seconds_left)
+        told = await worker.ask(request, number, ctx.seconds_left)
     except StrangerError as error:
         return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
     except GarbageError as error:
@@ -116,16 +117,17 @@ async def _ask(worker: Worker, request: bytes, ctx: Context) -> Reply:
     if isinstance(told, Exit):
         return _ended(told, worker)
     _bring_back(ctx.state, told.state)
-    _bring_back(ctx.env, told.env)
+    _bring_back(ctx.env, told.env, str)
     return _replied(told, worker)
 
 
 # -- what a worker is told -------------------------------------------------------------------------------------------
 
 
-def _request(hook: PythonHook, ctx: Context) -> bytes:
+def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
     seconds = ctx.seconds_left
     head = {
+        "number": number,
         "target": hook.target,
         "folder": hook.folder,
         "dialect": hook.dialect,
@@ -162,8 +164,8 @@ def _plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
 # -- what it says ----------------------------------------------------------------------------------------------------
 
 
-def _bring_back(ours: MutableMapping[str, Any], changes: Changes) -> None:
-    ours.update(changes.made)
+def _bring_back(ours: MutableMapping[str, Any], changes: Changes, kind: type = object) -> None:
+    ours.update({key: value for key, value in changes.made.items() if isinstance(value, kind)})
     for key in changes.gone:
         ours.pop(key, None)
 
@@ -203,7 +205,7 @@ def _why_no_worker(worker: Worker, code: int | None) -> str:
         return f"`{program}` has no billhook; {install}"
     if missing is not None and missing[1].startswith("billhook."):
         return f"`{program}` has a billhook that is too old; {install.replace('install b', 'install -U b')}"
-    if "-P" in worker.stderr:
+    if "Unknown option: -P" in worker.stderr:
         return f"`{program}` is too old; billhook needs Python 3.11 or later"
     return f"`{program}` did not become a worker: exit code {code}{_printed(worker)}"
 

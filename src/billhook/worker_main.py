@@ -89,7 +89,8 @@ def main() -> None:
         _flush()
         loaded, alone = files.news(), _nothing_runs(threads)
         few = len(loaded) <= _MOST_FILES
-        line.say(_fitted(msgspec.structs.replace(told, files=loaded if few else [], reusable=few and alone)))
+        told = msgspec.structs.replace(told, number=request.number, reusable=few and alone)
+        line.say(_fitted(msgspec.structs.replace(told, files=loaded if few else [])))
 
 
 class _Line:
@@ -407,7 +408,7 @@ def _fitted(told: Told) -> bytes:
         kept = msgspec.structs.replace(kept, status=Status.FAILED, error=told.error[:_LONGEST_TEXT] or why, lost=[])
     body, why = _encoded(kept)
     if body is None:
-        body, _ = _encoded(Told(status=Status.FAILED, error=why, reusable=False))
+        body, _ = _encoded(Told(number=told.number, status=Status.FAILED, error=why, reusable=False))
     assert body is not None
     return body
 

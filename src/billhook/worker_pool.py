@@ -5,7 +5,9 @@ A worker is a `process.Child` that is spoken to more than once: the tree, the de
 
 import atexit
 import os
+import signal
 import threading
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,7 +15,7 @@ from billhook.answers import FAILURES
 from billhook.exits import Exit
 from billhook.process import Child
 from billhook.spawn import explain, pipe, prefill, spawn
-from billhook.tree import MARKER, Tree, starting
+from billhook.tree import GRACE, MARKER, Tree, starting
 from billhook.worker_wire import (
     HEADER,
     LARGEST_ANSWER,
@@ -68,15 +70,15 @@ class Worker(Child):
         """The first of what was printed since the last request."""
         return bytes(self._kept[self._err]).decode("utf-8", "replace")
 
-    async def ask(self, request: bytes, seconds: float) -> Told | Exit:
-        """The answer to a framed request, or how the worker ended without one. Raises GarbageError, and OSError when
-        there are no descriptors left. What a late worker said counts only if it objects."""
+    async def ask(self, request: bytes, number: int, seconds: float) -> Told | Exit:
+        """The answer to the framed request of that number, or how the worker ended without one. What a late worker said
+        counts only if it objects. Raises GarbageError, and OSError when there are no descriptors left."""
         self.usable = False
         self._clear()
         self._send(request)
         ended = await self.wait(seconds, until=self._is_enough)
         body = self._answer(bytes(self._kept[self._out]))
-        told = None if body is None else read_told(body)
+        told = None if body is None else read_told(body, number)
         if told is None or (ended is not None and ended.timed_out and not told.answer.objects):
             assert ended is not None
             return ended
@@ -96,11 +98,18 @@ class Worker(Child):
         return all((as_file(path) or (path, -1, 0, 0, 0)) == file for path, file in self._files.items())
 
     def end_now(self) -> None:
-        """Kill it and all that it started, unless it has ended already."""
-        if self._ended is None:
-            self._tree.kill_now()
-            self._tree.doubt()
-            self._finish(timed_out=True)
+        """End it, unless it has ended already. What it started is dismissed as after any command: only a process that
+        left the group and let go of the output is spared."""
+        if self._ended is not None:
+            return
+        if not self._is_lost():
+            os.kill(self._pid, signal.SIGKILL)
+        end = time.monotonic() + GRACE
+        while not self._exited and time.monotonic() < end:
+            self._move()
+            if not self._exited:
+                time.sleep(0.001)
+        self._finish(timed_out=False)
 
     def forget(self) -> None:
         """Let go of it in a copy of this process, made by fork: it belongs to the original."""

@@ -34,6 +34,8 @@ class Greeting(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """One event for one function; the event itself follows on the second line, as it would be sent to any hook."""
 
+    number: int
+    """Comes back with the answer: one that a hook left in the pipe can't be taken for that of the next event."""
     target: str
     folder: str
     dialect: str
@@ -54,6 +56,7 @@ class Changes(msgspec.Struct, frozen=True):
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker answers."""
 
+    number: int = -1
     status: Status = Status.OK
     error: str = ""
     answer: Answer = Answer()
@@ -101,11 +104,15 @@ def read_greeting(body: bytes) -> Greeting:
         raise GarbageError(f"its greeting can't be read: {error}") from None
 
 
-def read_told(body: bytes) -> Told:
+def read_told(body: bytes, number: int) -> Told:
+    """The answer to the request of that number."""
     try:
-        return msgspec.convert(strictjson.loads(body, max_bytes=LARGEST_ANSWER), Told)
+        told = msgspec.convert(strictjson.loads(body, max_bytes=LARGEST_ANSWER), Told)
     except (StrictJSONError, msgspec.ValidationError) as error:
         raise GarbageError(f"its answer can't be read: {error}") from None
+    if told.number != number:
+        raise GarbageError("it answered something that it was not asked")
+    return told
 
 
 def as_file(path: str) -> File | None:

@@ -126,7 +126,7 @@ class _Reader:
                 self.comma(kind, start)
             elif kind == ":":
                 self.put(_Item(":", start))
-            elif self.stack or not self.roots:
+            elif self.stack or not self.roots or kind == "open_comment":
                 self.put(self.leaf(kind, start, end))
             else:
                 self.after_the_end(_Item("v", start))

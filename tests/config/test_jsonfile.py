@@ -248,7 +248,23 @@ def test_any_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a" ' * 5, '{"a" "a" ', "[1 ", "[,", "[:", 'a"', '["a"b"', '"\\"', "/*", "'", "[{}", '"a,"b ', "[]", "\n'"],
+    [
+        '{"a" ' * 5,
+        '{"a" "a" ',
+        "[1 ",
+        "[,",
+        "[:",
+        'a"',
+        '["a"b"',
+        '"\\"',
+        "/*",
+        "'",
+        "[{}",
+        '"a,"b ',
+        "[]",
+        "\n'",
+        '"a"1',
+    ],
 )
 def test_hostile_repetition(text: str) -> None:
     """A long file of nothing but faults is done with quickly, and with few findings."""

@@ -14,7 +14,18 @@ import msgspec
 
 from billhook.config.findings import Finding
 from billhook.config.nodes import Fields, Node, Scalar
-from billhook.config.reading import MAX_DEPTH, Lines, Read, empty, in_order, quoted, stays_without, twice, unread
+from billhook.config.reading import (
+    MAX_DEPTH,
+    MAX_FINDINGS,
+    Lines,
+    Read,
+    empty,
+    in_order,
+    quoted,
+    stays_without,
+    twice,
+    unread,
+)
 
 Token: TypeAlias = tuple[str, int, int]
 """What it is, where it begins and ends. Strings are `"`, numbers and words `w`, brackets and marks are themselves."""
@@ -106,11 +117,13 @@ class _Reader:
         self.findings: list[Finding] = []
         self.stack: list[_Open] = []
         self.roots: list[_Item] = []
-        self.checked = -1
-        """Where the line begins whose quotes were looked at last."""
+        self.checked = 0
+        """The line whose quotes were looked at last."""
 
     def report(self, message: str, start: int, hint: str, code: str = "BH104") -> None:
         self.findings.append(Finding(code, message, self.file, *self.lines.place(start), hint))
+        if len(self.findings) >= MAX_FINDINGS:
+            raise _UnreadableError  # with that many faults nothing is sure
 
     def stop(self, message: str, start: int, hint: str, code: str = "BH104") -> Never:
         self.report(message, start, hint, code)
@@ -321,10 +334,10 @@ class _Reader:
         """
         if '"' not in (self.text[max(start - 1, 0) : start], self.text[end : end + 1]):
             return False
-        begin = self.text.rfind("\n", 0, start) + 1
-        if begin != self.checked:
-            self.checked = begin
-            line = self.text[begin:].partition("\n")[0]
+        number, column = self.lines.place(start)
+        if number != self.checked:
+            self.checked = number
+            line = self.text[start - column + 1 :].partition("\n")[0]
             if any(kind == '"' and _OUT_OF_STEP.search(line[at:to]) for kind, at, to in _tokens(line)):
                 hint = 'close the text with `"`, and write `\\"` for a quote inside text'
                 self.stop("the quotes of this line are out of step", start, hint)

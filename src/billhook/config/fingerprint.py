@@ -96,6 +96,7 @@ def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Appr
         definition=definition(declared),
         gate=declared.gate,
         files={mark.path: mark.sha256 for mark in fp.files},
+        links=_links(fp),
         contents=_texts(fp),
         replaces=replaces,
         approved_at=datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -107,8 +108,11 @@ def changes(old: Approval, declared: Declared, fp: Fingerprint) -> list[str]:
     lines = _diff(_pretty(old.definition), _pretty(definition(declared)), "definition")
     texts = _texts(fp)
     now = {mark.path: mark.sha256 for mark in fp.files}
+    links = _links(fp)
     for path in dict.fromkeys((*old.files, *now)):
         before, after = old.files.get(path, ""), now.get(path, "")
+        if before and after and old.links.get(path, path) != links.get(path, path):
+            lines.append(f"{path} now leads to {links.get(path, path)}")
         if before != after:
             lines += _file_changes(path, bool(before), bool(after), old.contents.get(path), texts.get(path))
     return lines
@@ -137,6 +141,10 @@ def _diff(old: str, new: str, name: str) -> list[str]:
 
 def _pretty(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def _links(fp: Fingerprint) -> dict[str, str]:
+    return {mark.path: mark.target for mark in fp.files if mark.identity and mark.target != mark.path}
 
 
 def _texts(fp: Fingerprint) -> dict[str, str]:

@@ -24,6 +24,7 @@ MAX_SCRIPTS: Final = 200
 MAX_SCRIPT: Final = 1 << 20
 MAX_ALL_SCRIPTS: Final = 16 << 20
 MAX_FOLDERS: Final = 16
+MAX_FOUND: Final = 20_000
 
 _SYSTEM = re.compile(r"/(?:bin|sbin|usr|lib[^/]*|opt|nix|etc|dev|proc|sys)(?:/|$)")
 _KEPT_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
@@ -59,6 +60,7 @@ class _Scan:
         self.unread: deque[tuple[str, str]] = deque()
         """Scripts that may name more, and what they are read as."""
         self.queued: set[str] = set()
+        self.sought: set[str] = set()
         self.python_roots: dict[str, None] = {}
         self.budget = pyimports.Budget()
         self.bytes = MAX_ALL_SCRIPTS
@@ -175,7 +177,8 @@ class _Scan:
         if "/" in word or word.startswith("~"):
             for path in self.paths(word, folders):
                 self.take(path, "program")
-        elif _speakable(word):
+        elif word not in self.sought and _speakable(word):
+            self.sought.add(word)
             self.on_path(word)
 
     def on_path(self, name: str) -> None:
@@ -213,7 +216,7 @@ class _Scan:
                 self.found.setdefault(path)
 
     def counts(self, path: str) -> bool:
-        return self.inside(path) or not _SYSTEM.match(path)
+        return len(self.found) < MAX_FOUND and (not _SYSTEM.match(path) or self.inside(path))
 
     def inside(self, path: str) -> bool:
         real = os.path.realpath(path)

@@ -34,6 +34,7 @@ class KnownText:
         self.text = text
         self.free = (char for char in map(chr, range(0xE000, 0xF900)) if char not in text)
         self.values: dict[str, str] = {}
+        self.table: dict[int, str] = {}
         if script:
             self.put(_OWN_FILE, script)
             for sign in (*self.values, ""):
@@ -50,7 +51,7 @@ class KnownText:
             return False
         sign = next(self.free, "")
         if sign:
-            self.values[sign] = value
+            self.values[sign] = self.table[ord(sign)] = value
             self.text = pattern.sub(sign, self.text)
         return bool(sign)
 
@@ -86,7 +87,7 @@ class KnownText:
         )
 
     def filled(self, word: str) -> str:
-        return word.translate({ord(sign): value for sign, value in self.values.items()})
+        return word.translate(self.table)
 
 
 def _first(found: re.Match[str]) -> str:

@@ -35,10 +35,10 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     gate: bool
     files: dict[str, str] = {}
     """The files it names, by absolute path, and their SHA-256; empty where there was none."""
+    links: dict[str, str] = {}
+    """Where those of them lie that are reached through links."""
     contents: dict[str, str] = {}
     """Their text as it was approved, to show what changed since. Long and binary ones are left out."""
-    replaces: str = ""
-    """The hash of what was approved in its place before, if the user was asked about a change."""
     approved_at: str
     """UTC, ISO 8601."""
     replaces: str = ""

@@ -6,7 +6,6 @@ from billhook.answers import Answer, Decision, OnFailure, Reply, Status
 from billhook.config.consent import Consent, Consented
 from billhook.config.declared import Action, Declared, Exec, Python, Run, Say, Url
 from billhook.events import EVENTS
-from billhook.globs import glob
 from billhook.handlers import command, execute, literal
 from billhook.hook import Context, Handler, Hook, Source
 from billhook.rules import condition
@@ -21,7 +20,9 @@ class Limits(msgspec.Struct, frozen=True):
 
     def for_url(self, url: str) -> tuple[str, ...] | None:
         """The list that decides about an address: one that doesn't name it, if there is any."""
-        against = (some for some in self.urls if not any(glob(pattern).matches(url) for pattern in some))
+        from billhook.webhook import address_allowed
+
+        against = (some for some in self.urls if not address_allowed(url, some))
         return next(against, self.urls[-1] if self.urls else None)
 
 

@@ -249,7 +249,7 @@ class _Loading:
             if entry.state == "changed" and entry.declared.gate:
                 yield refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
         for read in self.reads:
-            if not read.readable:
+            if not read.readable or read.says_gate:
                 yield from self._unreadable(read, entries)
 
     def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
@@ -259,7 +259,7 @@ class _Loading:
         why = f"{source.path} can't be read: {first.message} ({first.place})"
         consented = [entry for entry in entries if entry.consent.given and entry.state != "off"]
         if needs_consent(source.layer):
-            known = [] if self.trust == "none" else self.approvals.of_file(source.path)
+            known = [] if self.trust == "none" or read.readable else self.approvals.of_file(source.path)
             replaced = {one.replaces for one in known}
             blank = Declared(name="", layer=source.layer, file=source.path, line=first.line)
             yield from (refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)

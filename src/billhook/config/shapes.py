@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from billhook import shell
+from billhook import shell, strictjson
 from billhook.config import sources
 from billhook.config.declared import Action, Declared, Exec, Layer, Run, Shape
 from billhook.config.entry import BUILTINS, Entry, Where, checked_name
@@ -35,6 +35,8 @@ _TOP: Final = {folded(key): key for key in (*_OWN_KEYS, *_SWITCHES)} | {"handler
 
 _GATE: Final = re.compile(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
 """Words that only a guard has."""
+_LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})
+"""Findings after which something of the file is missing."""
 
 
 class Builtin(msgspec.Struct, frozen=True):
@@ -55,7 +57,7 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     readable: bool = True
     says_gate: bool = False
-    """It can't be read, but there is a gate in it, or nobody knows."""
+    """There seems to be a gate in what could not be read."""
     parallel: bool | None = None
     disable_all: bool = False
     builtins: tuple[Builtin, ...] = ()
@@ -72,10 +74,18 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         hint = "mend its permissions" if isinstance(error, PermissionError) else "mend or remove it"
-        return FileRead(
-            source=source, findings=(Finding("BH101", f"it can't be opened: {why}", file, 1, 1, hint),), readable=False
-        )
-    return shape(read_text(text, file), source)
+        finding = Finding("BH101", f"it can't be opened: {why}", file, 1, 1, hint)
+        return FileRead(source=source, findings=(finding,), readable=False, says_gate=True)
+    values = read_text(text, file)
+    read = shape(values, source)
+    lost = not read.readable or any(finding.code in _LOSSES for finding in read.findings)
+    return msgspec.structs.replace(read, says_gate=_lost_gate(text, values.node)) if lost else read
+
+
+def _lost_gate(text: bytes, node: Node | None) -> bool:
+    """Whether the text speaks of gates more often than what could be read of it."""
+    seen = b"" if node is None else strictjson.encode(node.plain())
+    return len(_GATE.findall(text)) > len(_GATE.findall(seen))
 
 
 def shape(read: Read, source: sources.SourceFile) -> FileRead:

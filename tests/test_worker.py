@@ -311,11 +311,6 @@ DEATHS: dict[str, tuple[str, int | None, int | None]] = {
     "kill -9 of itself": ("os.kill(os.getpid(), 9)", None, signal.SIGKILL),
     "kill -9 of its group": ("os.killpg(0, 9)", None, signal.SIGKILL),
     "abort": ("os.abort()", None, signal.SIGABRT),
-    "endless recursion in C": (
-        "sys.setrecursionlimit(10**9)\n    def g(): return g()\n    threading.stack_size()\n    ctypes.string_at(1)",
-        None,
-        signal.SIGSEGV,
-    ),
     "closes everything": ("os.closerange(0, 4096)", 70, None),
     "closes everything and opens files": (
         "os.closerange(0, 4096)\n    for _ in range(150): os.open('/dev/null', os.O_RDWR)",
@@ -339,7 +334,7 @@ def test_deaths(project: Project, tag: str, case: str) -> None:
     project.write("policy.py", f"def f(event):\n    {code}")
     reply = project.ask("policy:f")
     assert (reply.status, reply.exit_code, reply.signal) == (Status.FAILED, exit_code, number), reply.error
-    assert gone(tag, 2)
+    assert gone(tag)
 
 
 HANGS = {
@@ -367,7 +362,7 @@ def test_hangs(project: Project, tag: str, case: str) -> None:
     project.pid()  # so that the deadline is the function's own
     project.write("policy.py", f"def f(event):\n    {HANGS[case]}")
     began = time.monotonic()
-    reply = project.ask("policy:f", seconds=0.4)
+    reply = project.ask("policy:f", seconds=0.25)
     assert (reply.status, reply.answer) == (Status.TIMED_OUT, Answer())
     assert time.monotonic() - began < 5
     assert gone(tag, 1)
@@ -526,6 +521,18 @@ def test_edited_data_is_seen(project: Project) -> None:
     assert project.ask("policy:f").answer.message == "b2" and project.pid() != pid
 
 
+def test_modules_from_elsewhere(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PYTHONPATH holds for workers, a relative one from where we are; edits there are seen as well."""
+    library = Project(tmp_path / "here/library")
+    shared = library.write("shared.py", "x = 'a'")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PYTHONPATH", "library")
+    project.write("policy.py", "import shared\ndef f(event): return notify(shared.x)")
+    assert project.ask("policy:f").answer.message == "a"
+    same_size(shared, "'a'", "'b'")
+    assert project.ask("policy:f").answer.message == "b"
+
+
 def test_a_removed_module_is_missed(project: Project) -> None:
     """A module that is gone is not answered from memory."""
     path = project.write("policy.py", "def f(event): pass")
@@ -630,6 +637,19 @@ def test_one_loop_many_calls(project: Project, tag: str) -> None:
     verdict = asyncio.run(Engine(hooks, parallel=True).fire(EVENT))
     assert [outcome.answer.reason for outcome in verdict.outcomes] == ["no"] * 4
     assert len(living(tag)) == 4
+
+
+def test_closed_while_busy(project: Project, tag: str) -> None:
+    """A worker that is busy when all are closed answers, and is not kept."""
+    project.write("policy.py", "def f(event):\n    time.sleep(0.5)\n    return notify('still')")
+    said: list[str] = []
+    thread = threading.Thread(target=lambda: said.append(project.ask("policy:f").answer.message))
+    thread.start()
+    while not living(tag):
+        time.sleep(0.02)
+    close()
+    thread.join()
+    assert said == ["still"] and living(tag) == []
 
 
 def test_cancelled(project: Project, tag: str) -> None:

@@ -19,13 +19,11 @@ import os
 import queue
 import signal
 import sys
-import sysconfig
 import threading
 import time
 import traceback
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from importlib.machinery import SourceFileLoader
 from types import TracebackType
 from typing import Any
 
@@ -39,6 +37,7 @@ from billhook.events import decode
 from billhook.hook import Context, Handler, Hook
 from billhook.meanings import meanings
 from billhook.outputs import read_returned
+from billhook.worker_files import OURS, Files
 from billhook.worker_wire import (
     HEADER,
     LARGEST_ANSWER,
@@ -46,20 +45,12 @@ from billhook.worker_wire import (
     MAGIC,
     PROTOCOL,
     Changes,
-    File,
     Greeting,
     Request,
     Told,
-    as_file,
     framed,
 )
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_INSTALLED = tuple(
-    os.path.abspath(path) + os.sep
-    for key, path in sysconfig.get_paths().items()
-    if key in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 _HIGH = 100
 """Where the pipes go: a hook that closes what it did not open seldom gets so far."""
 _LONGEST_TEXT = 1 << 16
@@ -74,7 +65,7 @@ _THREAD_GRACE = 0.05
 def main() -> None:
     line = _Line()
     null = os.open(os.devnull, os.O_WRONLY)
-    files = _Files()
+    files = Files()
     line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
     threads = set(threading.enumerate())
     project: _Project | None = None
@@ -170,7 +161,7 @@ class _CannotLoadError(Exception):
 class _Project:
     """The project that this worker belongs to: its folder comes first on `sys.path`, and is where hooks run."""
 
-    def __init__(self, folder: str, files: "_Files") -> None:
+    def __init__(self, folder: str, files: "Files") -> None:
         self.folder, self._files = folder, files
         self._handlers: dict[str, Handler] = {}
         homes = [os.path.join(folder, name) for name in (".billhook", ".claude")]
@@ -260,7 +251,7 @@ class _Project:
     def _place(self, trace: TracebackType | None) -> str:
         """The last line of the traceback that is the project's, or at least not ours."""
         frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(trace)]
-        others = [one for one in frames if not one[0].startswith((_OURS, "<frozen"))]
+        others = [one for one in frames if not one[0].startswith((OURS, "<frozen"))]
         theirs = [one for one in others if self._near(one[0]) != one[0]] or others
         return f"{self._near(theirs[-1][0])}:{theirs[-1][1]}" if theirs else ""
 
@@ -323,46 +314,6 @@ def _changes(name: str, now: Mapping[Any, Any], before: Mapping[str, str], lost:
         elif before.get(key) != text:
             made[key] = value
     return Changes(made, [key for key in before if key not in now])
-
-
-class _Files:
-    """The files that were loaded and may change: modules that are not installed, and what they read in the project
-    while they are imported. Each is looked at before it is read, so that no edit falls between."""
-
-    def __init__(self) -> None:
-        self.folder = ""
-        self.loading = False
-        self._new: dict[str, File] = {}
-        self._seen: set[str] = set()
-        look = SourceFileLoader.path_stats
-
-        def path_stats(loader: SourceFileLoader, path: str) -> Mapping[str, Any]:
-            if not os.path.abspath(path).startswith((_OURS, *_INSTALLED)):
-                self._note(path)
-            return look(loader, path)
-
-        SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign,assignment]
-        sys.addaudithook(self._opened)
-
-    def news(self) -> list[File]:
-        new, self._new = list(self._new.values()), {}
-        return new
-
-    def _opened(self, happening: str, arguments: tuple[Any, ...]) -> None:
-        if happening != "open" or not self.loading:
-            return
-        path, _, flags = arguments
-        if isinstance(path, str | bytes) and not flags & (os.O_WRONLY | os.O_RDWR):
-            full = os.path.abspath(os.fsdecode(path))
-            if full.startswith(self.folder) and not full.startswith(_INSTALLED):
-                self._note(full)
-
-    def _note(self, path: str) -> None:
-        full = os.path.abspath(path)
-        if full not in self._seen:
-            self._seen.add(full)
-            # One that is not there when it is looked for may appear.
-            self._new[full] = as_file(full) or (full, -1, 0, 0, 0)
 
 
 # -- after the call ----------------------------------------------------------------------------------------------------

@@ -221,9 +221,10 @@ class Workers:
             if worker.is_fit(env):
                 return worker
             worker.end_now()
+        closings = self._closings
         made = start(key, env)
         if isinstance(made, Worker):
-            made.closings = self._closings
+            made.closings = closings
         return made
 
     def give_back(self, worker: Worker) -> None:

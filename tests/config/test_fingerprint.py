@@ -205,6 +205,32 @@ def test_a_link_to_the_systems_program(project: Path) -> None:
     assert fingerprint(hook).hash != before.hash and not same_content(mark)
 
 
+@pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="needs a project under /opt")
+def test_a_project_among_the_systems_files() -> None:
+    """A link that stays inside the project counts by its content, wherever the project lies."""
+    folder = Path(tempfile.mkdtemp(prefix="billhook-test-", dir="/opt"))
+    try:
+        (folder / "real.sh").write_text("exit 0\n")
+        (folder / "x.sh").symlink_to("real.sh")
+        before = fingerprint(declared(folder, action=Run("./x.sh")))
+        (folder / "real.sh").write_text("exit 1\n")
+        assert fingerprint(declared(folder, action=Run("./x.sh"))).hash != before.hash
+        assert not same_content(before.files[0])
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_what_can_not_be_read_is_known_by_its_identity(project: Path) -> None:
+    """One pipe in place of another is a change, because nobody can say that it isn't."""
+    become_a_pipe(project)
+    marks = {mark.path: mark for mark in fingerprint(declared(project)).files}
+    mark = marks[str(project / "x.sh")]
+    assert mark.sha256 == "" and mark.identity and same_content(mark)
+    (project / "x.sh").rename(project / "old")
+    os.mkfifo(project / "x.sh")
+    assert not unchanged(mark) and not same_content(mark)
+
+
 def test_a_change_within_the_clocks_tick_is_seen(project: Path) -> None:
     """However soon after it was marked: the marks of a file that was just written wait until its times can differ."""
     script = project / "x.sh"

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from billhook.config.declared import Declared
-from billhook.config.named import named_files
 from billhook.store.approvals import Approval
 
 MAX_FILE = 256 << 20
@@ -66,8 +65,11 @@ def definition(declared: Declared) -> dict[str, Any]:
 
 def fingerprint(declared: Declared) -> Fingerprint:
     """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places."""
-    marks = tuple(map(_mark, named_files(declared.action, declared.folder)))
+    from billhook.config.named import named_files  # not needed to see that nothing changed
+
     folder = os.path.abspath(declared.folder)
+    inside = os.path.realpath(folder).rstrip("/") + "/"
+    marks = tuple(_mark(path, inside) for path in named_files(declared.action, folder))
     present = sorted(_covered(mark, folder) for mark in marks if mark.identity)
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
     return Fingerprint(hashlib.sha256(said.encode("ascii")).hexdigest(), marks)
@@ -80,7 +82,10 @@ def unchanged(mark: FileMark) -> bool:
 
 def same_content(mark: FileMark) -> bool:
     """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
-    now = _mark(mark.path)
+    by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
+    now = _mark(mark.path, "" if by_target else "/")
+    if mark.identity and not mark.sha256:
+        return now.identity == mark.identity  # it can't be read, so there is nothing else to go by
     return (now.sha256, now.target, not now.identity) == (mark.sha256, mark.target, not mark.identity)
 
 
@@ -184,19 +189,26 @@ def _within(path: str, folder: str) -> str:
     return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
 
 
-def _mark(path: str) -> FileMark:
-    """Look at a file, and at its content unless that is known."""
+def _mark(path: str, inside: str) -> FileMark:
+    """Look at a file, and at its content unless that is known.
+
+    A link out of the folder `inside` to a program of the system, as in a virtual environment, is known by where it
+    leads: to update the system is no change of the hook's.
+    """
     found = _settled(path)
     if found is None:
         return FileMark(path, "", (), "")
     target = os.path.realpath(path)
-    if target != path and target.startswith(_SYSTEM):
-        # a link to a program of the system, as in a virtual environment: updating that is no change of the hook's
-        return FileMark(path, hashlib.sha256(b"system " + os.fsencode(target)).hexdigest(), _identity(found), target)
+    if target != path and target.startswith(_SYSTEM) and not (inside and target.startswith(inside)):
+        return FileMark(path, _by_target(target), _identity(found), target)
     if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
         return FileMark(path, "", _identity(found), target)
     identity, sha256 = _hashed(path, _identity(found))
     return FileMark(path, sha256, identity, target)
+
+
+def _by_target(target: str) -> str:
+    return hashlib.sha256(b"system " + os.fsencode(target)).hexdigest()
 
 
 _known: dict[tuple[int, ...], str] = {}

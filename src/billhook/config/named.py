@@ -4,6 +4,7 @@ Found by reading, never by running, and never completely: what a program opens o
 there so that editing a script takes the approval away, as editing the command does.
 """
 
+import functools
 import itertools
 import os
 import posixpath
@@ -183,13 +184,22 @@ class _Scan:
 
     def on_path(self, name: str) -> None:
         """A program without a folder counts where PATH leads into the project, also where it would be found first."""
-        for entry in os.environ.get("PATH", "").split(os.pathsep):
-            folder = os.path.normpath(os.path.join(self.folder, entry))
+        for folder, inside in self.path_folders:
             path = os.path.join(folder, name)
-            if self.inside(folder):
+            if inside:
                 self.take(path, "program")
             if os.access(path, os.X_OK) and not os.path.isdir(path):
                 return
+
+    @functools.cached_property
+    def path_folders(self) -> list[tuple[str, bool]]:
+        """The folders of PATH, up to the last one inside the project, and whether each is."""
+        entries = os.environ.get("PATH", "").split(os.pathsep)
+        folders = [os.path.normpath(os.path.join(self.folder, entry)) for entry in entries]
+        found = [(folder, self.inside(folder)) for folder in folders]
+        while found and not found[-1][1]:
+            found.pop()
+        return found
 
     def scripts_named(self, word: str, kind: str, folders: tuple[str, ...]) -> None:
         paths = self.paths(word, folders)

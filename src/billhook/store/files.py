@@ -7,7 +7,6 @@ can swap one in between a check and its use. Without `root` only the last compon
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -170,7 +169,7 @@ def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> i
 
 def _written(data: bytes, folder: int) -> str:
     """A new file with this content, safely on disk; its name."""
-    name = TEMPORARY + secrets.token_hex(8)
+    name = TEMPORARY + os.urandom(8).hex()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(name, flags, 0o600, dir_fd=folder)
     try:

@@ -53,6 +53,8 @@ class Project:
         about = {"hook_event_name": event, "session_id": "s", "cwd": str(self.folder)}
         if "Tool" in event:
             about |= {"tool_name": tool, "tool_input": {"command": command}}  # type: ignore[dict-item]
+        if event == "SessionStart":
+            about |= {"source": "startup"}
         if event.startswith("PostToolUse"):
             about |= {"tool_response": "done"}
         return self.load(**options).engine().fire_sync(parse(about))

@@ -11,7 +11,7 @@ from billhook.config.declared import LAYERS, Declared, Layer
 from billhook.config.findings import Finding
 
 if TYPE_CHECKING:
-    from billhook.config.load import Config, Entry, load, load_config
+    from billhook.config.loading import Config, Entry, load, load_config
 
 
 def __getattr__(name: str) -> Any:
@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
     if name in ("Config", "Entry", "load", "load_config"):
         import importlib
 
-        return getattr(importlib.import_module("billhook.config.load"), name)
+        return getattr(importlib.import_module("billhook.config.loading"), name)
     raise AttributeError(f"module 'billhook.config' has no attribute {name!r}")
 
 

@@ -5,7 +5,7 @@ import os
 import msgspec
 
 from billhook.config.fingerprint import approval_of, fingerprint
-from billhook.config.load import Config, Entry, load_config
+from billhook.config.loading import Config, Entry, load_config
 from billhook.errors import BillhookError, UsageError
 from billhook.store.approvals import Approval, Approvals
 from billhook.store.files import state_root

@@ -4,6 +4,7 @@ What comes with a repository is data until its user approved exactly that conten
 changed is worse than one that was never there, because people rely on it: it blocks what it would have judged.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal
@@ -12,7 +13,7 @@ import msgspec
 
 from billhook.answers import Reply, Status
 from billhook.config.declared import Declared, needs_consent
-from billhook.config.fingerprint import FileMark, Fingerprint, fingerprint, same_content, unchanged
+from billhook.config.fingerprint import FileMark, Fingerprint, definition, fingerprint, same_content, unchanged
 from billhook.hook import Context
 from billhook.store.approvals import Approval, Approvals
 
@@ -101,6 +102,17 @@ def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
 
 def _share(events: Any, entry: Declared) -> bool:
     return not events or not entry.events or not set(events).isdisjoint(entry.events)
+
+
+def what_changed(declared: Declared, consent: Consent) -> str:
+    """What of a hook is not as it was approved, in a few words."""
+    before, now = consent.before, consent.fingerprint
+    assert before is not None and now is not None
+    files = {mark.path: mark.sha256 for mark in now.files}
+    differ = [path for path in {**before.files, **files} if before.files.get(path, "") != files.get(path, "")]
+    parts = [] if before.definition == definition(declared) else ["its definition"]
+    parts += [os.path.relpath(path, declared.folder) for path in differ[:3]]
+    return f"{', '.join(parts) or 'it'} {'have' if len(parts) > 1 else 'has'}"
 
 
 class Consented(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from billhook.config.entry import BUILTINS
 from billhook.config.findings import Finding, nearest
 
 if TYPE_CHECKING:
-    from billhook.config.load import Entry
+    from billhook.config.loading import Entry
 
 
 def settle_order(entries: Sequence["Entry"]) -> tuple[list["Entry"], list[Finding]]:

@@ -9,7 +9,7 @@ from billhook.builtins.self_protection import Protected
 from billhook.config import sources
 
 if TYPE_CHECKING:
-    from billhook.config.load import Entry
+    from billhook.config.loading import Entry
 
 NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES})
 

@@ -13,11 +13,11 @@ import msgspec
 
 from billhook.config import merging, sources
 from billhook.config.building import GATED, absence, blockade, build, refusal, refusal_of, runs
-from billhook.config.consent import Consent, Trust, consents
+from billhook.config.consent import Consent, Trust, consents, what_changed
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
-from billhook.config.fingerprint import FileMark, unchanged
+from billhook.config.fingerprint import FileMark, definition, unchanged
 from billhook.config.interpolate import UnsetError, Values, interpolated
 from billhook.config.shapes import Builtin, FileRead, read_file
 from billhook.errors import UsageError
@@ -236,7 +236,8 @@ class _Loading:
             why = "not approved; `billhook trust` shows it"
             return Entry(declared, consent, "new", why, _absence(declared, why))
         assert consent.before is not None
-        why = "it has changed since it was approved; `billhook trust` shows how"
+        what = what_changed(declared, consent)
+        why = f"{what} changed since it was approved; `billhook trust` shows how"
         if not consent.before.gate:
             return Entry(declared, consent, "changed", why, _absence(declared, why))
         return Entry(
@@ -246,7 +247,7 @@ class _Loading:
     def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
         """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
         for entry in entries:
-            if entry.state == "changed" and entry.declared.gate:
+            if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
                 yield refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
         for read in self.reads:
             if not read.readable or read.says_gate:
@@ -276,6 +277,14 @@ class _Loading:
         from billhook.config.protecting import protected
 
         yield self_protection(protected(self.found, self.root, entries))
+
+
+def _judges_the_same(entry: Entry) -> bool:
+    """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
+    before = entry.consent.before
+    assert before is not None
+    now = definition(entry.declared)
+    return before.gate and all(now[key] == before.definition[key] for key in ("events", "match", "if", "dialect"))
 
 
 def _absence(declared: Declared, why: str) -> Hook | None:

@@ -303,6 +303,7 @@ SCRIPTS: dict[str, tuple[dict[str, str], str, list[str]]] = {
     ),
     "module of uv": ({"m.py": ""}, "uv run -m m", ["m.py"]),
     "code": ({"b.py": "import c", "c.py": ""}, "python3 -c 'import b; b.main()'", ["b.py", "c.py"]),
+    "code in the text": ({"b.py": ""}, "python3 - <<'EOF'\nimport b\nEOF\n", ["b.py"]),
     "PYTHONPATH": ({"a.py": "import b", "lib/b.py": ""}, "PYTHONPATH=lib:$PYTHONPATH python3 a.py", ["lib/b.py"]),
     "sys.path": ({"h/x/a.py": "import sys; sys.path.insert(0, '..')\nimport b", "h/b.py": ""}, "h/x/a.py", ["h/b.py"]),
     "extension": ({"a.py": "import b, c", "b.abi3.so": "", "c.pyc": ""}, "./a.py", ["b.abi3.so", "c.pyc"]),

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from billhook import shell
+from billhook import script, shell
 from billhook.config import commandwords, pyimports
 from billhook.config.commandwords import SUFFIXES
 from billhook.config.declared import Action, Exec, Python, Run
@@ -85,7 +85,7 @@ class _Scan:
             roots = (os.path.dirname(os.path.realpath(path)), os.path.dirname(path), *self.python_roots)
             self.add(pyimports.local_files([path], roots, self.budget, top=self.folder))
         elif kind == "shell" and b"\0" not in data:
-            self.text(os.fsdecode(data), script=path)
+            self.text(os.fsdecode(data), path)
 
     def python(self, target: str, interpreter: str) -> None:
         module = target.partition(":")[0]
@@ -97,9 +97,9 @@ class _Scan:
         roots = (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude")))
         self.add(pyimports.module_files(module, roots, self.budget))
 
-    def text(self, text: str, script: str = "") -> None:
-        """Scan shell text. In a script only what it sources or runs counts, not what it reads."""
-        known = KnownText(text, self.folder, self.home, script)
+    def text(self, text: str, path: str = "") -> None:
+        """Scan shell text. In a script, which has a `path`, only what it sources or runs counts, not what it reads."""
+        known = KnownText(text, self.folder, self.home, path)
         commands = known.commands()
         self.pythonpath(commands)
         written = {path for command in commands for path in self.written(command)}
@@ -110,7 +110,8 @@ class _Scan:
                 folders = self.moved(command, folders, keep=True)
         for command in commands:
             folders = self.moved(command, folders, keep=False) if in_order else folders
-            self.command(command, folders, None if script else written)
+            self.command(command, folders, None if path else written)
+        self.fed(known.text, folders)
 
     def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
         """Where a command may leave the shell."""
@@ -164,10 +165,21 @@ class _Scan:
         if module and interpreter == "python":
             self.module((module,), folders)
         elif code is not None and interpreter == "python":
-            source = code.replace(UNKNOWN, "_").encode("utf-8", "replace")
-            self.add(pyimports.local_files((), (*folders, *self.python_roots), self.budget, source))
+            self.code(code, folders)
         elif code is None and not module and operand:
             self.scripts_named(operand, commandwords.language_of(interpreter) or "none", folders)
+
+    def code(self, code: str, folders: tuple[str, ...]) -> None:
+        """A Python program that the command itself holds."""
+        source = code.replace(UNKNOWN, "_").encode("utf-8", "replace")
+        self.add(pyimports.local_files((), (*folders, *self.python_roots), self.budget, source))
+
+    def fed(self, text: str, folders: tuple[str, ...]) -> None:
+        """`python3 - <<EOF`: a program that the text feeds to Python."""
+        for command in script.read(text).commands if "<<" in text else ():
+            if command.words and commandwords.PYTHON.fullmatch(posixpath.basename(command.words[0])):
+                for redirect in command.redirects:
+                    self.code(redirect.body or "", folders)
 
     def module(self, names: tuple[str, ...], folders: tuple[str, ...]) -> None:
         """`python -m name`, where it is a local one."""

@@ -53,12 +53,22 @@ class Verbs(click.Group):
 Try:
   billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run 'echo no >&2; exit 2'""",
 )
+@click.option("--json", "as_json", is_flag=True, help="Without a verb: print where it stands here as JSON.")
 @click.version_option(__version__, prog_name="billhook", message="%(prog)s %(version)s")
 @click.pass_context
-def billhook(ctx: click.Context) -> None:
-    """The hook system for AI agents: one event in, one verdict out."""
+def billhook(ctx: click.Context, as_json: bool) -> int | None:
+    """The hook system for AI agents: one event in, one verdict out.
+
+    Without a verb it says where it stands in this folder, and what to do next.
+    """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        from billhook.cli.status import show
+
+        return show(as_json=as_json)
+    if as_json:
+        verb = ctx.invoked_subcommand
+        raise UsageError("--json stands before the verb", hint=f"billhook {verb} --json ...")
+    return None
 
 
 def run() -> None:

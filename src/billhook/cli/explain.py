@@ -1,0 +1,243 @@
+"""`billhook explain`: which hooks an event would get, and why the others not. Nothing is run."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from billhook import strictjson, tools
+from billhook.answers import Answer, Decision
+from billhook.cli.event import build_event
+from billhook.cli.list import as_data, failure_rule, source_of
+from billhook.cli.loaded import config_option, event_named, loaded
+from billhook.cli.show import say
+from billhook.cli.table import counted, facts, filled, one_line, width
+from billhook.config.explaining import Explained, Explanation, Outlook, explain
+from billhook.config.findings import nearest
+from billhook.config.loading import Config
+from billhook.errors import UsageError
+from billhook.events import EVENTS, Event
+
+_INDENT = 5
+
+
+@click.command(
+    "explain",
+    epilog="""\b
+Examples:
+  billhook explain 'git push --force'
+  billhook explain PreToolUse --tool Write --input '{"file_path": "a.py"}'
+  billhook explain SessionStart --input '{"source": "resume"}'""",
+)
+@click.argument("about", metavar="EVENT|COMMAND", nargs=-1)
+@click.option("--tool", metavar="NAME", help="The tool, by any name that a dialect has for it.")
+@click.option(
+    "--input", "input_", metavar="JSON|@FILE|@-", help="The tool's input; for other events, fields of the event."
+)
+@config_option
+@click.option("--all", "everything", is_flag=True, help="Show the hooks for other events, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+def verb(
+    about: tuple[str, ...],
+    tool: str | None,
+    input_: str | None,
+    configs: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+) -> int:
+    """Say which hooks would be asked about an event, and why the others not, without running anything.
+
+    The argument is the name of an event, or a shell command, which stands for PreToolUse of Bash.
+    """
+    config = loaded(configs)
+    found = explain(config, _event(about, tool, input_, config))
+    say(strictjson.dumps(_as_data(found, everything)) if as_json else "\n".join(_screen(found, everything)))
+    if not as_json and not config.entries:
+        say("\nhint: no hooks are configured here; `billhook init` writes a first file", err=True)
+    return 0
+
+
+# -- the event
+
+
+def _event(about: Sequence[str], tool: str | None, input_: str | None, config: Config) -> Event:
+    if not about:
+        raise UsageError("which event, or which command?", hint="billhook explain 'git push --force'")
+    if len(about) > 1:
+        quoted = " ".join(about).replace("'", "'\\''")
+        raise UsageError("that is more than one argument", hint=f"quote it: billhook explain '{quoted}'")
+    name = event_named(about[0], config)
+    if not name:
+        _refuse_slips(about[0], tool, input_)
+        name, tool, input_ = "PreToolUse", "Bash", strictjson.dumps({"command": about[0]})
+    elif name in EVENTS and tool is None and "tool_name" in EVENTS[name].__struct_fields__:
+        raise UsageError(f"{name} is about a tool: which one?", hint=f"billhook explain {name} --tool Bash")
+    nothing: dict[str, Any] = dict.fromkeys(("output", "error", "session", "cwd", "whole"))
+    return build_event({**nothing, "event": name, "tool": tool, "input_": input_})
+
+
+def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
+    """A shell command is taken for one only when it is hardly the name of an event."""
+    near = nearest(text, EVENTS, 0.75) if text.isidentifier() else ""
+    if near:
+        raise UsageError(f"no event `{text}`", hint=f"did you mean `{near}`?")
+    if tool is not None or input_ is not None:
+        given = "--tool" if tool is not None else "--input"
+        raise UsageError(
+            f"`{text}` is no event, and {given} does not go with a command",
+            hint=f"name the event (billhook explain PreToolUse --tool ...), or leave {given} out",
+        )
+    if not text.strip():
+        raise UsageError("the command is empty", hint="billhook explain 'git push --force'")
+
+
+# -- as JSON
+
+
+def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
+    shown = (*found.hooks, *found.others) if everything else found.hooks
+    outlook = found.outlook
+    return {
+        "event": found.event.hook_event_name,
+        "tool": getattr(found.event, "tool_name", None),
+        "hooks": [_hook_data(one) for one in shown],
+        "other_events": [one.row.name for one in found.others],
+        "verdict": {
+            "decision": outlook.decision.value,
+            "certain": outlook.certain,
+            "by": list(outlook.by),
+            "depends_on": list(outlook.open),
+            "gates": list(outlook.gates),
+            "fail_open": list(outlook.fail_open),
+        },
+    }
+
+
+def _hook_data(one: Explained) -> dict[str, Any]:
+    says = None
+    if one.says is not None:
+        says = {"decision": one.says.decision.value, "reason": one.says.reason, "context": one.says.context}
+    return {
+        "name": one.row.name,
+        "runs": one.runs,
+        "blocks": one.blocks,
+        "failed": [reason.condition for reason in one.reasons],
+        "why": one.why or None,
+        "fix": one.fix or None,
+        "order": one.order,
+        "deadline": one.seconds,
+        "on_failure_means": one.failure or None,
+        "says": says,
+        "notes": list(one.notes),
+        **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
+    }
+
+
+# -- on the screen
+
+
+def _screen(found: Explanation, everything: bool) -> Iterator[str]:
+    yield click.style(_heading(found.event), bold=True)
+    for one in found.hooks:
+        yield ""
+        yield from _hook(one)
+    if not found.hooks:
+        yield ""
+        yield f"no hook wants {one_line(found.event.hook_event_name, 60)}"
+    if found.others:
+        yield ""
+        if everything:
+            for one in found.others:
+                yield from _hook(one)
+        else:
+            yield from filled(_others(found.others), 0)
+    yield ""
+    yield from _conclusion(found)
+
+
+def _heading(event: Event) -> str:
+    tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
+    about = tools.command_of(tool, given) if tool else event.target
+    about = about or (tools.path_of(tool, given) if tool else None)
+    head = f"{event.hook_event_name} {tool}".strip()
+    return one_line(f"{head}: {about}" if about else head, width())
+
+
+def _hook(one: Explained) -> Iterator[str]:
+    word, colour = ("asked", "green") if one.runs else ("blocks", "red") if one.blocks else ("not asked", "yellow")
+    number = f"{one.order}" if one.order is not None else "-"
+    name = click.style(one_line(one.row.name, width() - 20), fg="cyan")
+    yield f"  {number:<2} {name}  {click.style(word, fg=colour)}"
+    if one.row.layer != "built-in" and one.says is None:
+        yield " " * _INDENT + one_line(one.row.what, width() - _INDENT)
+    for reason in one.reasons:
+        yield from filled(reason.why, _INDENT)
+        if reason.fix:
+            yield from _labelled("to change that", reason.fix)
+    if one.blocks:
+        yield from filled("what it would have judged is denied until then", _INDENT)
+    if one.says is not None and (text := _said(one.says)):
+        yield from _labelled("says", text)
+    for note in one.notes:
+        yield from _labelled("note", note)
+    yield from facts(_facts(one), _INDENT)
+
+
+def _labelled(label: str, text: str) -> Iterator[str]:
+    first, *rest = filled(f"{label}: {text}", _INDENT)
+    yield first
+    yield from ("  " + line for line in rest)
+
+
+def _said(answer: Answer) -> str:
+    word = answer.decision.value
+    if answer.decision is Decision.NONE:
+        return f"to the model: {answer.context}" if answer.context else "no objection"
+    return f"{word}: {answer.reason}" if answer.reason else word
+
+
+def _facts(one: Explained) -> Iterator[str]:
+    row = one.row
+    if row.layer != "built-in":
+        yield row.dialect
+    if one.runs and one.seconds is not None and one.failure:
+        yield f"{one.seconds:g} s" + (f" (default of {row.dialect})" if one.default else "")
+    if one.runs and one.failure:
+        yield f"{failure_rule(row)}: {one.failure}"
+    yield source_of(row)
+
+
+def _others(others: Sequence[Explained]) -> str:
+    want = "wants" if len(others) == 1 else "want"
+    named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
+    more = f", and {len(others) - 8} more" if len(others) > 8 else ""
+    return f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)"
+
+
+def _conclusion(found: Explanation) -> Iterator[str]:
+    outlook = found.outlook
+    for place, line in enumerate((_verdict(outlook, found.event), *_failures(outlook))):
+        for text in filled(line, 0):
+            yield click.style(text, bold=True) if not place else text
+    if found.parallel and len(outlook.open) > 1:
+        yield "hooks that don't wait for each other run at once (parallelExecution)"
+
+
+def _verdict(outlook: Outlook, event: Event) -> str:
+    by = ", ".join(outlook.by)
+    if outlook.decision is Decision.DENY:
+        return f"verdict: deny, whatever the other hooks say, because of {by}"
+    if outlook.by:
+        stricter = f", unless one of these is stricter: {', '.join(outlook.open)}" if outlook.open else ""
+        return f"verdict: {outlook.decision.value}, because of {by}{stricter}"
+    if outlook.open:
+        return f"verdict: depends on what is answered by {', '.join(outlook.open)}"
+    decides = ": the agent's own permissions decide" if event.gates else ""
+    return f"verdict: none (no objection){decides}"
+
+
+def _failures(outlook: Outlook) -> Iterator[str]:
+    if outlook.gates:
+        yield f"held up if one of these gates fails: {', '.join(outlook.gates)}"
+    if outlook.fail_open:
+        yield f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}"

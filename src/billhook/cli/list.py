@@ -1,0 +1,181 @@
+"""`billhook list`: every hook in the order in which it runs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from billhook import strictjson
+from billhook.cli.loaded import checked_event, config_option, loaded
+from billhook.cli.show import say
+from billhook.cli.table import counted, facts, filled, one_line, shown_path, width
+from billhook.config import sources
+from billhook.config.loading import Config
+from billhook.config.rows import Row, rows
+from billhook.events import EVENTS
+
+_LONGEST_NAME = 28
+_INDENT = 5
+_WAITING = ("new", "changed")
+
+
+@click.command(
+    "list",
+    epilog="""\b
+Examples:
+  billhook list
+  billhook list --event PreToolUse
+  billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
+)
+@click.option("--event", metavar="EVENT", help="Only the hooks that this event gets.")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
+def verb(event: str | None, configs: tuple[str, ...], as_json: bool) -> int:
+    """Show every hook in the order in which it runs, and those that don't, with the reason."""
+    config = loaded(configs)
+    wanted = checked_event(event, config) if event is not None else ""
+    found = [row for row in rows(config) if not wanted or row.wants(wanted)]
+    if as_json:
+        for row in found:
+            say(strictjson.dumps(as_data(row)))
+    elif not config.entries:
+        say("\n".join(_empty(config, found)))
+        say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
+    else:
+        say("\n".join(_screen(found, wanted)))
+        _hints(config)
+    return 0
+
+
+def as_data(row: Row) -> dict[str, Any]:
+    """A hook as JSON."""
+    return {
+        "name": row.name,
+        "events": list(row.events),
+        "what": row.what,
+        "kind": row.kind,
+        "match": row.match,
+        "if": row.when or None,
+        "dialect": row.dialect,
+        "on_failure": row.on_failure,
+        "priority": row.priority,
+        "after": list(row.after),
+        "timeout": row.timeout,
+        "background": row.background,
+        "trust": row.trust,
+        "state": row.state,
+        "effect": row.effect,
+        "why": row.why or None,
+        "layer": row.layer,
+        "source": row.place,
+        "file": row.file or None,
+        "line": row.line or None,
+        "hash": row.hash or None,
+    }
+
+
+def source_of(row: Row) -> str:
+    """`file:line` as people write it."""
+    return f"{shown_path(row.file)}:{row.line}" if row.line else shown_path(row.file) if row.file else row.layer
+
+
+def failure_rule(row: Row) -> str:
+    return "gate" if row.on_failure == "deny" else f"on_failure {row.on_failure}"
+
+
+def _screen(found: Sequence[Row], wanted: str) -> Iterator[str]:
+    """Groups, each below its heading."""
+    column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
+    groups = [(event, rows_) for event, rows_ in _by_event(found, wanted) if rows_]
+    for place, (title, rows_) in enumerate(groups):
+        yield from ("",) if place else ()
+        yield click.style(one_line(title, width()), bold=True)
+        for number, row in enumerate(rows_, 1):
+            yield from _hook(row, number if row.effect != "nothing" else None, column)
+    if not groups:
+        yield f"no hook wants {wanted}"
+
+
+def _by_event(found: Sequence[Row], wanted: str) -> Iterator[tuple[str, list[Row]]]:
+    active = [row for row in found if row.effect != "nothing"]
+    if wanted:
+        yield wanted, active
+    else:
+        yield "Every event", [row for row in active if not row.events]
+        named = {name for row in active for name in row.events}
+        for event in (*(name for name in EVENTS if name in named), *sorted(named - set(EVENTS))):
+            yield event, [row for row in active if event in row.events]
+    idle = [row for row in found if row.effect == "nothing"]
+    yield "Not approved (`billhook trust` shows each and asks)", [row for row in idle if row.state in _WAITING]
+    yield "Not running", [row for row in idle if row.state not in _WAITING]
+
+
+def _hook(row: Row, number: int | None, column: int) -> Iterator[str]:
+    name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
+    yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
+    yield from facts(_facts(row), _INDENT)
+    if row.effect == "blocks":
+        for line in filled(f"blocks what it would have judged: {row.why}", _INDENT):
+            yield click.style(line, fg="red")
+    elif row.why and (row.state != "new" or row.broken):
+        for line in filled(row.broken or row.why, _INDENT):
+            yield click.style(line, fg="yellow")
+
+
+def _facts(row: Row) -> Iterator[str]:
+    if row.effect == "nothing" and row.events:
+        yield ", ".join(row.events)
+    yield from (f"match {row.match}",) if row.match else ()
+    yield from (f"if {row.when}",) if row.when else ()
+    if row.layer != "built-in":
+        yield row.dialect
+    yield failure_rule(row)
+    yield from (f"timeout {row.timeout:g} s",) if row.timeout is not None else ()
+    yield from (f"priority {row.priority:g}",) if row.priority != 100 else ()
+    yield from (f"after {', '.join(row.after)}",) if row.after else ()
+    yield from ("in the background",) if row.background else ()
+    if row.layer != "built-in":
+        yield row.trust
+    yield source_of(row)
+
+
+def _hints(config: Config) -> None:
+    hints = []
+    if config.pending:
+        wait = "waits" if len(config.pending) == 1 else "wait"
+        hints.append(f"{counted(len(config.pending), 'hook')} {wait} for your approval: `billhook trust`")
+    if config.problems:
+        hints.append(f"{counted(len(config.problems), 'problem')} in these files: `billhook check`")
+    for hint in hints:
+        say(f"\nhint: {hint}", err=True)
+
+
+def _empty(config: Config, found: Iterable[Row]) -> Iterator[str]:
+    yield f"no hooks are configured for {one_line(shown_path(config.project, here=False), 200)}"
+    yield ""
+    yield from looked_in(config)
+    built_in = [row.name for row in found if row.layer == "built-in"]
+    if built_in:
+        yield ""
+        yield f"built in: {', '.join(built_in)}"
+
+
+def looked_in(config: Config) -> Iterator[str]:
+    """Where hooks may be, and which of these files are there."""
+    there = {read.source.path for read in config.sources}
+    places: list[tuple[str, list[str]]] = [
+        ("project", [f"{config.project}/{name}" for name in sources.PROJECT_FILES]),
+        ("local", [f"{config.project}/{name}" for name in sources.LOCAL_FILES]),
+        ("user", sources.user_files()),
+        ("managed", [sources.MANAGED]),
+    ]
+    yield "looked in"
+    for layer, files in places:
+        names = ", ".join(
+            shown_path(file) + (" (no hooks in it)" if file in there else "")
+            for file in files
+            if file in there or not file.endswith(".yml")
+        )
+        first, *rest = filled(names, 11)
+        yield f"  {layer:<9}{first.strip()}"
+        yield from rest

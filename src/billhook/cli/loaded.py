@@ -1,0 +1,59 @@
+"""The configuration that a verb works with, and the names of events as people type them."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from billhook.cli.values import nearest
+from billhook.config.declared import LAYERS
+from billhook.config.findings import folded
+from billhook.config.loading import Config, load_config
+from billhook.errors import UsageError
+from billhook.events import EVENTS
+
+_EVENTS = {folded(name): name for name in EVENTS}
+
+
+def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """`--config FILE`: one more file of hooks, beside those that are found."""
+    option = click.option(
+        "--config",
+        "configs",
+        metavar="FILE",
+        multiple=True,
+        help="One more file with hooks, beside those that are found here. May be repeated.",
+    )
+    return option(verb)
+
+
+def loaded(files: Iterable[str]) -> Config:
+    """What applies in the folder that we are in; UsageError when a file that was named is not there."""
+    named = list(files)
+    for file in named:
+        if not os.path.isfile(file):
+            raise UsageError(f"--config `{file}`: there is no such file", hint="name a settings file or a hooks.yaml")
+    try:
+        return load_config(files=named, layers=LAYERS)
+    except FileNotFoundError:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+
+
+def event_named(text: str, config: Config) -> str:
+    """The canonical name of an event, in whatever spelling; nothing when it is none.
+
+    Events that only configured hooks know count, too.
+    """
+    known = _EVENTS.get(folded(text))
+    if known is not None:
+        return known
+    return text if any(text in entry.declared.events for entry in config.entries) else ""
+
+
+def checked_event(text: str, config: Config) -> str:
+    """The canonical name of an event; UsageError with the nearest when there is none."""
+    name = event_named(text, config)
+    if not name:
+        raise UsageError(f"no event `{text}`", hint=nearest(text, EVENTS))
+    return name

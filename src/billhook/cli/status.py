@@ -1,0 +1,134 @@
+"""Bare `billhook`: where it stands in this folder, and what to do next."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from billhook import __version__, strictjson
+from billhook.cli.loaded import loaded
+from billhook.cli.show import say
+from billhook.cli.table import counted, filled, one_line, shown_path, width
+from billhook.config.findings import Finding
+from billhook.config.lint import lint
+from billhook.config.loading import Config
+from billhook.config.shapes import FileRead
+
+_SHOWN = 3
+"""Problems that are shown; the rest is counted."""
+
+_INIT = ("billhook init", "write a first file with hooks that work")
+_EXPLAIN = ("billhook explain 'git push --force'", "which hooks a command would get, and why")
+
+
+def show(*, as_json: bool) -> int:
+    """Print it. Always 0: it is a report, and finding something is no failure."""
+    config = loaded(())
+    problems = [*config.problems, *lint([entry.declared for entry in config.entries])]
+    if as_json:
+        say(strictjson.dumps(_as_data(config, problems)))
+    else:
+        say("\n".join(_screen(config, problems)))
+    return 0
+
+
+def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "project": config.project,
+        "state": config.root,
+        "files": [
+            {
+                "layer": read.source.layer,
+                "file": read.source.path,
+                "readable": read.readable,
+                "hooks": len(read.entries),
+                "running": _running(config, read),
+                "pending": _pending(config, read),
+            }
+            for read in config.sources
+        ],
+        "pending": [entry.declared.name for entry in config.pending],
+        "problems": [
+            {"code": one.code, "message": one.message, "file": one.file, "line": one.line, "column": one.column}
+            for one in problems
+        ],
+        "next": [command for command, _ in next_commands(config, problems)],
+    }
+
+
+def _screen(config: Config, problems: Sequence[Finding]) -> Iterator[str]:
+    head = click.style(f"billhook {__version__}", bold=True)
+    yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
+    yield ""
+    yield from _files(config)
+    if problems:
+        yield ""
+        yield from _problems(problems)
+    yield ""
+    yield click.style("Next", bold=True)
+    commands = next_commands(config, problems)
+    column = max(len(command) for command, _ in commands)
+    for command, what in commands:
+        yield f"  {click.style(f'{command:<{column}}', fg='cyan')}  {what}"
+
+
+def _files(config: Config) -> Iterator[str]:
+    rows = [(read.source.layer, shown_path(read.source.path), _count(config, read)) for read in config.sources]
+    built_in = [hook.name for hook in config.hooks if hook.source.layer == "built-in"]
+    if not rows:
+        yield "  no file with hooks is here"
+    column = min(48, max((len(file) for _, file, _ in rows), default=0))
+    for layer, file, count in rows:
+        yield f"  {layer:<8}  {one_line(file, column):<{column}}  {count}"
+    if built_in:
+        yield f"  {'built-in':<8}  {', '.join(built_in)}"
+
+
+def _count(config: Config, read: FileRead) -> str:
+    if not read.readable:
+        return click.style("can't be read", fg="red")
+    pending = _pending(config, read)
+    others = len(read.entries) - _running(config, read) - pending
+    parts = [counted(len(read.entries), "hook") if read.entries else "no hooks"]
+    parts += [click.style(f"{pending} not approved", fg="yellow")] if pending else []
+    parts += [click.style(f"{others} not running", fg="yellow")] if others else []
+    return ", ".join(parts)
+
+
+def _running(config: Config, read: FileRead) -> int:
+    return sum(entry.state == "runs" for entry in config.entries if entry.declared.file == read.source.path)
+
+
+def _pending(config: Config, read: FileRead) -> int:
+    return sum(entry.declared.file == read.source.path for entry in config.pending)
+
+
+def _problems(problems: Sequence[Finding]) -> Iterator[str]:
+    yield click.style(counted(len(problems), "problem"), bold=True)
+    for one in problems[:_SHOWN]:
+        place = ":".join(str(part) for part in (shown_path(one.file), one.line, one.column) if part)
+        first, *rest = filled(f"{place}: {one.code} {one.message}", 2)
+        yield first
+        yield from ("  " + line for line in rest)
+    if len(problems) > _SHOWN:
+        yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
+
+
+def next_commands(config: Config, problems: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Three commands that fit, most urgent first."""
+    if not config.sources:
+        return [_INIT, _EXPLAIN, ("billhook --help", "every verb")]
+    found: list[tuple[str, str]] = []
+    if config.pending:
+        found.append(("billhook trust", f"look at {counted(len(config.pending), 'hook')}, and approve what may run"))
+    if problems:
+        found.append(("billhook check", f"{counted(len(problems), 'problem')}, each with what mends it"))
+    if not config.entries:
+        found.append(_INIT)
+    found += [
+        ("billhook list", "every hook in the order in which it runs"),
+        _EXPLAIN,
+        ("billhook fire PreToolUse --tool Bash", "try the hooks on an event"),
+    ]
+    return found[:3]

@@ -1,0 +1,259 @@
+"""Why a hook would be asked about an event, or why not; found out without asking any.
+
+The plan, the matchers and the rules are those that an engine uses: what is said here is what would happen.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from billhook.answers import Answer, Decision
+from billhook.builtins.self_protection import SelfProtection
+from billhook.config.building import Refusal, absence
+from billhook.config.declared import Say
+from billhook.config.findings import Finding
+from billhook.config.lint_found import edit, listed
+from billhook.config.loading import Config
+from billhook.config.mending import event_fix, match_reason, rule_reason
+from billhook.config.rows import Row, rows
+from billhook.events import Block, Event
+from billhook.handlers import Literally
+from billhook.hook import Context, Hook
+from billhook.plan import Plan, Step
+
+Failed = Literal["event", "off", "new", "changed", "broken", "not yet", "same", "match", "source", "if", "background"]
+_STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One condition that keeps a hook from being asked, and what would change that."""
+
+    condition: Failed
+    why: str
+    fix: str = ""
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook and one event."""
+
+    row: Row
+    order: int | None = None
+    """Its place among those that an engine would come to; None: it would not."""
+    reasons: tuple[Reason, ...] = ()
+    """Every condition that failed; none: it would be asked."""
+    blocks: bool = False
+    """It is not asked, and what it would have judged is held up for that."""
+    seconds: float | None = None
+    """Its deadline."""
+    default: bool = False
+    """The deadline is the dialect's own for this event."""
+    failure: str = ""
+    """What happens if it fails; nothing when it can't."""
+    says: Answer | None = None
+    """What it would answer, where that is known."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        return not self.reasons
+
+    @property
+    def why(self) -> str:
+        return "; ".join(reason.why for reason in self.reasons)
+
+    @property
+    def fix(self) -> str:
+        return "; ".join(reason.fix for reason in self.reasons if reason.fix)
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be said about the verdict beforehand."""
+
+    decision: Decision
+    """The strictest answer that is known."""
+    certain: bool
+    """Nothing that a hook may answer changes the decision."""
+    by: tuple[str, ...] = ()
+    """The hooks whose known answers make the decision."""
+    open: tuple[str, ...] = ()
+    """The hooks whose answers are not known."""
+    gates: tuple[str, ...] = ()
+    """Those that hold the event up if they fail."""
+    fail_open: tuple[str, ...] = ()
+    """Those that let it pass if they fail."""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One event and every configured hook."""
+
+    event: Event
+    hooks: tuple[Explained, ...]
+    """Those for this event: first those that an engine comes to, in that order."""
+    others: tuple[Explained, ...]
+    """Those for other events only."""
+    outlook: Outlook
+    parallel: bool = False
+
+
+def explain(config: Config, event: Event) -> Explanation:
+    """What each configured hook would do about an event. Nothing is run, and nothing is asked on the network."""
+    wanted: list[Explained] = []
+    others: list[Explained] = []
+    for row in rows(config):
+        if row.wants(event.hook_event_name):
+            wanted.append(_explained(row, event, config.problems))
+        elif not row.switch:
+            others.append(_for_other_events(row, event))
+    wanted.sort(key=lambda one: not (one.runs or one.blocks))
+    hooks = tuple(
+        msgspec.structs.replace(one, order=place) if one.runs or one.blocks else one
+        for place, one in enumerate(wanted, 1)
+    )
+    return Explanation(
+        event=event, hooks=hooks, others=tuple(others), outlook=_outlook(hooks, event), parallel=config.parallel
+    )
+
+
+def _for_other_events(row: Row, event: Event) -> Explained:
+    why = f"it wants {listed(list(row.events))}, not `{event.hook_event_name}`"
+    fix = event_fix(row.declared, event.hook_event_name) if row.declared is not None else ""
+    return Explained(row=row, reasons=(Reason("event", why, fix),))
+
+
+def _explained(row: Row, event: Event, problems: Sequence[Finding]) -> Explained:
+    looked = [(step, tuple(_conditions(row, step, event))) for step in _steps(row, event)]
+    blocks = any(isinstance(step.run, Refusal) and not failed for step, failed in looked)
+    if not looked:
+        return Explained(row=row, reasons=tuple(_standing(row, problems)))
+    step, failed = min(looked, key=lambda one: len(one[1]))
+    reasons = (*_standing(row, problems), *failed)
+    return Explained(
+        row=row,
+        reasons=reasons,
+        blocks=blocks,
+        seconds=step.timeout,
+        default=step.hook.timeout is None,
+        failure="" if isinstance(step.run, Literally) else _failure(step, event),
+        says=_known_answer(row, step, event) if not reasons else None,
+        notes=tuple(_notes(step)),
+    )
+
+
+def _steps(row: Row, event: Event) -> Iterator[Step]:
+    """The hook as an engine's plan has it; one that no engine has, as it would have it."""
+    for hook in row.hooks or _as_if(row):
+        alone = Plan([msgspec.structs.replace(hook, after=())])
+        yield from alone.list_for(event).all
+
+
+def _as_if(row: Row) -> Iterator[Hook]:
+    if row.declared is not None:
+        # What is broken about it may be its rule or its time: those would not become a hook.
+        broken = {"when": "", "timeout": None} if row.declared.broken else {}
+        yield absence(msgspec.structs.replace(row.declared, **broken), "")
+
+
+def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
+    """What keeps it from running, whatever the event is about."""
+    if row.state == "runs":
+        return
+    name = _word(row.declared.name if row.declared is not None else row.name)
+    if row.state == "new":
+        yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
+    elif row.state == "changed":
+        yield Reason("changed", "it has changed since it was approved", f"`billhook trust {name}` shows how and asks")
+    elif row.state == "off":
+        yield Reason("off", f"it is switched off: {row.why}", "remove that")
+    elif row.state in ("broken", "not yet"):
+        yield Reason(row.state, row.broken or row.why, _hint(row, problems) or "`billhook check` tells more")
+    else:
+        yield Reason(row.state, row.why)
+    if row.state in ("new", "changed") and row.broken:
+        yield Reason("broken", row.broken, _hint(row, problems))
+
+
+def _word(name: str) -> str:
+    import shlex
+
+    return shlex.quote(name)
+
+
+def _hint(row: Row, problems: Sequence[Finding]) -> str:
+    """What the finding that broke it proposes."""
+    here = [one for one in problems if one.file == row.file and one.message in (row.broken or row.why)]
+    at_line = [one for one in here if one.line >= row.line]
+    return (at_line or here)[0].hint if here else ""
+
+
+def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
+    """Which of the step's conditions fail for this event."""
+    if not _matches(step, event):
+        yield _not_matched(row, step, event)
+    if step.condition is not None and not step.condition(Context(event, [])):
+        why, fix = rule_reason(row.declared, row.when, event)
+        yield Reason("if", why, fix)
+    if step.hook.background and event.gates:
+        why = f"it runs in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
+        fix = f"remove `{edit(row.declared, 'background', True)}`" if row.declared is not None else ""
+        yield Reason("background", why, fix)
+
+
+def _matches(step: Step, event: Event) -> bool:
+    alone = Plan([msgspec.structs.replace(step.hook, after=())])
+    return bool(alone.steps(event))
+
+
+def _not_matched(row: Row, step: Step, event: Event) -> Reason:
+    sources = step.meanings.session_sources
+    source = event.target or ""
+    if event.hook_event_name == "SessionStart" and sources is not None and source not in sources:
+        why = f"under `{step.dialect}` a session only starts by {listed(sorted(sources))}, and this is `{source}`"
+        fix = "use another dialect, `claude` for example; exit codes mean other things there"
+        return Reason("source", why, fix)
+    why, fix = match_reason(row.declared, step.hook.match or "", step.meanings, event)
+    return Reason("match", why, fix)
+
+
+def _failure(step: Step, event: Event) -> str:
+    """What a failure, a late answer or a program that can't start does to this event."""
+    rule = step.on_failure
+    if event.gates:
+        return {"deny": "a failure denies it", "ask": "a failure asks the person", "allow": "a failure lets it pass"}[
+            rule
+        ]
+    if event.block is Block.KEEP_GOING:
+        return "a failure is shown, and the agent stops as it would"
+    return "a failure is shown" if rule == "allow" else "a failure marks the result as an error"
+
+
+def _known_answer(row: Row, step: Step, event: Event) -> Answer | None:
+    """Plain lines of config always say the same, and self-protection only reads the event: these two can be told."""
+    literal = row.declared is not None and isinstance(row.declared.action, Say)
+    if literal and isinstance(step.run, Literally):
+        return step.run.answer
+    return step.run(Context(event, [])) if isinstance(step.run, SelfProtection) else None
+
+
+def _notes(step: Step) -> Iterator[str]:
+    if step.matcher.problem:
+        yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
+    if step.when_late is not None:
+        yield f"a late answer counts as {step.when_late}"
+
+
+def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
+    known = [(one.row.name, Decision.DENY) for one in hooks if one.blocks and event.gates]
+    known += [(one.row.name, one.says.decision) for one in hooks if one.says is not None]
+    strictest = max((decision for _, decision in known), key=_STRICTNESS.__getitem__, default=Decision.NONE)
+    asked = [one for one in hooks if one.runs]
+    unknown = tuple(one.row.name for one in asked if one.says is None)
+    can_fail = [one for one in asked if one.failure and event.gates]
+    return Outlook(
+        decision=strictest,
+        certain=strictest is Decision.DENY or not unknown,
+        by=tuple(name for name, decision in known if decision is strictest and decision is not Decision.NONE),
+        open=unknown,
+        gates=tuple(one.row.name for one in can_fail if one.row.on_failure != "allow"),
+        fail_open=tuple(one.row.name for one in can_fail if one.row.on_failure == "allow"),
+    )

@@ -1,0 +1,187 @@
+"""Every configured hook as people want to see it: in the order in which it runs, with what became of it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from billhook.answers import OnFailure
+from billhook.config.building import Absence, Refusal
+from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.loading import Config, Entry, State
+from billhook.hook import Hook
+
+Effect = Literal["runs", "blocks", "nothing"]
+_TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed": "changed"}
+_STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
+
+_BUILT_IN = {"self-protection": "guards billhook's own configuration, approvals and state"}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook: what it is, where it is from, how it stands."""
+
+    name: str
+    """As verdicts call it: `layer/name` where two layers have it."""
+    what: str
+    kind: str
+    """run, exec, python, url, answer, built-in, or the kind of a handler that is not run yet; empty: broken."""
+    events: tuple[str, ...] = ()
+    """None: every event."""
+    match: str | None = None
+    when: str = ""
+    dialect: str = ""
+    on_failure: OnFailure = "allow"
+    priority: int | float = 100
+    after: tuple[str, ...] = ()
+    timeout: float | None = None
+    background: bool = False
+    trust: str
+    """own, approved, not approved, changed, or built-in."""
+    state: State
+    why: str = ""
+    effect: Effect
+    """What an engine does for it: runs it, blocks what it would have judged, or nothing."""
+    layer: str = ""
+    file: str = ""
+    line: int = 0
+    hash: str = ""
+    hooks: tuple[Hook, ...] = ()
+    """What an engine has for it, stand-ins included."""
+    declared: Declared | None = None
+    """None: a built-in, or what stands in for a file that can't be read."""
+
+    @property
+    def place(self) -> str:
+        """`file:line`; the layer where there is no file."""
+        return f"{self.file}:{self.line}" if self.line else self.file or self.layer
+
+    @property
+    def broken(self) -> str:
+        """Why it can't be used as its file has it, whether it is approved or not."""
+        return f"it can't be used: {self.declared.broken}" if self.declared is not None and self.declared.broken else ""
+
+    @property
+    def switch(self) -> bool:
+        """It is no hook: all it does is to switch one off."""
+        declared = self.declared
+        return declared is not None and declared.action is None and not declared.enabled and not declared.broken
+
+    def wants(self, event: str) -> bool:
+        """Whether it is for that event, whatever the event is about."""
+        if self.switch:
+            return False
+        stand_ins = any(not hook.events or event in hook.events for hook in self.hooks)
+        return stand_ins or (not self.hooks and (not self.events or event in self.events))
+
+
+def rows(config: Config) -> list[Row]:
+    """Every hook once: those with an effect in running order, then those without."""
+    by_hook = {id(entry.hook): entry for entry in config.entries if entry.hook is not None}
+    by_place = {(one.declared.file, one.declared.line, one.declared.name): one for one in config.entries if one.hook}
+    of_entry: defaultdict[int, list[Hook]] = defaultdict(list)
+    owners: list[tuple[Hook, str, Entry | None]] = []
+    for hook, name in zip(config.plan.hooks, config.plan.names, strict=True):
+        # A gate that changed has a second stand-in, that is known by its place only.
+        entry = by_hook.get(id(hook)) or by_place.get((hook.source.file, hook.source.line, hook.name))
+        first = entry is None or id(entry) not in of_entry
+        if entry is not None:
+            of_entry[id(entry)].append(hook)
+        if first:
+            owners.append((hook, name, entry))
+    found = [
+        _of_entry(entry, name, tuple(of_entry[id(entry)])) if entry is not None else _alone(hook, name)
+        for hook, name, entry in owners
+    ]
+    found += _without_hook(config, [id(entry) for _, _, entry in owners if entry is not None])
+    return sorted(found, key=lambda row: row.effect == "nothing")
+
+
+def _without_hook(config: Config, shown: list[int]) -> Iterator[Row]:
+    times = Counter(entry.declared.name for entry in config.entries)
+    for entry in config.entries:
+        if id(entry) not in shown:
+            declared = entry.declared
+            name = f"{declared.layer}/{declared.name}" if times[declared.name] > 1 else declared.name
+            yield _of_entry(entry, name, ())
+
+
+def _of_entry(entry: Entry, name: str, hooks: tuple[Hook, ...]) -> Row:
+    declared = entry.declared
+    return Row(
+        name=name,
+        what=declared.does,
+        kind=kind_of(declared.action),
+        events=declared.events,
+        match=declared.match,
+        when=declared.when,
+        dialect=declared.dialect,
+        on_failure=declared.on_failure,
+        priority=declared.priority,
+        after=declared.after,
+        timeout=declared.timeout,
+        background=declared.background,
+        trust=_TRUST[entry.consent.standing],
+        state=entry.state,
+        why=entry.why,
+        effect=_effect(hooks),
+        layer=declared.layer,
+        file=declared.file,
+        line=declared.line,
+        hash=entry.hash,
+        hooks=hooks,
+        declared=declared,
+    )
+
+
+def _alone(hook: Hook, name: str) -> Row:
+    """A built-in, or what stands in for something that can't be read."""
+    effect = _effect((hook,))
+    builtin = hook.source.layer == "built-in"
+    return Row(
+        name=name,
+        what=_BUILT_IN.get(hook.name, hook.title) if builtin else "stands in for what can't be read",
+        kind="built-in" if builtin else "",
+        events=hook.events,
+        match=hook.match,
+        dialect=hook.dialect,
+        on_failure=hook.on_failure,
+        priority=hook.priority,
+        after=hook.after,
+        timeout=hook.timeout,
+        background=hook.background,
+        trust="built-in" if builtin else "own",
+        state=_STATES[effect],
+        why=hook.run.why if isinstance(hook.run, Refusal | Absence) else "",
+        effect=effect,
+        layer=hook.source.layer,
+        file=hook.source.file,
+        line=hook.source.line,
+        hooks=(hook,),
+    )
+
+
+def _effect(hooks: tuple[Hook, ...]) -> Effect:
+    if any(isinstance(hook.run, Refusal) for hook in hooks):
+        return "blocks"
+    return "nothing" if all(isinstance(hook.run, Absence) for hook in hooks) else "runs"
+
+
+def kind_of(action: Action | None) -> str:
+    """What kind of hook it is, in a word."""
+    match action:
+        case Run():
+            return "run"
+        case Exec():
+            return "exec"
+        case Python():
+            return "python"
+        case Url():
+            return "url"
+        case Say():
+            return "answer"
+        case NotYet(kind):
+            return kind
+        case None:
+            return ""

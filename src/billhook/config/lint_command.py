@@ -58,6 +58,8 @@ def _at_path(hook: Declared, one: Named) -> Iterator[Finding]:
     if os.path.isdir(one.path):
         yield finding(hook, "BH401", "action", f"`{one.word}` is a folder", "name the script in it")
         return
+    if not os.path.isfile(one.path):
+        return  # a pipe or a device: looking into it could take for ever
     if one.direct and not os.access(one.path, os.X_OK):
         hint = f"chmod +x {shlex.quote(one.path)}"
         yield finding(hook, "BH402", "action", f"`{one.word}` is not executable", hint)

@@ -126,7 +126,8 @@ def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
     if interpreter in ("deno", "bun") and arguments[:1] == ("run",):
         arguments = arguments[1:]
     for argument in arguments:
-        if argument in _RUNS_TEXT or (interpreter in SHELLS and re.fullmatch(r"-\w*[cs]\w*", argument)):
+        runs_text = re.fullmatch(r"-\w*[cs]\w*", argument) if interpreter in SHELLS else argument in _RUNS_TEXT
+        if runs_text:
             return ""
         if not argument.startswith("-"):
             return argument if "/" in argument or "." in argument else ""

@@ -146,7 +146,7 @@ def _never(hook: Declared) -> list[Finding]:
         message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool: it never matches"
         hint = f"{edit(hook, 'match', canonical(rule[1]))} and {edit(hook, 'when', pattern)}"
         return [finding(hook, "BH301", "match", message, hint)]
-    if {kind.__name__ for kind in wanted} <= NARROW and _NAME_LIST.fullmatch(pattern):
+    if {kind.__name__ for kind in wanted} <= NARROW and "," in pattern and _NAME_LIST.fullmatch(pattern):
         message = f"`{pattern}` never matches: {listed(list(hook.events))} {_take(hook)} lists parted by `|`"
         return [finding(hook, "BH301", "match", message, edit(hook, "match", re.sub(r"\s*[,|]\s*", "|", pattern)))]
     return [*_bare_servers(hook, row, about_tools), *_unknown_names(hook, wanted, row)]

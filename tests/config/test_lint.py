@@ -1,0 +1,659 @@
+"""Lint: each code has rows that raise it, at the marked place, and rows that look alike and stay clean."""
+
+import os
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from billhook.config.declared import Layer
+from billhook.config.findings import Finding
+from billhook.config.lint import lint
+from billhook.config.shapes import read_file
+
+MARK = "§"
+"""Stands in a row before the value that the finding is about."""
+
+
+def found(folder: Path, text: str, name: str = "hooks.yaml", layer: Layer = "project") -> list[Finding]:
+    """What lint says about one file of a project."""
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text.replace(MARK, ""))
+    return lint(read_file(str(file), layer, str(folder)).entries)
+
+
+def hook(fields: str) -> str:
+    """A hooks.yaml with one hook."""
+    return "hooks:\n  h:\n" + textwrap.indent(textwrap.dedent(fields).strip(), "    ") + "\n"
+
+
+def handler(event: str, fields: str, group: str = "") -> str:
+    """A settings file with one handler."""
+    return f'{{"hooks": {{"{event}": [{{{group}"hooks": [{{"type": "command", {fields}}}]}}]}}}}'
+
+
+def place(text: str) -> tuple[int, int]:
+    before = text.partition(MARK)[0]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+def codes(findings: list[Finding]) -> list[str]:
+    return [finding.code for finding in findings]
+
+
+def exactly(findings: list[Finding], code: str, text: str) -> Finding:
+    """The one finding there is, which has that code and stands at the mark."""
+    assert codes(findings) == [code], findings
+    assert (findings[0].line, findings[0].column) == place(text), findings
+    assert findings[0].hint
+    return findings[0]
+
+
+def match(pattern: str, events: str = "PreToolUse", dialect: str = "claude") -> str:
+    return hook(f"events: {events}\nmatch: {MARK}{pattern}\ndialect: {dialect}\nrun: 'true'")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        pytest.param(match("bash"), "match: Bash", id="case, and the name of another dialect"),
+        pytest.param(match("Bash|write"), "match: Bash|Write", id="one of a list"),
+        pytest.param(match("BASH"), "match: Bash", id="capitals"),
+        pytest.param(match("Wrtie"), "match: Write", id="two letters swapped"),
+        pytest.param(match("Edits"), "match: Edit", id="a letter too many"),
+        pytest.param(match("WebFtch"), "match: WebFetch", id="a letter missing"),
+        pytest.param(match("todo_write"), "match: TodoWrite", id="snake case"),
+        pytest.param(match("read_file"), "match: Read", id="the seeds' name under claude"),
+        pytest.param(match("^(bash|Write)$"), "match: ^(Bash|Write)$", id="inside an expression"),
+        pytest.param(match("bash.*"), "match: Bash.*", id="the beginning of a name"),
+        pytest.param(match("Bash(git push *)"), "match: Bash and if: Bash(git push *)", id="a rule for a matcher"),
+        pytest.param(match("BASH", dialect="lesson"), "match: Bash", id="case under lesson"),
+        pytest.param(match("Bsh", dialect="claw"), "match: Bash", id="a slip under claw"),
+        pytest.param(match("start", "SessionStart"), "one of startup, resume, clear, compact, fork", id="no source"),
+        pytest.param(match("Startup", "SessionStart"), "match: startup", id="the case of a source"),
+        pytest.param(match("Bash", "SessionStart"), "one of startup, resume, clear, compact, fork", id="a tool"),
+        pytest.param(match("automatic", "PreCompact"), "one of manual, auto", id="no trigger"),
+        pytest.param(match("idle_promt", "Notification"), "match: idle_prompt", id="a kind of notification"),
+        pytest.param(match("rate_limit, overloaded", "StopFailure"), "match: rate_limit|overloaded", id="a comma list"),
+        pytest.param(
+            hook(f"events: PreToolUse\nif: {MARK}Bahs(rm *)\nrun: 'true'"), "if: Bash(rm *)", id="the tool of a rule"
+        ),
+        pytest.param(
+            hook(f"events: PreToolUse\nmatch: Write\nif: {MARK}Bash(ls *)\nrun: 'true'"),
+            "match: Bash",
+            id="a matcher and a rule that exclude each other",
+        ),
+    ],
+)
+def test_a_matcher_that_can_never_match(tmp_path: Path, text: str, hint: str) -> None:
+    """BH301, with the matcher that was meant."""
+    assert exactly(found(tmp_path, text), "BH301", text).hint == hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(match("Bash"), id="a name"),
+        pytest.param(match("Bash|Write|Edit"), id="a list"),
+        pytest.param(match("Bash, Write"), id="a list with commas"),
+        pytest.param(match("'*'"), id="everything"),
+        pytest.param(match("''"), id="nothing"),
+        pytest.param(match("Notebook.*"), id="the beginning of names"),
+        pytest.param(match(".*"), id="any"),
+        pytest.param(match("^(?!Bash).*$"), id="RE2 can't"),
+        pytest.param(match("deploy"), id="a tool of one's own"),
+        pytest.param(match("run_shell_command|Bash"), id="another agent's tool"),
+        pytest.param(match("mcp__github__create_issue"), id="an MCP tool"),
+        pytest.param(match("mcp__memory__.*"), id="all tools of a server"),
+        pytest.param(match(".*task.*"), id="part of a name of one's own tools"),
+        pytest.param(match("(?i)bash"), id="case told not to count"),
+        pytest.param(match("bash", dialect="claw"), id="claw's name"),
+        pytest.param(match("BASH", dialect="claw"), id="case under claw"),
+        pytest.param(match("Bash", dialect="lesson"), id="canonical under lesson"),
+        pytest.param(match("write_file", dialect="lesson"), id="lesson's name"),
+        pytest.param(match("Bash", dialect="spec"), id="spec"),
+        pytest.param(match("mcp__*", dialect="spec"), id="a glob under spec"),
+        pytest.param(match("startup|resume", "SessionStart"), id="sources"),
+        pytest.param(match("startup", "[PreToolUse, SessionStart]"), id="one of two events has it"),
+        pytest.param(match("brand_new_kind", "Notification"), id="a notification of tomorrow"),
+        pytest.param(match("rate_limit|overloaded", "StopFailure"), id="errors"),
+        pytest.param(match("my-agent", "SubagentStop"), id="an agent of one's own"),
+        pytest.param(match(r"\.envrc|\.env", "FileChanged"), id="files"),
+        pytest.param(match("bash", "MyEvent"), id="an event we don't know"),
+        pytest.param(hook("events: PreToolUse\nif: bash(rm *)\nrun: 'true'"), id="a rule knows all names"),
+        pytest.param(
+            hook("events: PreToolUse\nmatch: Write\nif: Edit(src/**)\nrun: 'true'"), id="Edit speaks for Write"
+        ),
+        pytest.param(hook("events: PreToolUse\nif: deploy(prod)\nrun: 'true'"), id="a rule for a tool of one's own"),
+        pytest.param(hook("events: PreToolUse\nmatch: bash\nenabled: false\nrun: 'true'"), id="switched off"),
+    ],
+)
+def test_a_matcher_that_can_match(tmp_path: Path, text: str) -> None:
+    """What may well match is no finding."""
+    assert [code for code in codes(found(tmp_path, text)) if code.startswith("BH30")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        pytest.param(match("mcp__memory"), "match: mcp__memory__.*", id="a server"),
+        pytest.param(match("mcp__memory__"), "match: mcp__memory__.*", id="a server and the underscores"),
+        pytest.param(match("Bash|mcp__memory"), "match: ^(Bash|mcp__memory__.*)$", id="in a list"),
+        pytest.param(match("mcp__memory", dialect="spec"), "match: mcp__memory__*", id="spec"),
+        pytest.param(match("mcp__memory", dialect="claw"), "match: mcp__memory__*", id="claw"),
+    ],
+)
+def test_a_server_without_its_tools(tmp_path: Path, text: str, hint: str) -> None:
+    """BH302."""
+    assert exactly(found(tmp_path, text), "BH302", text).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        pytest.param(match("Bash*"), "match: Bash.*", id="Bash*"),
+        pytest.param(match("mcp__*"), "match: mcp__.*", id="mcp__*"),
+        pytest.param(match("Edit|Notebook*"), "match: Edit|Notebook.*", id="in a list"),
+        pytest.param(match("'*.py'", "FileChanged"), r"match: .*\.py", id="*.py"),
+        pytest.param(match("mcp__memory__.*", dialect="spec"), "match: mcp__memory__*", id=".* under spec"),
+        pytest.param(
+            match("Bash|Write", dialect="spec"),
+            "write one hook for each of `Bash` and `Write`, or set `dialect: claude`",
+            id="a list under spec",
+        ),
+        pytest.param(match("^(bash|write_file)$", dialect="claw"), "match: bash|write_file", id="regex under claw"),
+        pytest.param(
+            match("bash|write_file", dialect="lesson"),
+            "write one hook for each of `bash` and `write_file`, or set `dialect: claude`",
+            id="a list under lesson",
+        ),
+        pytest.param(
+            match("write_*", dialect="lesson"),
+            "name one tool, or leave the matcher out, or set `dialect: claude`",
+            id="a glob under lesson",
+        ),
+    ],
+)
+def test_a_pattern_of_another_dialect(tmp_path: Path, text: str, hint: str) -> None:
+    """BH303."""
+    assert exactly(found(tmp_path, text), "BH303", text).hint == hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(match(r"mcp__\w*__delete"), id="a class repeated"),
+        pytest.param(match("mcp__(a|b)*"), id="a group repeated"),
+        pytest.param(match("Notebook.*|Bash"), id="an expression"),
+        pytest.param(match("bash|write_*", dialect="claw"), id="claw's wildcards"),
+        pytest.param(match("'*'", dialect="lesson"), id="lesson's star"),
+        pytest.param(match("[BW]*", dialect="spec"), id="a class in a glob"),
+    ],
+)
+def test_a_pattern_of_its_own_dialect(tmp_path: Path, text: str) -> None:
+    """Not BH303."""
+    assert "BH303" not in codes(found(tmp_path, text))
+
+
+def test_a_matcher_that_is_ignored(tmp_path: Path) -> None:
+    """BH304: Stop takes no matcher."""
+    text = match("Bash", "Stop")
+    assert exactly(found(tmp_path, text), "BH304", text).hint == "remove `match: Bash`"
+
+
+@pytest.mark.parametrize("text", [match("''", "Stop"), match("'*'", "Stop"), match("Bash", "[PreToolUse, Stop]")])
+def test_a_matcher_that_says_nothing_or_is_used(tmp_path: Path, text: str) -> None:
+    """Not BH304: many files say `"matcher": ""` everywhere."""
+    assert found(tmp_path, text) == []
+
+
+def test_a_rule_without_tools(tmp_path: Path) -> None:
+    """BH305, also where only one of the events has no tool."""
+    text = hook(f"events: SessionStart\nif: {MARK}Bash(ls)\nrun: 'true'")
+    assert "the hook never runs" in exactly(found(tmp_path, text), "BH305", text).message
+    text = hook(f"events: [PreToolUse, Stop]\nif: {MARK}Bash(ls)\nrun: 'true'")
+    assert exactly(found(tmp_path, text), "BH305", text).message.endswith("`Stop` has none: the hook never runs there")
+    assert found(tmp_path, hook("events: PostToolUse\nif: Bash(ls)\nrun: 'true'")) == []
+
+
+def rule(text: str) -> str:
+    return hook(f"events: PreToolUse\nif: {MARK}{text}\ndeny: never")
+
+
+@pytest.mark.parametrize(
+    ("text", "missed"),
+    [
+        pytest.param("Bash(git push --force *)", "`git push x --force`, `git push -f x` and", id="push"),
+        pytest.param("Bash(git push --force:*)", "`git push -f x`", id="colon"),
+        pytest.param("Bash(git push *--force*)", "`git push -f`", id="anywhere, but not -f"),
+        pytest.param("Bash(rm -rf *)", "`rm -fr x`, `rm -r -f x` and `rm -f -r x`", id="rm"),
+        pytest.param("Bash(rm -rf /)", "`rm -fr /`", id="rm of one folder"),
+        pytest.param("Bash(git reset --hard *)", "`git reset x --hard`", id="reset"),
+        pytest.param("Bash(git commit --no-verify *)", "`git commit -n x`", id="commit"),
+        pytest.param("Bash(chmod -R 777 *)", "`chmod -R 0777 x`", id="chmod"),
+    ],
+)
+def test_a_rule_that_misses_spellings(tmp_path: Path, text: str, missed: str) -> None:
+    """BH306 names what gets past the rule."""
+    finding = exactly(found(tmp_path, rule(text)), "BH306", rule(text))
+    assert missed in finding.message
+    assert "sees them all" in finding.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bash(git push *)",
+        "Bash(rm *)",
+        "Bash(rm)",
+        "Bash(git push origin main *)",
+        "Bash(terraform destroy *)",
+        "Bash(git push --force-with-lease *)",
+        "Bash(*--force*)",
+        "Edit(src/**)",
+        "Bash",
+    ],
+)
+def test_a_rule_that_misses_nothing_usual(tmp_path: Path, text: str) -> None:
+    """Not BH306."""
+    assert found(tmp_path, rule(text)) == []
+
+
+def test_rules_that_help_each_other(tmp_path: Path) -> None:
+    """Not BH306: together the hooks see every spelling; on another event they don't help."""
+    text = """\
+hooks:
+  long: {events: PreToolUse, if: 'Bash(git push *--force*)', deny: never}
+  short: {events: PreToolUse, if: 'Bash(git push *-f*)', deny: never}
+"""
+    assert found(tmp_path, text) == []
+    apart = text.replace("short: {events: PreToolUse", "short: {events: PostToolUse")
+    assert [(one.hook, one.code) for one in found(tmp_path, apart)] == [("long", "BH306")]
+
+
+# -- commands
+
+
+def script(folder: Path, name: str, text: str = "#!/bin/sh\n", mode: int = 0o755) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    path.chmod(mode)
+    return path
+
+
+def run(command: str) -> str:
+    return hook(f"events: PostToolUse\nrun: {MARK}{command}")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with scripts of all kinds."""
+    script(tmp_path, "scripts/good.sh")
+    script(tmp_path, "scripts/plain.sh", mode=0o644)
+    script(tmp_path, "scripts/bare.sh", "echo hi\n")
+    script(tmp_path, "scripts/good.py", "print()\n", 0o644)
+    script(tmp_path, "scripts/crlf.sh", "#!/bin/sh\r\necho\r\n")
+    script(tmp_path, "scripts/lost.sh", "#!/no/such/interpreter\n")
+    script(tmp_path, "scripts/open.sh", mode=0o777)
+    script(tmp_path, "open/inside.sh")
+    (tmp_path / "open").chmod(0o777)
+    script(tmp_path, "sticky/inside.sh")
+    (tmp_path / "sticky").chmod(0o1777)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "hint"),
+    [
+        pytest.param("./scripts/god.sh", "BH401", "did you mean `./scripts/good.sh`?", id="a slip"),
+        pytest.param("./good.sh", "BH401", "did you mean `./scripts/good.sh`?", id="the wrong folder"),
+        pytest.param("./nothing/like/it", "BH401", "create it, or mend the path", id="missing"),
+        pytest.param("./scripts", "BH401", "name the script in it", id="a folder"),
+        pytest.param("$CLAUDE_PROJECT_DIR/x/y", "BH401", "create it", id="the project's variable"),
+        pytest.param("python3 scripts/nil.py --flag", "BH401", "create it", id="an interpreter's script"),
+        pytest.param("bash -e ./nil.sh", "BH401", "create it", id="a shell's script"),
+        pytest.param("timeout 5 ./nil", "BH401", "create it", id="behind a wrapper"),
+        pytest.param("true && ./nil || exit 0", "BH401", "create it", id="in a list"),
+        pytest.param("cd $CLAUDE_PROJECT_DIR && ./nil", "BH401", "create it", id="after cd into the project"),
+        pytest.param("./scripts/plain.sh", "BH402", "chmod +x ", id="not executable"),
+        pytest.param("no-such-program-here -x", "BH403", "install `no-such-program-here`", id="not on PATH"),
+        pytest.param("cat | no-such-program-here", "BH403", "install", id="not on PATH, in a pipe"),
+        pytest.param("pyhton3 -c 1", "BH403", "did you mean `python3`?", id="not on PATH, a slip"),
+        pytest.param("./scripts/open.sh", "BH404", "chmod o-w ", id="everybody writes the script"),
+        pytest.param("sh ./scripts/open.sh", "BH404", "chmod o-w ", id="read by a shell"),
+        pytest.param("./open/inside.sh", "BH404", "chmod o-w ", id="everybody writes its folder"),
+        pytest.param("./scripts/crlf.sh", "BH405", r"sed -i 's/\r$//' ", id="CRLF"),
+        pytest.param("bash scripts/crlf.sh", "BH405", r"sed -i 's/\r$//' ", id="CRLF, read by a shell"),
+        pytest.param("./scripts/lost.sh", "BH405", "install it", id="no interpreter"),
+    ],
+)
+def test_a_command_that_cannot_run(project: Path, command: str, code: str, hint: str) -> None:
+    """BH401 to BH405, with the edit or command that repairs it."""
+    text = run(command)
+    assert exactly(found(project, text), code, text).hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./scripts/good.sh --flag",
+        "scripts/good.sh",
+        "./scripts/bare.sh",
+        "bash scripts/plain.sh",
+        "python3 scripts/good.py",
+        "python3 -c 'print(1)' nil.py",
+        "python3 -m json.tool",
+        "sticky/inside.sh",
+        '"$CLAUDE_PROJECT_DIR"/scripts/good.sh',
+        "${CLAUDE_PROJECT_DIR}/scripts/good.sh",
+        "'${CLAUDE_PROJECT_DIR:-.}/scripts/good.sh'",
+        "$SOMEWHERE/nil.sh",
+        "$(find . -name nil.sh)",
+        "cd elsewhere && ./nil.sh",
+        "'[ -x ./nil ] && ./nil'",
+        "'[[ -x ./nil ]] && ./nil'",
+        "command -v no-such-program-here >/dev/null && no-such-program-here",
+        "'helper() { echo; }; helper'",
+        "PATH=./node_modules/.bin:$PATH no-such-program-here",
+        "'if read -r line; then echo \"$line\"; fi'",
+        "'for f in a b; do test -f $f; done'",
+        "exit 0",
+        "cat > /dev/null",
+        "source ./scripts/good.sh",
+        "ls nil.sh",
+        "'echo ./nil.sh'",
+    ],
+)
+def test_a_command_that_can_run(project: Path, command: str) -> None:
+    """What can be found, or what only the shell will know, is no finding."""
+    assert found(project, run(command)) == []
+
+
+def test_programs_without_a_shell(project: Path) -> None:
+    """`exec` has no builtins, and needs a `#!` line."""
+    text = hook(f"events: PostToolUse\nexec: {MARK}[./scripts/bare.sh]")
+    assert "#!" in exactly(found(project, text), "BH405", text).message
+    assert codes(found(project, hook("events: PostToolUse\nexec: [shopt]"))) == ["BH403"]
+    assert found(project, hook("events: PostToolUse\nexec: [./scripts/good.sh, nil.sh]")) == []
+    assert found(project, hook("events: PostToolUse\nexec: ['$CLAUDE_PROJECT_DIR/scripts/good.sh']")) == []
+    assert codes(found(project, hook("events: PostToolUse\npython: a:b\ninterpreter: ./nil"))) == ["BH401"]
+
+
+def test_a_program_beside_the_file(project: Path) -> None:
+    """The project's folder is not searched."""
+    script(project, "guard-it")
+    assert found(project, run("guard-it"))[0].hint == "write `./guard-it`: the project's folder is not searched"
+
+
+def test_nothing_is_run(project: Path) -> None:
+    """Lint only looks."""
+    script(project, "scripts/acts.sh", "#!/bin/sh\ntouch acted\nexit 2\n")
+    found(project, hook("events: PreToolUse\nrun: ./scripts/acts.sh; touch acted; $(touch acted)"))
+    assert not (project / "acted").exists()
+
+
+def test_a_users_hook_that_runs_a_projects_script(project: Path) -> None:
+    """BH511: for the user's own file; a project's file may."""
+    for command in ("./scripts/good.sh", "python3 scripts/good.py", "$CLAUDE_PROJECT_DIR/scripts/good.sh"):
+        text = run(command)
+        assert "whichever project" in exactly(found(project, text, layer="user"), "BH511", text).message
+        assert found(project, text) == []
+    assert found(project, run("/bin/ls"), layer="user") == []
+    assert found(project, run("jq . || true"), layer="user") == found(project, run("jq . || true"))
+
+
+# -- time, gates, exit codes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "meant"), [(5000, "5"), (1500, "1.5"), (30000, "30"), (60000, "60"), (1000, "1"), (12345, "12.345")]
+)
+def test_milliseconds(tmp_path: Path, seconds: int, meant: str) -> None:
+    """BH501."""
+    text = hook(f"events: PostToolUse\nrun: 'true'\ntimeout: {MARK}{seconds}")
+    assert exactly(found(tmp_path, text), "BH501", text).hint == f"timeout: {meant}"
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1, 60, 600, 999, 1800, 3600, 5400, 7200, 86400])
+def test_seconds(tmp_path: Path, seconds: float) -> None:
+    """Not BH501: minutes and hours that somebody may mean."""
+    assert found(tmp_path, hook(f"events: PostToolUse\nrun: 'true'\ntimeout: {seconds}")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param(
+            hook(f"events: PreToolUse\nrun: 'true'\nbackground: {MARK}true"), "BH502", id="background on PreToolUse"
+        ),
+        pytest.param(
+            hook(f"events: UserPromptSubmit\nrun: 'true'\nasync: {MARK}true"), "BH502", id="async on UserPromptSubmit"
+        ),
+        pytest.param(
+            hook(f"events: PostToolUse\nrun: 'true'\ngate: true\nbackground: {MARK}true"), "BH502", id="on a gate"
+        ),
+        pytest.param(hook(f"events: PostToolUse\nrun: 'true'\ngate: {MARK}true"), "BH503", id="gate on PostToolUse"),
+        pytest.param(
+            hook(f"events: [SessionEnd, Notification]\nrun: 'true'\non_failure: {MARK}ask"),
+            "BH503",
+            id="two events",
+        ),
+        pytest.param(hook(f"events: Stop\nrun: 'true'\ngate: {MARK}true"), "BH510", id="gate on Stop"),
+        pytest.param(
+            hook(f"events: [SubagentStop, PostToolUse]\nrun: 'true'\non_failure: {MARK}deny"),
+            "BH510",
+            id="SubagentStop",
+        ),
+    ],
+)
+def test_answers_that_change_nothing(tmp_path: Path, text: str, code: str) -> None:
+    """BH502, BH503, BH510."""
+    exactly(found(tmp_path, text), code, text)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "events: PostToolUse\nrun: 'true'\nbackground: true",
+        "events: Stop\nrun: 'true'\nbackground: true",
+        "events: PreToolUse\nrun: 'true'\nbackground: false",
+        "events: PreToolUse\nrun: 'true'\ngate: true",
+        "events: [PreToolUse, PostToolUse]\nrun: 'true'\ngate: true",
+        "events: PermissionRequest\nrun: 'true'\non_failure: ask",
+        "events: PostToolBatch\nrun: 'true'\ngate: true",
+        "events: PostToolUse\nrun: 'true'\ngate: false",
+        "events: Whatever\nrun: 'true'\ngate: true",
+    ],
+)
+def test_answers_that_count(tmp_path: Path, fields: str) -> None:
+    """Not BH502, BH503 or BH510."""
+    assert found(tmp_path, hook(fields)) == []
+
+
+INLINE = "'grep -q \"rm -rf\" && {{ echo no >&2; exit {code}; }}; true'"
+
+
+def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
+    return hook(f"events: {event}\ndialect: {dialect}\nrun: {MARK}{INLINE.format(code=code)}")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "hint"),
+    [
+        pytest.param(guard(1), "BH504", "write `exit 2` instead", id="exit 1 under claude"),
+        pytest.param(guard(1, "claw"), "BH504", "write `exit 2` instead", id="exit 1 under claw"),
+        pytest.param(guard(1, event="UserPromptSubmit"), "BH504", "write `exit 2` instead", id="on a prompt"),
+        pytest.param(
+            hook(f"events: PreToolUse\ndialect: lesson\nrun: {MARK}echo blocked >&2; exit 2"),
+            "BH505",
+            "write `exit 1` instead",
+            id="exit 2 under lesson",
+        ),
+        pytest.param(guard(2), "BH506", "add `gate: true`", id="exit 2 under claude"),
+        pytest.param(guard(2, "claw-text"), "BH506", "add `gate: true`", id="exit 2 under claw-text"),
+        pytest.param(guard(1, "lesson"), "BH506", "add `gate: true`", id="exit 1 under lesson"),
+        pytest.param(
+            hook(f'events: PreToolUse\nrun: {MARK}echo \'{{"decision":"block","reason":"x"}}\''),
+            "BH506",
+            "add `gate: true`",
+            id="a block in JSON",
+        ),
+        pytest.param(
+            hook(f'events: PreToolUse\nrun: {MARK}|\n  echo "{{\\"permissionDecision\\": \\"deny\\"}}"'),
+            "BH506",
+            "add `gate: true`",
+            id="a deny in JSON, quoted for a shell",
+        ),
+        pytest.param(
+            hook(f"events: PreToolUse\npython: {MARK}policies:check\ntitle: secret guard"),
+            "BH506",
+            "add `gate: true`",
+            id="a function that calls itself a guard",
+        ),
+        pytest.param(
+            hook(f"events: PreToolUse\nurl: {MARK}https://example.com/x\ntitle: policy"),
+            "BH506",
+            "add `gate: true`",
+            id="an endpoint",
+        ),
+    ],
+)
+def test_refusals(tmp_path: Path, text: str, code: str, hint: str) -> None:
+    """BH504 to BH506 in the hook's own line."""
+    assert exactly(found(tmp_path, text), code, text).hint == hint
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param("events: PreToolUse\ngate: true\nrun: echo no; exit 1", id="a gate refuses by any code"),
+        pytest.param("events: PreToolUse\ngate: true\nrun: echo no; exit 2", id="a gate"),
+        pytest.param("events: PreToolUse\non_failure: ask\nrun: exit 2", id="asks"),
+        pytest.param("events: PostToolUse\nrun: exit 1", id="nothing to refuse"),
+        pytest.param("events: PostToolUse\nrun: exit 2", id="too late to refuse"),
+        pytest.param("events: Stop\nrun: exit 2", id="a failure never keeps an agent going"),
+        pytest.param("events: PreToolUse\nrun: cd src || exit 1", id="a folder that is not there"),
+        pytest.param("events: PreToolUse\nrun: command -v ls >/dev/null || exit 1; ls", id="a tool that is missing"),
+        pytest.param("events: PreToolUse\nrun: exit $?", id="a computed code"),
+        pytest.param("events: PreToolUse\nrun: exit 0", id="no objection"),
+        pytest.param("events: PreToolUse\nrun: echo exit 10", id="another number"),
+        pytest.param("events: PreToolUse\ndeny: never", id="a literal answer can't fail"),
+        pytest.param("events: PreToolUse\npython: tracing:note", id="a function that is no guard"),
+        pytest.param("events: PostToolUse\npython: tracing:guard", id="a guard that comes too late"),
+        pytest.param("events: PreToolUse\nurl: https://example.com/x\ntitle: investigate", id="gate inside a word"),
+        pytest.param("events: PreToolUse\ndialect: lesson\nrun: echo remember the tests >&2; exit 2", id="injects"),
+    ],
+)
+def test_no_refusals(tmp_path: Path, fields: str) -> None:
+    """Not BH504 to BH506."""
+    assert found(tmp_path, hook(fields)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "hint"),
+    [
+        pytest.param("g.sh", "echo\nif x; then\n  echo blocked >&2\n  exit 1\nfi\n", "BH504", ":4", id="shell"),
+        pytest.param("g.py", "import sys\nprint('denied')\nsys.exit(1)\n", "BH504", ":3", id="python"),
+        pytest.param("g.py", "import sys\nsys.exit('not allowed')\n", "BH504", ":2", id="python, exit with a text"),
+        pytest.param("g.js", "console.error('forbidden')\nprocess.exit(1)\n", "BH504", ":2", id="node"),
+        pytest.param("g.sh", "# exit 1 is a failure\necho blocked\nexit 2\n", "BH506", "gate: true", id="comment"),
+        pytest.param("g.py", "import json\nprint(json.dumps({'decision': 'block'}))\n", "BH506", "gate", id="json"),
+        pytest.param("g.js", "process.exitCode = 2\n", "BH506", "gate: true", id="node, exit code set"),
+        pytest.param("g.sh", "command -v jq || exit 1\necho fine\n", "", "", id="a missing tool"),
+        pytest.param("g.py", "import sys\n# refuse?\nsys.exit(main())\n", "", "", id="a computed code"),
+        pytest.param("g.sh", 'echo blocked\nexit "$code"\n', "", "", id="a variable"),
+        pytest.param("g.py", 'print(\'{"permissionDecision": "allow"}\')\n', "", "", id="only ever allows"),
+        pytest.param("g.sh", "\0\0exit 1 blocked", "", "", id="a program"),
+    ],
+)
+def test_refusals_in_scripts(tmp_path: Path, name: str, text: str, code: str, hint: str) -> None:
+    """BH504 and BH506 by what a script says; the hint names its line."""
+    script(tmp_path, name, f"#!/bin/sh\n{text}" if name.endswith("sh") and "\0" not in text else text)
+    interpreter = {"sh": "sh", "py": "python3", "js": "/usr/bin/env"}[name.partition(".")[2]]
+    config = hook(f"events: PreToolUse\nrun: {interpreter} ./{name}")
+    findings = found(tmp_path, config)
+    if name.endswith("js"):
+        findings = found(tmp_path, config.replace("/usr/bin/env ", ""))
+    assert [one for one in codes(findings) if one in ("BH504", "BH505", "BH506")] == ([code] if code else [])
+    if code == "BH504":
+        line = int(hint[1:]) + (1 if name.endswith("sh") else 0)
+        assert [one.hint for one in findings if one.code == code] == [f"write `exit 2` in ./{name}:{line}"]
+
+
+def test_the_hint_of_a_guard_follows_the_shape(tmp_path: Path) -> None:
+    """BH506 in a settings file, and for a plain text there."""
+    nested = handler("PreToolUse", f'"command": {MARK}"exit 2"')
+    assert exactly(found(tmp_path, nested, ".claude/settings.json"), "BH506", nested).hint == (
+        'add `"onFailure": "block"`'
+    )
+    plain = f'{{"hooks": {{"PreToolUse": [{MARK}"exit 2"]}}}}'
+    assert exactly(found(tmp_path, plain, ".claude/settings.json"), "BH506", plain).hint == (
+        'write {"command": "...", "dialect": "claw", "onFailure": "block"} for the text'
+    )
+
+
+# -- files and addresses
+
+
+def test_two_dialects_in_one_file(tmp_path: Path) -> None:
+    """BH507, once for each further dialect; hooks that have no exit code don't count."""
+    text = f'{{"hooks": {{"PostToolUse": [{{"hooks": [{{"type": "command", "command": "ls"}}]}}, {MARK}"ls", "ls"]}}}}'
+    exactly(found(tmp_path, text, ".claude/settings.json"), "BH507", text)
+    text = f"hooks:\n  a: {{events: Stop, run: ls}}\n  b: {{events: Stop, run: ls, dialect: {MARK}lesson}}\n"
+    assert "line 2" in exactly(found(tmp_path, text), "BH507", text).hint
+    text = "hooks:\n  a: {events: Stop, run: ls}\n  b: {events: PreToolUse, deny: x, dialect: lesson}\n"
+    assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "found_codes"),
+    [
+        ("http://example.com/hook", ["BH508"]),
+        ("http://10.0.0.7:8080/x", ["BH508"]),
+        ("https://me:hunter2@example.com/", ["BH509"]),
+        ("https://example.com/?api_key=hunter2", ["BH509"]),
+        ("http://me:hunter2@example.com/?token=hunter2", ["BH508", "BH509"]),
+        ("https://example.com/hook?page=2", []),
+        ("http://localhost:9/x", []),
+        ("http://127.0.0.1/x", []),
+        ("http://[::1]:80/x", []),
+        ("https://example.com/?token=$TOKEN", []),
+    ],
+)
+def test_addresses(tmp_path: Path, url: str, found_codes: list[str]) -> None:
+    """BH508 and BH509, without saying the secret again."""
+    text = hook(f'events: PostToolUse\nurl: {MARK}"{url}"')
+    findings = found(tmp_path, text)
+    assert codes(findings) == found_codes
+    assert all((one.line, one.column) == place(text) for one in findings)
+    assert "hunter2" not in repr(findings)
+
+
+# -- all of it
+
+
+def test_the_matcher_of_a_group_is_reported_once(tmp_path: Path) -> None:
+    """Two handlers, one matcher, one finding."""
+    text = (
+        f'{{"hooks": {{"PreToolUse": [{{"matcher": {MARK}"bash", "hooks": ['
+        '{"type": "command", "command": "true"}, {"type": "command", "command": "ls"}]}]}}'
+    )
+    assert exactly(found(tmp_path, text, ".claude/settings.json"), "BH301", text).hint == '"matcher": "Bash"'
+
+
+def test_findings_are_sorted_and_carry_the_name(tmp_path: Path) -> None:
+    """By file, line and column."""
+    text = "hooks:\n  b: {events: PreToolUse, match: bash, run: ./nil}\n  a: {events: Stop, match: x, run: ls}\n"
+    findings = found(tmp_path, text)
+    assert [(one.hook, one.code) for one in findings] == [("b", "BH301"), ("b", "BH401"), ("a", "BH304")]
+
+
+def test_lint_takes_what_it_cannot_read(tmp_path: Path) -> None:
+    """A script without permission, a link to itself, an endless device: no exception, and no waiting."""
+    script(tmp_path, "secret.sh", mode=0o000)
+    os.symlink("loop.sh", tmp_path / "loop.sh")
+    os.mkfifo(tmp_path / "pipe.sh")
+    for name in ("./secret.sh", "sh ./loop.sh", "sh ./pipe.sh", "sh /dev/zero", "'./\\udc80'", "./" + "x" * 5000):
+        found(tmp_path, hook(f"events: PreToolUse\nrun: {name}"))

@@ -1,6 +1,7 @@
 """Which local files a command names."""
 
 import os
+import py_compile
 import threading
 import time
 from pathlib import Path
@@ -338,6 +339,16 @@ def test_a_module_that_would_hide_another(tmp_path: Path) -> None:
     found = named("python3 h/a.py", tmp_path)
     assert {"h/json.py", "h/json/__init__.py", "h/json.pyc", "h/b/__init__.py"} <= set(found)
     assert "h/sys.py" not in found
+
+
+@pytest.mark.parametrize("mode", list(py_compile.PycInvalidationMode))
+def test_compiled_files_that_hide_their_source(tmp_path: Path, mode: py_compile.PycInvalidationMode) -> None:
+    """One that Python runs whatever the source says counts; those that it checks are only a cache."""
+    make(tmp_path, {"a.py": "import b", "b.py": ""})
+    compiled = py_compile.compile(str(tmp_path / "b.py"), invalidation_mode=mode)
+    assert compiled is not None
+    counts = mode is py_compile.PycInvalidationMode.UNCHECKED_HASH
+    assert (compiled in named_files(Run("python3 a.py"), str(tmp_path))) == counts
 
 
 def test_links_and_dots(tmp_path: Path) -> None:

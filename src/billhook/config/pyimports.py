@@ -140,7 +140,9 @@ class _Walk:
                 places = _places(folder, part)
                 there = [place for place in places if os.path.isfile(place)]
                 noted += places if certain or there else []
-                self.unread.extend(place for place in there[:1] if place.endswith(".py"))
+                sources = [place for place in there[:1] if place.endswith(".py")]
+                self.unread.extend(sources)
+                noted += [compiled for source in sources for compiled in _unchecked(source)]
                 if there or os.path.isdir(os.path.join(folder, part)):
                     folders = (*folders, os.path.join(folder, part))
                 if there:
@@ -159,6 +161,19 @@ def _places(folder: str, name: str) -> list[str]:
     suffixes = (*EXTENSION_SUFFIXES, ".py", ".pyc")
     every = [f"{stem}{suffix}" for stem in (inside, base) for suffix in suffixes]
     return [place for place in every if place in usual or os.path.exists(place)]
+
+
+def _unchecked(source: str) -> list[str]:
+    """Compiled files that Python runs without a look at their source, which then decides nothing."""
+    folder, name = os.path.split(source)
+    cache = os.path.join(folder, "__pycache__")
+    try:
+        found = sorted(os.listdir(cache))
+    except OSError:
+        return []
+    stem = name.removesuffix("py")
+    compiled = [os.path.join(cache, one) for one in found if one.startswith(stem) and one.endswith(".pyc")]
+    return [path for path in compiled if read_regular(path, 64 << 20)[4:8] == b"\1\0\0\0"]
 
 
 def _around(folder: str, top: str) -> Iterator[str]:

@@ -1,0 +1,366 @@
+"""The files that are protected, found by whatever path leads to them: `..`, symbolic and hard links, patterns, case.
+
+Instances live for one tool call: links and folders are looked up anew for each.
+"""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from billhook.builtins.touched import LONGEST_PATH, MAX_PATHS, Touched
+from billhook.builtins.writers import Touch
+from billhook.globs import Glob, path_matches, segment_matches
+from billhook.script import UNKNOWN
+
+_SIGNS: Final = frozenset("*?[")
+_MAX_LISTED: Final = 4096
+_SLASHES = re.compile(r"/(?:\.?/)*")
+_CLASSES = re.compile(r"\[[^\]/]*\]|[*?]+")
+_DESTROYS = re.compile(r"rm|remove|unlink|rename|replace|move|rmdir|delete|chmod|symlink|copy|extract", re.I)
+
+
+class Protected(msgspec.Struct, frozen=True):
+    """What self-protection watches over. All paths are absolute, and need not exist."""
+
+    files: tuple[str, ...] = ()
+    """Our configuration in all layers, and approved scripts."""
+    folders: tuple[str, ...] = ()
+    """Everything below is configuration: `.billhook/`."""
+    state: tuple[str, ...] = ()
+    """Approvals, state and log: the parts of the state root that are ours alone."""
+    names: frozenset[str] = frozenset()
+    """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
+    folder, in any folder above it, and in any folder that holds `.git`. Elsewhere `src/hooks.yaml` is just a file."""
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A protected file that a call touches. `doubtful`: it may."""
+
+    path: str
+    state: bool = False
+    doubtful: bool = False
+
+
+class Guarded:
+    """The protected files as they lie on the disk now, seen from one working folder."""
+
+    def __init__(self, protected: Protected, cwd: str, touched: Touched) -> None:
+        self.names = protected.names
+        self.cwd = cwd
+        self.touched = touched
+        self.real: dict[str, str] = {}
+        self.listed = 0
+        self.files: dict[str, str] = {}  # folded -> as it is shown
+        places = dict.fromkeys(above for folder in (_normal(cwd), self.follow(cwd)) for above in _upwards(folder))
+        named = (posixpath.join(place, name) for place in places for name in protected.names)
+        for file in (*protected.files, *named):
+            self.files |= {_fold(path): file for path in self.variants(file)}
+        self.folders = {_fold(path): folder for folder in protected.folders for path in self.variants(folder)}
+        self.state = {_fold(path): folder for folder in protected.state for path in self.variants(folder)}
+        self._identities: set[tuple[int, int]] | None = None
+        self._existing: dict[str, str] | None = None
+
+    # what is there
+
+    def follow(self, path: str) -> str:
+        found = self.real.get(path)
+        if found is None:
+            try:
+                found = os.path.realpath(path)
+            except (OSError, ValueError):
+                found = _normal(path)
+            self.real[path] = found
+        return found
+
+    def variants(self, path: str, *, itself: bool = False) -> list[str]:
+        """A path as written, with its folder's links followed, and with its own unless the link itself is meant."""
+        if len(path) > LONGEST_PATH:
+            return []
+        folder, _, name = path.rstrip("/").rpartition("/")
+        found = [_normal(path)]
+        if name not in ("", ".", ".."):
+            behind = posixpath.join(self.follow(folder or "/"), name)
+            found.append(behind)
+            if (itself and not path.endswith("/")) or not _is_link(behind):
+                return list(dict.fromkeys(found))
+        return list(dict.fromkeys((*found, self.follow(path))))
+
+    @property
+    def existing(self) -> dict[str, str]:
+        """Everything protected that is there: removing a folder above it removes it."""
+        if self._existing is None:
+            every = {**self.state, **self.folders, **self.files}
+            self._existing = {folded: path for folded, path in every.items() if os.path.lexists(path)}
+        return self._existing
+
+    @property
+    def identities(self) -> set[tuple[int, int]]:
+        if self._identities is None:
+            found = (_identity(path) for path in dict.fromkeys(self.files.values()))
+            self._identities = {identity for identity in found if identity}
+        return self._identities
+
+    # what is touched
+
+    def hits(self) -> Iterator[Hit]:
+        """Every protected file that the call touches, or may touch."""
+        paths = self.touched.paths
+        if len(paths) > MAX_PATHS:
+            yield Hit(f"{len(paths)} files, more than can be looked at", doubtful=True)
+        for touch in paths[:MAX_PATHS]:
+            if UNKNOWN in touch.path or (touch.loose and _SIGNS & set(touch.path)):
+                yield from self.by_pattern(touch)
+            else:
+                yield from self.by_path(touch)
+                if _SIGNS & set(touch.path):
+                    yield from self.by_shell_pattern(touch)
+        for text in self.touched.code:
+            yield from self.mentioned(text)
+
+    def by_path(self, touch: Touch) -> Iterator[Hit]:
+        try:
+            variants = self.variants(touch.path, itself=touch.itself)
+        except (OSError, ValueError):
+            return
+        for path in variants:
+            folded = _fold(path)
+            yield from self.at(path, folded, touch.folder)
+            if touch.below:
+                yield from self.under(folded, touch.names)
+            if touch.sources:
+                yield from self.landing(touch, path, folded)
+        identity = None if touch.itself else _identity(touch.path)
+        if identity and identity in self.identities:
+            yield Hit(touch.path)
+
+    def at(self, path: str, folded: str, makes_folder: bool) -> Iterator[Hit]:
+        if folded in self.files:
+            yield Hit(self.files[folded])
+        for folders, is_state in ((self.state, True), (self.folders, False)):
+            for folder in folders:
+                if (folded == folder and not makes_folder) or folded.startswith(folder + "/"):
+                    yield Hit(path, state=is_state)
+        for name in self.names:
+            if folded.endswith("/" + _fold(name)) and os.path.lexists(path[: -len(name)] + ".git"):
+                yield Hit(path)
+
+    def under(self, folded: str, names: tuple[str, ...]) -> Iterator[Hit]:
+        above = folded.rstrip("/") + "/"
+        for inside, path in self.existing.items():
+            if inside.startswith(above):
+                segments = inside[len(above) :].split("/")
+                if not names or _any_matches(names, segments) or (inside not in self.files and self.holds(path, names)):
+                    yield Hit(path, state=inside in self.state)
+
+    def holds(self, folder: str, names: tuple[str, ...]) -> bool:
+        """Whether a folder of ours has something of such a name in it; in a large one it may."""
+        for _, folders, files in os.walk(folder):
+            self.listed += len(folders) + len(files)
+            if self.listed > _MAX_LISTED or _any_matches(names, (*folders, *files)):
+                return True
+        return False
+
+    def landing(self, touch: Touch, folder: str, folded: str) -> Iterator[Hit]:
+        """What a copy or a move puts at the place of a protected file, there already or not."""
+        above, depth = folded.rstrip("/") + "/", folder.rstrip("/").count("/") + 1
+        is_folder = os.path.isdir(folder) or touch.path.endswith("/")
+        for table in (self.state, self.folders, self.files):
+            for inside, path in table.items():
+                if not inside.startswith(above):
+                    continue
+                rest = inside.split("/")[depth:]
+                own = path.split("/")[-len(rest) :]
+                if any(self.lands(source, own, folder, is_folder) for source in touch.sources):
+                    yield Hit(path, state=table is self.state)
+
+    def lands(self, source: str, rest: list[str], folder: str, is_folder: bool) -> bool:
+        """Whether putting `source` there makes `rest` below the folder."""
+        parent, _, name = source.rstrip("/").rpartition("/")
+        ours = posixpath.basename(folder.rstrip("/")).startswith(".")
+        if UNKNOWN in name:
+            return ours and len(rest) == 1
+        if _SIGNS & set(name):
+            if not segment_matches(name, rest[0]) or (rest[0][0] == "." and name[0] != "." and not self.touched.dots):
+                return False
+            return UNKNOWN in parent or os.path.lexists(posixpath.join(parent, *rest))
+        there = UNKNOWN not in source and os.path.lexists(source)
+        if name == ".":
+            return os.path.lexists(posixpath.join(source, *rest)) or (not there and ours)
+        if _fold(name) == _fold(rest[0]):
+            inner = posixpath.join(source, *rest[1:])
+            if len(rest) == 1 or os.path.lexists(inner) or (not there and name.startswith(".")):
+                return True
+        if is_folder:
+            return False
+        return os.path.lexists(posixpath.join(source, *rest)) or (not there and ours and len(rest) == 1)
+
+    def by_shell_pattern(self, touch: Touch) -> Iterator[Hit]:
+        """`rm .cl*/set*`: only what is there is matched; in folders too large to list, by name alone."""
+        pattern = [_fold(segment) for segment in _normal(touch.path).split("/")]
+        for folded, path in self.existing.items():
+            segments = folded.split("/")
+            if path_matches(pattern, segments) and (self.touched.dots or _dots_agree(pattern, segments)):
+                yield Hit(path, state=folded in self.state)
+        for path in self.expanded(touch.path):
+            yield from self.by_path(msgspec.structs.replace(touch, path=path))
+
+    def expanded(self, pattern: str) -> list[str]:
+        paths = [""]
+        for segment in pattern.split("/")[1:]:
+            if _SIGNS & set(segment):
+                paths = [f"{path}/{name}" for path in paths for name in self.matching(path or "/", segment)]
+            else:
+                paths = [f"{path}/{segment}" for path in paths]
+        return paths
+
+    def matching(self, folder: str, pattern: str) -> list[str]:
+        found: list[str] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self.listed += 1
+                    if self.listed > _MAX_LISTED:
+                        break
+                    hidden = entry.name.startswith(".") and pattern[0] != "." and not self.touched.dots
+                    if not hidden and segment_matches(pattern, entry.name):
+                        found.append(entry.name)
+        except (OSError, ValueError):
+            pass  # no such folder: nothing matches there
+        return found
+
+    # what can't be told
+
+    def by_pattern(self, touch: Touch) -> Iterator[Hit]:
+        """A path with unknown parts. It counts where its known parts say enough: its last name, or a folder of ours."""
+        if touch.folder:
+            return
+        path = _SLASHES.sub("/", _CLASSES.sub(UNKNOWN, touch.path))
+        known = path.partition(UNKNOWN)[0].rpartition("/")[0]
+        rest = path[len(known) :]
+        if "/../" in rest:
+            known, rest = "", UNKNOWN + "/" + rest.rpartition("/../")[2]
+        last = rest.rstrip("/").rpartition("/")[2]
+        for folder in dict.fromkeys((_normal(known), self.follow(known))) if known else [""]:
+            yield from self.at(folder + "/" + UNKNOWN, _fold(folder) + "/" + UNKNOWN, False)
+            pattern = Glob(tuple(_fold(folder + rest.rstrip("/")).split(UNKNOWN)))
+            for folded, file in self.files.items():
+                if not self.fits(pattern, folded, touch.below):
+                    continue
+                ours = _fold(folder) == posixpath.dirname(folded) and posixpath.basename(folded and folder).startswith(
+                    "."
+                )
+                told = UNKNOWN not in last or ours or (self.touched.fed and self.names_it(file, self.touched.text))
+                if (touch.loose and os.path.lexists(file)) or (told and not touch.loose):
+                    yield Hit(file, doubtful=True)
+        yield from self.known_folder(f"/{rest.replace(UNKNOWN, '/')}/")
+        if touch.sources and rest.strip("/" + UNKNOWN):
+            for source in touch.sources:
+                name = source.rstrip("/").rpartition("/")[2]
+                yield from self.by_pattern(Touch(f"{touch.path}/{name}"))
+
+    def fits(self, pattern: Glob, folded: str, below: bool) -> bool:
+        if pattern.matches(folded):
+            return True
+        folder = posixpath.dirname(folded)
+        return below and posixpath.basename(folder).startswith(".") and pattern.matches(folder)
+
+    def known_folder(self, text: str) -> Iterator[Hit]:
+        """Folders of ours that the known part of a path names: `$X/.billhook/y`."""
+        text = _fold(text)
+        for folded, folder in self.folders.items():
+            name = posixpath.basename(folded)
+            if name.startswith(".") and f"/{name}/" in text:
+                yield Hit(folder, doubtful=True)
+        for folded, folder in self.state.items():
+            if f"/{_tail(folded)}/" in text:
+                yield self.state_hit(folder)
+
+    def state_hit(self, folder: str) -> Hit:
+        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and a person is asked."""
+        tail = _tail(folder)
+        other = any(os.path.lexists(f"{place}/{tail}") and f"{place}/{tail}" != folder for place in _upwards(self.cwd))
+        return Hit(folder, state=not other, doubtful=True)
+
+    def names_it(self, file: str, text: str) -> bool:
+        """Whether a text names the file, or the dotted folder that it is in."""
+        folder = posixpath.basename(posixpath.dirname(file))
+        return _says(text, posixpath.basename(file)) or (folder.startswith(".") and _says(text, folder))
+
+    def mentioned(self, text: str) -> Iterator[Hit]:
+        """Code in another language, or a line that can't be read, that speaks of a protected file."""
+        for file in dict.fromkeys(self.files.values()):
+            folder = posixpath.basename(posixpath.dirname(file))
+            dotted = folder.startswith(".")
+            named = _says(text, posixpath.basename(file))
+            if (named and (not dotted or _says(text, folder))) or (
+                dotted and _says(text, folder) and _DESTROYS.search(text)
+            ):
+                yield Hit(file, doubtful=True)
+                break
+        for folder in dict.fromkeys(self.folders.values()):
+            if _says(text, posixpath.basename(folder)):
+                yield Hit(folder, doubtful=True)
+        for folder in dict.fromkeys(self.state.values()):
+            if _says(text, _tail(folder)) or folder in text:
+                yield self.state_hit(folder)
+            elif _says(text, "approvals") and _says(text, posixpath.basename(folder)):
+                yield Hit(folder, state=True, doubtful=True)
+
+
+def _says(text: str, name: str) -> bool:
+    """Whether a text has a name as a word of its own, in any case."""
+    if name not in text and _fold(name) not in _fold(text):
+        return False
+    return re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-])", text, re.I) is not None
+
+
+def _any_matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    folded = [_fold(name) for name in names]
+    return any(segment_matches(_fold(pattern), name) for pattern in patterns for name in folded)
+
+
+def _tail(path: str) -> str:
+    return "/".join(path.rstrip("/").split("/")[-2:])
+
+
+def _dots_agree(pattern: Iterable[str], segments: Iterable[str]) -> bool:
+    """A `*` takes no name that begins with a dot."""
+    return all(
+        not segment.startswith(".") or sign.startswith(".") for sign, segment in zip(pattern, segments, strict=False)
+    )
+
+
+def _normal(path: str) -> str:
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def _fold(path: str) -> str:
+    return path.casefold()
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        above = posixpath.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return os.path.islink(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino

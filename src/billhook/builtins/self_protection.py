@@ -1,0 +1,162 @@
+"""The gate that keeps an agent from disarming its guards. A net against accidents; a sandbox is the wall.
+
+Asked of the person: calls that write, create or remove our configuration or approved scripts. Denied: calls that touch
+approvals, state or log, and `billhook trust`, `uninstall` and `daemon stop`. Reading is free, and so is switching
+branches: what changed by it is not approved any more. Which calls touch what is told in `touched.py`; in doubt they do,
+but a line is only doubted where it names something of ours. `curl x | sh` and `base64 -d x | sh` are left to rules.
+"""
+
+import os
+import posixpath
+import re
+from typing import Final
+
+import msgspec
+
+from billhook.answers import NOTHING, Answer, ask, deny
+from billhook.builtins.guarded import Guarded, Hit, Protected
+from billhook.builtins.touched import LONGEST_PATH, Touched, touched
+from billhook.builtins.writers import READERS
+from billhook.hook import Context, Hook, Source
+from billhook.script import UNKNOWN
+from billhook.shell import SimpleCommand
+
+__all__ = ["NAME", "Protected", "self_protection"]
+
+NAME: Final = "self-protection"
+_OURS = re.compile(r"billhook(?:\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
+_UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
+_IN_CODE = re.compile(r"\b(?:trust|approve|uninstall|revoke)\b", re.I)
+_SAFE: Final = frozenset({"--list", "--json", "--help", "-h"})
+_INSTALLERS = re.compile(r"pip[\d.]*|uv|pipx|poetry|pdm|conda|mamba|python[\d.]*|brew|apt|apt-get")
+_REMOVES: Final = frozenset({"uninstall", "remove", "purge"})
+
+
+def self_protection(protected: Protected) -> Hook:
+    """The built-in gate over all tool calls; first in order, and not passed when it fails."""
+    return Hook(
+        name=NAME,
+        title="Self-protection",
+        run=SelfProtection(protected),
+        events=("PreToolUse",),
+        priority=1,
+        on_failure="deny",
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+class SelfProtection(msgspec.Struct, frozen=True):
+    """What the gate does. Links and folders are looked up at every call."""
+
+    protected: Protected
+
+    def __call__(self, ctx: Context) -> Answer:
+        cwd = ctx.event.cwd if ctx.event.cwd.startswith("/") else os.getcwd()
+        found = touched(ctx.event, cwd)
+        if verb := _own_verb(found, cwd):
+            return deny(f"`billhook {verb}` is for the person: they can run it in a terminal of their own")
+        worst: Hit | None = None
+        if found.paths or found.code:
+            for hit in Guarded(self.protected, cwd, found).hits():
+                if hit.state:
+                    return deny(_state_reason(hit))
+                worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
+        if worst:
+            return ask(_reason(worst))
+        return ask("This would remove billhook, and with it every guard it runs") if _removes_us(found) else NOTHING
+
+
+def _reason(hit: Hit) -> str:
+    does = "may change" if hit.doubtful else "changes"
+    return f"This {does} `{_shown(hit)}`, which billhook's hooks depend on (configuration, or an approved script)"
+
+
+def _state_reason(hit: Hit) -> str:
+    does = "may touch" if hit.doubtful else "touches"
+    return (
+        f"This {does} `{_shown(hit)}`, where billhook keeps approvals, state and log; only billhook itself writes there"
+    )
+
+
+def _shown(hit: Hit) -> str:
+    return hit.path.replace(UNKNOWN, "...")[:500]
+
+
+# our own verbs
+
+
+def _own_verb(found: Touched, cwd: str) -> str:
+    """Which of the verbs that are the person's alone the call runs: `trust`, `uninstall`, `daemon stop`."""
+    ours = "billhook" in found.text.lower()
+    for command in found.commands:
+        runs = command.words and (command.name not in READERS or command.name in ("billhook", "env"))
+        if runs and (verb := _verb_of(command, ours, cwd)):
+            return verb
+    for text in found.code if ours else ():
+        says = (
+            _UNREAD.search(text)
+            if not found.complete
+            else _IN_CODE.search(text)
+            if "billhook" in text.lower()
+            else None
+        )
+        if says:
+            return says[0].split()[-1].lower() if found.complete else _named(says[0])
+    return ""
+
+
+def _named(text: str) -> str:
+    return next((verb for verb in ("trust", "uninstall") if verb in text.lower()), "daemon stop")
+
+
+def _verb_of(command: SimpleCommand, ours: bool, cwd: str) -> str:
+    words = command.words
+    for place, word in enumerate(words):
+        unknown = UNKNOWN in word and ours
+        if not unknown and not _is_ours(word, place, cwd):
+            continue
+        rest = words[place + 1 :]
+        operands = [each for each in rest if not each.startswith("-")]
+        verb = _forbidden(operands, rest)
+        if verb or unknown:
+            if verb:
+                return verb
+            continue
+        if operands and UNKNOWN in operands[0] and rest[0] == operands[0]:
+            return "trust"  # `billhook $X`: it may be
+    return ""
+
+
+def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
+    """The verb stands first; or second, if an option with a value stands before it."""
+    candidates = [0] if rest[:1] and not rest[0].startswith("-") else [0, 1]
+    for place in candidates:
+        verb = operands[place] if place < len(operands) else ""
+        if verb == "trust" and not (set(rest) & _SAFE and set(rest) <= _SAFE | {"trust"}):
+            return "trust"
+        if verb == "uninstall" and not {"--help", "-h"} & set(rest):
+            return "uninstall"
+        if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
+            return "daemon stop"
+    return ""
+
+
+def _is_ours(word: str, place: int, cwd: str) -> bool:
+    if _OURS.fullmatch(posixpath.basename(word)):
+        return True
+    if place or "/" not in word or UNKNOWN in word or len(word) > LONGEST_PATH // 4:
+        return False
+    try:  # a link by another name
+        return _OURS.fullmatch(posixpath.basename(os.path.realpath(posixpath.join(cwd, word)))) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _removes_us(found: Touched) -> bool:
+    return any(
+        _INSTALLERS.fullmatch(command.name)
+        and _REMOVES & set(command.words[1:])
+        and any(_OURS.fullmatch(word) for word in command.words[1:])
+        for command in found.commands
+    )

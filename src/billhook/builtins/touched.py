@@ -1,0 +1,262 @@
+"""Which files a tool call writes, creates or removes: by its input, or by the shell line it would run.
+
+A net against accidents; a sandbox is the wall. Not seen: what a program does besides its words (`make`, `npm run x`, a
+script), text that a line fetches and gives to a shell (`base64 -d x | sh`; a rule such as `Bash(base64 *)` is the place
+to refuse that), the members of an archive, and variables that were set before the line.
+"""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from billhook import rules, shell, tools
+from billhook.builtins.git_writes import ROOT
+from billhook.builtins.spelling import git_root, spelt_out
+from billhook.builtins.writers import Touch, Writes, unknown_program, writes
+from billhook.events import Event
+from billhook.script import UNKNOWN
+
+LONGEST_PATH: Final = 16_384
+"""No system opens a longer one, so nothing can be done to it either."""
+MAX_PATHS: Final = 20_000
+_LONG_LINE: Final = 65_536
+_MAX_FOLDERS: Final = 16
+
+_READ_ONLY = (
+    "WebFetch WebSearch TodoWrite TodoRead Task Agent Skill SlashCommand ExitPlanMode EnterPlanMode AskUserQuestion "
+    "BashOutput TaskOutput KillShell KillBash TaskStop ToolSearch ListMcpResources ReadMcpResource "
+    "ListMcpResourcesTool ReadMcpResourceTool TaskCreate TaskUpdate TaskList TaskGet LSP"
+)
+READ_ONLY: Final = rules.READS | frozenset(_READ_ONLY.split())
+"""Tools that write no file of their input."""
+
+_READING = re.compile(
+    r"(?:read|get|list|search|find|fetch|query|describe|view|show|stat|tree|directory_tree)(?![a-z])", re.I
+)
+_WRITING = re.compile(
+    r"write|edit|create|delete|move|remove|rename|update|patch|replace|put|append|save|exec|run", re.I
+)
+_REMOVING = re.compile(r"delete|remove|move|rename|rmdir|unlink|trash|clean", re.I)
+_LINE_KEYS: Final = frozenset({"command", "cmd", "script", "commands", "shell", "bash"})
+_CODE_KEYS: Final = frozenset({"code", "source", "expression", "python", "javascript"})
+_LEADING_CD = re.compile(
+    r"""\s*cd\s+(?:--\s+)?(?:([\w./~@%+:,=][\w./~@%+:,=-]*)|'([^'\n]+)'|"([^"$`\\\n]+)")\s*(?:&&|;|\n)"""
+)
+_OWN_FOLDER = re.compile(r"/proc/(?:self|thread-self|\d+|\0)/cwd(?=/|$)")
+_OWN_ROOT = re.compile(r"/proc/(?:self|thread-self|1|\0)/root(?=/)")
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
+_FED = re.compile(r"\b(?:xargs|parallel|read|mapfile|readarray)\b|\$\(|`|<\(|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_FUNCTION = re.compile(r"\bfunction\s+([\w-]+)|(?<![\w-])([\w-]+)[ \t]*\(\)")
+_TELLS: Final = frozenset({"--version", "-V", "-v", "--help", "-h"})
+
+
+class Touched(msgspec.Struct, frozen=True):
+    """What one tool call does to files, and what of it could not be told."""
+
+    paths: tuple[Touch, ...] = ()
+    """Absolute; one whose folder is not known begins with UNKNOWN."""
+    code: tuple[str, ...] = ()
+    """Programs in other languages, and lines that could not be read: they count if they mention what is protected."""
+    text: str = ""
+    """The line as written and as read."""
+    fed: bool = False
+    """Unknown words of the line may be what another part of it says: `echo x | xargs rm`."""
+    dots: bool = False
+    """`*` takes in names that begin with a dot."""
+    commands: tuple[shell.SimpleCommand, ...] = ()
+    complete: bool = True
+    """False: it could not be read as a whole; `code` has the text."""
+
+
+def touched(event: Event, cwd: str) -> Touched:
+    """What the tool call of `event` writes, creates or removes. Never raises; `cwd` is where it would run."""
+    name, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
+    if not isinstance(name, str) or not isinstance(given, Mapping):
+        return Touched()
+    name = tools.canonical(name)
+    if tools.is_shell(name):
+        return line_touched(_line(given.get("command")), cwd)
+    if name in rules.EDITS:
+        return Touched(tuple(Touch(path) for word in tools.paths_of(name, given) for path in _absolute(word, [cwd])))
+    return Touched() if name in READ_ONLY or _only_reads(name) else _of_unknown_tool(name, given, cwd)
+
+
+def _line(command: object) -> str:
+    if isinstance(command, list | tuple):
+        return " ".join(word for word in command if isinstance(word, str))
+    return command if isinstance(command, str) else ""
+
+
+def line_touched(text: str, cwd: str) -> Touched:
+    """What a shell line writes, creates or removes."""
+    variants, every = spelt_out(text, cwd)
+    cut = not every or (len(text) > _LONG_LINE and len(variants) > 2)
+    read = [_Line(variant, cwd) for variant in (variants[:2] if len(text) > _LONG_LINE else variants)]
+    complete = not cut and all(each.complete for each in read)
+    said = [text, *(each.said for each in read)]
+    return Touched(
+        paths=tuple(dict.fromkeys(path for each in read for path in each.paths)),
+        code=tuple(dict.fromkeys([*(code for each in read for code in each.code), *([] if complete else said)])),
+        text="\n".join(said),
+        fed=any(each.fed for each in read),
+        dots="dotglob" in text or "globdots" in text.lower().replace("_", ""),
+        commands=tuple(command for each in read for command in each.commands),
+        complete=complete,
+    )
+
+
+class _Line:
+    """One reading of a line: the folders it may be in, and what its commands touch there."""
+
+    def __init__(self, text: str, cwd: str) -> None:
+        parsed = shell.parse(text)
+        self.commands, self.complete = parsed.commands, parsed.complete
+        self.said = " ".join(word for command in parsed.commands for word in command.words)
+        self.fed = _FED.search(text) is not None
+        self.paths: list[Touch] = []
+        self.code: list[str] = []
+        own = {name for found in _FUNCTION.finditer(text) for name in found.groups() if name}
+        done = [(command, _writes(command, own)) for command in parsed.commands]
+        folders = _folders(text, cwd, done)
+        for command, wrote in done:
+            self.take(command, wrote, folders, text)
+
+    def take(self, command: shell.SimpleCommand, wrote: Writes, folders: list[str], text: str) -> None:
+        for target in command.written:
+            reopened = _DESCRIPTOR.match(target) is not None
+            self.fed = self.fed or reopened
+            self.paths += (Touch(path) for path in _absolute(UNKNOWN if reopened else target, folders))
+        self.code += wrote.code
+        if wrote.runs_input and ("<" in text or "|" in text) and not _TELLS & set(command.words):
+            self.code.append(text)
+        inner = list(_absolute(wrote.folder, folders)) if wrote.folder else folders
+        for touch in wrote.touches:
+            self.paths += _placed(touch, inner)
+
+
+def _writes(command: shell.SimpleCommand, functions: set[str]) -> Writes:
+    if not command.words:
+        return Writes()
+    return unknown_program(command.words) if command.name in functions else writes(command.words)
+
+
+def _placed(touch: Touch, folders: list[str]) -> Iterator[Touch]:
+    for folder in folders:
+        sources = tuple(path for source in touch.sources for path in _absolute(source, [folder]))
+        for path in _absolute(touch.path, [folder]):
+            yield msgspec.structs.replace(touch, path=path, sources=sources)
+
+
+def _absolute(word: str, folders: Iterable[str]) -> Iterator[str]:
+    """A path as it is seen from each folder; not made shorter, because `..` behind a link leads elsewhere."""
+    if not word or len(word) > LONGEST_PATH:
+        return
+    if word.startswith("~"):
+        word = _from_home(word)
+    for folder in folders:
+        if word.startswith(ROOT):
+            yield posixpath.join(git_root(folder), word[2:].lstrip("/"))
+        elif word.startswith(("/proc/", "//proc/")):
+            path = _OWN_FOLDER.sub(lambda _, folder=folder: folder, "/" + word.lstrip("/"), 1)  # type: ignore[misc]
+            yield _OWN_ROOT.sub("", path, 1)
+        else:
+            yield word if word.startswith(("/", UNKNOWN)) else f"{folder}/{word}"
+
+
+def _from_home(word: str) -> str:
+    if word[1:2] in ("+", "-"):
+        return word[2:].lstrip("/") or "."
+    name, slash, rest = word.partition("/")
+    return UNKNOWN + slash + rest if UNKNOWN in name else os.path.expanduser(word)
+
+
+def _folders(text: str, cwd: str, done: list[tuple[shell.SimpleCommand, Writes]]) -> list[str]:
+    """Every folder that the line may be in at one time or another.
+
+    `cd x` at the very beginning, into a folder that is there, holds for all that follows; any other may have been in a
+    subshell, or have failed, so both folders are kept.
+    """
+    folder, at = cwd, 0
+    seen: set[str] = set()
+    while (found := _LEADING_CD.match(text, at)) and len(seen) < _MAX_FOLDERS:
+        word = found[1] or found[2] or found[3]
+        inside = next(_absolute(word, [folder]), "")
+        if not inside or not os.path.isdir(inside):
+            break
+        folder, at = inside, found.end()
+        seen.add(word)
+    folders = {folder: None}
+    for command, wrote in done:
+        target = wrote.folder if command.name in ("env", "sudo") else _goes_to(command)
+        if target is None or target in seen:
+            continue
+        if target == "-":
+            folders[cwd] = None
+        elif UNKNOWN in target or set(target) & set("*?["):
+            folders[UNKNOWN] = None
+        else:
+            folders |= dict.fromkeys(_absolute(target, list(folders)))
+        if len(folders) > _MAX_FOLDERS:
+            return [*list(folders)[:_MAX_FOLDERS], UNKNOWN]
+    return list(folders)
+
+
+def _goes_to(command: shell.SimpleCommand) -> str | None:
+    if command.name == "popd":
+        return "-"
+    if command.name not in ("cd", "pushd", "chdir"):
+        return None
+    operands = [word for word in command.words[1:] if not word.startswith("-") or word == "-"]
+    return operands[-1] if operands else "~"
+
+
+# other tools
+
+
+def _only_reads(name: str) -> bool:
+    """Whether the name of a tool says that it reads, and nothing else: `mcp__files__read_file`."""
+    verb = name.rpartition("__")[2]
+    return name.startswith("mcp__") and _READING.match(verb) is not None and not _WRITING.search(verb)
+
+
+def _of_unknown_tool(name: str, given: Mapping[str, object], cwd: str) -> Touched:
+    """Whatever names a file in the input of a tool that we know nothing of may be written by it."""
+    below = _REMOVING.search(name) is not None
+    strings = list(_strings(given))
+    words = [_from_address(text) for _, text in strings if "\n" not in text and len(text) <= 4096]
+    if 1 < len(words) <= 8:  # a folder and a name in two fields
+        words += [posixpath.join(one, two) for one in words for two in words if one != two]
+    paths = [Touch(path, below=below) for word in words for path in _absolute(word, [cwd])]
+    lines = [line_touched(text, cwd) for key, text in strings if key in _LINE_KEYS]
+    code = [text for key, text in strings if key in _CODE_KEYS]
+    return Touched(
+        paths=(*paths, *(path for line in lines for path in line.paths)),
+        code=(*code, *(text for line in lines for text in line.code)),
+        text="\n".join(line.text for line in lines),
+        fed=any(line.fed for line in lines),
+        commands=tuple(command for line in lines for command in line.commands),
+        complete=all(line.complete for line in lines),
+    )
+
+
+def _from_address(text: str) -> str:
+    return text.removeprefix("file://") if text.startswith("file:///") else text
+
+
+def _strings(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Every string of an input with the key it stands under, at any depth."""
+    values: list[tuple[str, object]] = [("", given)]
+    while values:
+        key, value = values.pop()
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, Mapping):
+            values += ((str(name), one) for name, one in value.items())
+        elif isinstance(value, list | tuple):
+            if key in _LINE_KEYS and value and all(isinstance(one, str) for one in value):
+                yield key, " ".join(value)
+            values += ((key, one) for one in value)

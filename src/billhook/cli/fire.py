@@ -1,16 +1,19 @@
 """`billhook fire`: build one event, fire it at hooks, show the verdict."""
 
 import asyncio
+import os
 import signal
-import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from billhook import process
 from billhook.answers import Decision, OnFailure, Status, Verdict
+from billhook.cli import configured
 from billhook.cli.event import build_event
+from billhook.cli.firing import catch_signals, fire
 from billhook.cli.show import not_written, note, safe, say, verdict_text
 from billhook.cli.values import one_of, seconds
 from billhook.dialects import DIALECTS
@@ -22,11 +25,15 @@ from billhook.hook import Hook, Source
 from billhook.match import compile_matcher
 from billhook.meanings import meanings
 
+if TYPE_CHECKING:
+    from billhook.config.loading import Config
+
 
 @click.command(
     "fire",
     epilog="""\b
 Examples:
+  billhook fire PreToolUse --tool Bash --input '{"command": "git push --force"}'
   billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh
   billhook fire PostToolUse --tool Write --output done --run 'echo linted' --dialect claw
   billhook fire Stop --run 'echo "tests still fail" >&2; exit 2' --json
@@ -45,44 +52,88 @@ Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
 @click.option("--session", metavar="ID", help="The session id.  [default: fire]")
 @click.option("--cwd", metavar="DIR", help="The working directory of the event and its hooks.")
 @click.option("--event", "whole", metavar="JSON|@FILE|@-", help="The whole event as JSON.")
-@click.option("--run", "runs", metavar="CMD", multiple=True, help="A hook: a shell command. May be repeated.")
+@click.option("--config", "files", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
+@click.option(
+    "--trust",
+    **one_of("approved", "all", "none"),
+    help="Which hooks of the project run: those that were approved, all this once, or none.",
+)
+@click.option(
+    "--run",
+    "runs",
+    metavar="CMD",
+    multiple=True,
+    help="A hook: a shell command, in place of those that are configured. May be repeated.",
+)
 @click.option(
     "--exec", "execs", metavar="'ARGV...'", multiple=True, help="A hook: a program, without a shell; after all --run."
 )
 @click.option(
-    "--dialect", **one_of(*DIALECTS), help="How hooks are spoken to: what they get, what their exit codes mean."
+    "--dialect", **one_of(*DIALECTS), help="How --run hooks are spoken to: what they get, what their exit codes mean."
 )
-@click.option("--match", metavar="M", help="Only for tools (or sources, triggers ...) that match.")
-@click.option("--timeout", metavar="S", callback=seconds, help="Seconds for each hook.")
+@click.option("--match", metavar="M", help="--run hooks only for tools (or sources, triggers ...) that match.")
+@click.option("--timeout", metavar="S", callback=seconds, help="Seconds for each --run hook.")
 @click.option(
-    "--on-failure", **one_of("allow", "deny", "ask"), help="What a hook counts as that fails, is late or can't start."
+    "--on-failure",
+    **one_of("allow", "deny", "ask"),
+    help="What a --run hook counts as that fails, is late or can't start.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as one line of JSON.")
-def verb(**given: Any) -> int:
-    """Fire one event at hooks and show what each did, and the verdict.
+@click.pass_context
+def verb(ctx: click.Context, /, **given: Any) -> int:
+    """Fire one event at the hooks that are configured here, or at those of --run, and show what each did, and the
+    verdict.
 
     EVENT is the name of an event, PreToolUse for example. Fields that are not given get sample values.
     """
+    adhoc = bool(given["runs"] or given["execs"])
+    _check_options(ctx, adhoc)
     event = build_event(given)
-    hooks = build_hooks(given, event)
+    if adhoc:
+        engine, found = Engine(build_hooks(given, event)), None
+    else:
+        found = _configured(event, given)
+        engine = found.engine()
     process.adopt_orphans()
-    engine = Engine(hooks)
     caught: list[int] = []
     try:
-        verdict = asyncio.run(_fire(engine, event, caught))
-        _catch_signals(caught)
+        verdict = asyncio.run(fire(engine, event, caught))
+        catch_signals(caught)
         try:
-            _show(verdict, hooks, as_json=given["as_json"])
+            _show(verdict, engine, found, as_json=given["as_json"])
         except OSError as error:
             not_written(error)  # the exit code still tells
         _show_later(engine, verdict, given["timeout"] or 600.0, caught)
     except KeyboardInterrupt:
         return 128 + (caught or [signal.SIGINT])[0]
     finally:
-        _catch_signals([])
+        catch_signals([])
         engine.background.cancel()
         process.settle()
     return 1 if verdict.decision in (Decision.DENY, Decision.ASK, Decision.DEFER) else 0
+
+
+_OF_RUN = {"dialect": "--dialect", "match": "--match", "timeout": "--timeout", "on_failure": "--on-failure"}
+_OF_FILES = {"files": "--config", "trust": "--trust"}
+
+
+def _check_options(ctx: click.Context, adhoc: bool) -> None:
+    """Options that would have no effect are slips."""
+    for name, option in (_OF_FILES if adhoc else _OF_RUN).items():
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            about = "is about configured hooks" if adhoc else "is about hooks of --run and --exec"
+            hint = "leave it out, or --run and --exec" if adhoc else "give hooks with --run 'COMMAND', or leave it out"
+            raise UsageError(f"{option} {about}", hint=hint)
+
+
+def _configured(event: Event, given: dict[str, Any]) -> "Config":
+    for file in given["files"]:
+        if not os.path.isfile(file):
+            raise UsageError(f"--config {file}: there is no such file", hint="check the path")
+    config = configured.load(event.cwd, given["files"], given["trust"])
+    for text in configured.notes(config):
+        note(text)
+    return config
 
 
 def build_hooks(given: dict[str, Any], event: Event) -> list[Hook]:
@@ -118,45 +169,30 @@ def _program(text: str, dialect: str) -> Command:
         raise UsageError(f"--exec `{text}`: {error.message}", hint=error.hint) from None
 
 
-async def _fire(engine: Engine, event: Event, caught: list[int]) -> Verdict:
-    """Fire; a signal that ends us ends the hooks first, and is noted. (Ctrl-C is asyncio's own affair.)"""
-    task = asyncio.current_task()
-    assert task is not None
-
-    def end(number: int) -> None:
-        caught.append(number)
-        task.cancel()
-
-    if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, end, number)
-    try:
-        return await engine.fire(event)
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-
-
-def _catch_signals(caught: list[int]) -> None:
-    """From now on a signal that would end us is only noted, in the list: one that broke into the wait for a thread
-    would leave its hook running."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda caught_number, frame: caught.append(caught_number))
-
-
-def _show(verdict: Verdict, hooks: list[Hook], *, as_json: bool) -> None:
+def _show(verdict: Verdict, engine: Engine, config: "Config | None", *, as_json: bool) -> None:
     if as_json:
         say(verdict.to_json())
         return
-    say(verdict_text(verdict, {hook.name: hook.title for hook in hooks}))
-    if not hooks:
-        say("\nhint: give hooks with --run 'COMMAND' or --exec 'PROGRAM ARGS'", err=True)
-    elif not verdict.outcomes and hooks[0].match is not None:
-        say(f"\nhint: --match `{safe(hooks[0].match)}` does not match `{safe(verdict.about.target or '')}`", err=True)
-    elif verdict.failed_open:
-        say("\nhint: --on-failure deny makes such a hook hold the event up", err=True)
+    titles = dict(zip(engine.plan.names, (hook.title for hook in engine.hooks), strict=True))
+    say(verdict_text(verdict, titles))
+    hint = _hint_of_run(verdict, engine) if config is None else _hint_of_files(verdict, config)
+    if hint:
+        say(f"\nhint: {hint}", err=True)
+
+
+def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
+    match = engine.hooks[0].match
+    if not verdict.outcomes and match is not None:
+        return f"--match `{safe(match)}` does not match `{safe(verdict.about.target or '')}`"
+    return "--on-failure deny makes such a hook hold the event up" if verdict.failed_open else ""
+
+
+def _hint_of_files(verdict: Verdict, config: "Config") -> str:
+    if not config.entries:
+        return "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
+    if not any(outcome.source != "built-in" for outcome in verdict.outcomes):
+        return f"no configured hook was asked; `billhook explain {safe(verdict.event)} ...` says why"
+    return "`gate: true` makes such a hook hold the event up" if verdict.failed_open else ""
 
 
 def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[int]) -> None:

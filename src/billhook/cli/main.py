@@ -8,10 +8,15 @@ import sys
 
 GROUPS: dict[str, dict[str, str]] = {
     "Daily": {
-        "fire": "Fire one event at hooks given on the command line and show the verdict.",
+        "list": "Show every hook in the order in which it runs.",
+        "explain": "Say which hooks an event or a command would get, and why.",
+        "fire": "Fire one event at the configured hooks, or at given ones, and show the verdict.",
     },
     "Looking up": {},
-    "Plumbing": {},
+    "Plumbing": {
+        "hook": "Be a hook: an event on stdin, the verdict in an agent's dialect.",
+        "schema": "Print the JSON Schema of hooks.yaml or of settings files, for editors.",
+    },
 }
 """Every verb with its one line of help, in the order in which `--help` shows them. The module of the same name holds a
 click command called `verb`."""

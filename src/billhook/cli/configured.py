@@ -1,0 +1,69 @@
+"""The configured hooks, for verbs that run them; and what their user ought to know beside the verdict."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from billhook.config.declared import LAYERS
+
+if TYPE_CHECKING:
+    from billhook.config.consent import Trust
+    from billhook.config.load import Config, Entry
+
+_NAMED = 5
+"""Hooks that a note names; the rest is counted."""
+
+
+def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved") -> "Config":
+    """What applies in a folder, and the files of --config as one more layer."""
+    from billhook.config.load import load_config
+
+    return load_config(standing(cwd), files=tuple(files), layers=LAYERS, trust=trust)
+
+
+def standing(folder: str) -> str:
+    """A folder, or the nearest one above it that exists: an agent that removed the folder it stands in still stands in
+    its project."""
+    folder = os.path.abspath(folder or ".")
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def notes(config: "Config") -> list[str]:
+    """At most one line about hooks that are not approved, one about what is wrong with the files, and one about
+    approvals that don't count."""
+    found = []
+    if pending := config.pending:
+        hooks, them = ("1 hook is", "it") if len(pending) == 1 else (f"{len(pending)} hooks are", "them")
+        names = ", ".join(map(_called, pending[:_NAMED]))
+        more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
+        found.append(f"{hooks} not approved and did not run: {names}{more} (`billhook trust` shows {them})")
+    if problems := config.problems:
+        first = problems[0]
+        there = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        which = "" if len(problems) == 1 else "the first: "
+        found.append(
+            f"{there} in the configuration: {which}{first.place}: {first.message} (`billhook check` shows all)"
+        )
+    if unbelieved := doubts(config):
+        found.append(f"approvals that can't be believed don't count: {unbelieved[0]}")
+    return found
+
+
+def doubts(config: "Config") -> list[str]:
+    """What keeps approvals from being read, where hooks wait for one: what is lost there may have been a gate."""
+    from billhook.store.approvals import Approvals
+
+    approvals = Approvals(Path(config.root))
+    for file in dict.fromkeys(entry.declared.file for entry in config.pending):
+        approvals.of_file(file)
+    return approvals.problems
+
+
+def _called(entry: "Entry") -> str:
+    if entry.state != "changed":
+        return entry.declared.name
+    gate = entry.declared.gate or (entry.consent.before is not None and entry.consent.before.gate)
+    return f"{entry.declared.name} (changed{'; blocks until it is approved' if gate else ''})"

@@ -1,0 +1,386 @@
+"""`billhook hook`: be a hook. An event on stdin; the verdict on stdout, stderr and exit code, in an agent's dialect.
+
+The failure rule, for an event or a configuration that can't be read, a signal, and a crash of ours: one clear line on
+stderr, and `--on-failure deny` denies, `--on-failure allow` lets pass; without it the event is denied as soon as a gate
+is configured for it (or nobody can tell), and passes visibly otherwise. A failure never keeps an agent going that wants
+to stop.
+
+A hook that answers later has nowhere to bring its answer in a process for one event: the verdict is written and stdout
+closed, then the hook may end within its own time-out.
+
+Start-up is felt at every tool call: nothing here imports click.
+"""
+
+import os
+import re
+import signal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from billhook.answers import NOTHING, Answer, Decision, Status, Verdict
+from billhook.errors import EventError, UsageError
+from billhook.events import EVENTS, Block, Event, parse
+
+if TYPE_CHECKING:
+    from billhook.config.loading import Config
+    from billhook.dialects import Dialect
+
+DIALECTS = ("claude", "claw", "claw-text", "lesson")
+_NAME = re.compile(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
+_BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)
+"""Where a refusal has a reader."""
+
+
+def main(argv: list[str]) -> int:
+    """Answer one event; the exit code. Never raises, and never ends with a code that means less than the answer."""
+    run = _Run()
+    try:
+        _listen(run.caught)
+        run.take(argv)
+        return run.answer()
+    except BaseException as error:  # a bare traceback would be "exit code 1", which agents let pass
+        try:
+            return run.crashed(error)
+        except BaseException:
+            return run.last_code()
+
+
+class _Run:
+    """One event from stdin to exit code."""
+
+    def __init__(self) -> None:
+        self.dialect_name = "claude"
+        self.on_failure = ""
+        self.files: list[str] = []
+        self.argument = ""
+        """The event's name, where the agent gives it on the command line."""
+        self.stdin: bytes | None = None
+        self.event: Event | None = None
+        self.config: Config | None = None
+        self.caught: list[int] = []
+        self.told = False
+        """The answer is out: what goes wrong now can't change it."""
+        self.code = 0
+
+    def take(self, argv: list[str]) -> None:
+        """Read the command line."""
+        words = list(argv)
+        while words:
+            word = words.pop(0)
+            option, equals, value = word.partition("=")
+            if not word.startswith("-"):
+                self._take_event(word)
+            elif option not in ("--as", "--on-failure", "--config"):
+                raise UsageError(f"no option `{word}`", hint="--as, --on-failure and --config are known")
+            elif not equals and not words:
+                raise UsageError(f"`{option}` needs a value", hint="`billhook hook --help` shows how it is meant")
+            else:
+                self._take_option(option, value if equals else words.pop(0))
+
+    def _take_event(self, word: str) -> None:
+        if self.argument:
+            raise UsageError(f"`{word}` is one argument too many", hint="give one event at most")
+        self.argument = word
+
+    def _take_option(self, option: str, value: str) -> None:
+        known = {"--as": DIALECTS, "--on-failure": ("allow", "deny")}.get(option, ())
+        if known and value not in known:
+            raise UsageError(f"unknown {option} `{value}`", hint=f"one of {', '.join(known)}")
+        if option == "--as":
+            self.dialect_name = value
+        elif option == "--on-failure":
+            self.on_failure = value
+        else:
+            self.files.append(value)
+
+    # -- the usual way
+
+    def answer(self) -> int:
+        try:
+            self.event = self._read()
+        except (EventError, OSError, ValueError) as error:
+            why = error.message if isinstance(error, EventError) else str(error)
+            return self.fail(f"the event on stdin can't be read: {why}")
+        self.config = self._load()
+        doubt = self._doubt()
+        if doubt:
+            return self.fail(doubt)
+        return self._fire(self.event, self.config)
+
+    @property
+    def dialect(self) -> "Dialect":
+        from billhook.dialects import dialect
+
+        return dialect(self.dialect_name)
+
+    def _read(self) -> Event:
+        if os.isatty(0):
+            _tell(["waiting for an event as JSON on standard input (Ctrl-D ends it)"])
+        self.stdin = _all_of(0)
+        try:
+            return self.dialect.read_call(self.stdin, os.environ)
+        except EventError as error:
+            if error.path != "$.hook_event_name" or not self.argument:
+                raise
+        # some agents' payload does not say which event it is
+        name = self.argument.encode("utf-8", "replace").replace(b'"', b"")
+        return self.dialect.read_call(b'{"hook_event_name":"' + name + b'",' + self.stdin.lstrip()[1:], os.environ)
+
+    def _load(self) -> "Config":
+        from billhook.cli import configured
+
+        cwd = self.event.cwd if self.event is not None else ""
+        config = configured.load(os.environ.get("CLAUDE_PROJECT_DIR") or cwd or _here(), self.files)
+        if self.on_failure == "allow" and config.unreadable:
+            config = _without_stand_ins(config)
+        return config
+
+    def _doubt(self) -> str:
+        """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""
+        from billhook.cli import configured
+
+        assert self.config is not None and self.event is not None
+        if self.on_failure == "allow":
+            return ""
+        for read in self.config.unreadable:
+            named = read.source.layer == "explicit"
+            if self.event.gates and (named or self.on_failure == "deny"):
+                return f"{read.source.path} can't be read: {read.findings[0].message}"
+        pending = [entry for entry in self.config.pending if entry.declared.gate]
+        doubts = configured.doubts(self.config) if pending else []
+        return f"approvals can't be read: {doubts[0]}" if doubts else ""
+
+    def _fire(self, event: Event, config: "Config") -> int:
+        import asyncio
+
+        from billhook import process
+        from billhook.cli import firing
+
+        process.adopt_orphans()
+        engine = config.engine()
+        try:
+            verdict = asyncio.run(firing.fire(engine, event, self.caught))
+            firing.catch_signals(self.caught)
+            self._say(verdict, config)
+            if any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes):
+                _hang_up()
+                while not engine.background.settle(0.05) and not self.caught:
+                    pass
+        finally:
+            firing.catch_signals([])
+            engine.background.cancel()
+            process.settle()
+        return self.code
+
+    def _say(self, verdict: Verdict, config: "Config") -> None:
+        from billhook.cli import configured
+
+        answer = verdict.as_answer(self.dialect.meanings.join)
+        self.write(verdict.about, answer, verdict.warnings, configured.notes(config))
+
+    def write(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> None:
+        """Give the answer. Where stderr is part of it, only what went wrong is added, and no notes."""
+        written = self.dialect.write_exit(event, answer)
+        self.code = written.exit.code or 0
+        lines = [
+            *warnings,
+            *(f"the `{self.dialect_name}` dialect can't say everything: {lost}" for lost in written.lost),
+        ]
+        if not written.exit.stderr:
+            lines += [f"note: {note}" for note in notes]
+        self.told = True
+        if not _put(1, written.exit.stdout) and (answer.objects or answer.rewrites or answer.decision in _HELD):
+            # stdout is gone, and with it a refusal: the exit code has to say it
+            self.code = self.last_code() if event.gates else self.code
+            lines.insert(0, f"the answer could not be written to stdout: {answer.reason or answer.decision.value}")
+        spoken = written.exit.stderr
+        lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
+        _put(2, spoken + b"\n" if spoken and not spoken.endswith(b"\n") and lines else spoken)
+        _tell(lines)
+
+    # -- when something is wrong
+
+    def crashed(self, error: BaseException) -> int:
+        if os.environ.get("BILLHOOK_DEBUG"):
+            import traceback
+
+            traceback.print_exception(error)
+        if self.told:
+            _tell([f"after the answer: {type(error).__name__}: {error}"])
+            return self.code
+        if self.caught or isinstance(error, KeyboardInterrupt):
+            number = (self.caught or [2])[0]
+            return self.fail(f"ended by signal {number} before there was a verdict", passing=128 + number)
+        if isinstance(error, UsageError):
+            return self.fail(f"{error.message} ({error.hint})", sure=True)
+        return self.fail(f"a fault of billhook's own: {type(error).__name__}: {error}")
+
+    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> int:
+        """The failure answer. `sure`: nobody has to look whether there is a gate."""
+        event = self.event or self._guessed()
+        denies = self.on_failure == "deny" or (not self.on_failure and (sure or self._gated(event)))
+        if not denies:
+            _tell([why, "the event passes without having been judged"])
+            return passing
+        reason = f"billhook: {why}"
+        if event is None:
+            _tell([why])
+            return self.last_code()
+        refuses = event.block in _BLOCKS
+        self.write(event, Answer(decision=Decision.DENY, reason=reason) if refuses else NOTHING, [why])
+        return self.code
+
+    def last_code(self) -> int:
+        """The exit code that refuses, when there is nothing else left to say it with."""
+        return self.code if self.told and self.code else 0 if self.on_failure == "allow" else self._refusing_code
+
+    @property
+    def _refusing_code(self) -> int:
+        return 1 if self.dialect_name == "lesson" else 2
+
+    def _guessed(self) -> Event | None:
+        """An event of the kind that this probably is; None when nobody knows."""
+        if self.stdin is None and not os.isatty(0):
+            try:
+                self.stdin = _all_of(0)
+            except OSError:
+                self.stdin = b""
+        said = _names_in(self.stdin or b"")
+        if not said:
+            said = {self.argument or os.environ.get("HOOK_EVENT", "")}
+        elif self.argument:
+            said.add(self.argument)
+        name = said.pop() if len(said) == 1 else ""
+        return _blank(name) if name else None
+
+    def _gated(self, event: Event | None) -> bool:
+        """Whether a gate is configured for the event, or nobody can tell. Built-ins don't count."""
+        from billhook.cli import configured
+        from billhook.config.declared import Say
+
+        try:
+            config = self.config or self._load()
+            if configured.doubts(config) and any(entry.declared.gate for entry in config.pending):
+                return True
+        except BaseException:
+            return True
+        guards = [hook.events for hook in config.hooks if hook.gate and hook.source.layer != "built-in"]
+        guards += [
+            entry.declared.events
+            for entry in config.entries
+            if entry.state == "runs"
+            and isinstance(entry.declared.action, Say)
+            and entry.declared.action.decision in _HELD
+        ]
+        unread = any(read.source.layer == "explicit" for read in config.unreadable)
+        return unread or any(_about(events, event) for events in guards)
+
+
+_HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
+
+
+def _about(events: tuple[str, ...], event: Event | None) -> bool:
+    """Whether a hook for these events is asked about this one; about an unknown one, whether it may be."""
+    if not events:
+        return True
+    if event is not None:
+        return event.hook_event_name in events
+    return any(name not in EVENTS or EVENTS[name].can_block for name in events)
+
+
+def _listen(caught: list[int]) -> None:
+    """A signal that comes before the hooks are asked is a failure like others, not a silent end."""
+
+    def end(number: int, frame: object) -> None:
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+
+
+def _names_in(stdin: bytes) -> set[str]:
+    """What the event may be called. In broken text the name of another event may stand, too: in a tool's input."""
+    from billhook import strictjson
+    from billhook.errors import StrictJSONError
+
+    try:
+        whole = strictjson.loads(stdin, max_depth=400, max_bytes=None)
+        name = whole.get("hook_event_name") if isinstance(whole, dict) else None
+        return {name} if isinstance(name, str) and name else set()
+    except StrictJSONError:
+        return {name.decode("ascii") for name in _NAME.findall(stdin)}
+
+
+def _blank(name: str) -> Event:
+    """An event of that name with nothing in it: enough to word an answer to it."""
+    from msgspec.structs import fields
+
+    kind = EVENTS.get(name)
+    if kind is None:
+        return parse({"hook_event_name": name})
+    empty: dict[str, Any] = {
+        field.name: {} if field.name == "tool_input" else "" for field in fields(kind) if field.required
+    }
+    return kind(**empty)
+
+
+def _without_stand_ins(config: "Config") -> "Config":
+    """The same without what stands in for files that can't be read."""
+    from msgspec.structs import replace
+
+    from billhook.plan import Plan
+
+    hooks = tuple(hook for hook in config.hooks if hook.name != "unreadable-file")
+    return replace(config, hooks=hooks, plan=Plan(hooks))
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.environ.get("PWD", "/")
+
+
+def _all_of(descriptor: int) -> bytes:
+    parts = []
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _put(descriptor: int, data: bytes) -> bool:
+    """Write everything; False when it can't be written."""
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except OSError:
+        return False
+    return True
+
+
+def _tell(lines: Iterable[str]) -> None:
+    text = "".join(f"billhook: {_visible(line)}\n" for line in lines)
+    _put(2, text.encode("utf-8", "replace"))
+
+
+def _visible(text: str) -> str:
+    return "".join(char if char.isprintable() else " " if char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+
+
+def _hang_up() -> None:
+    """Let whoever reads stdout go on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def __getattr__(name: str) -> Any:
+    """The click command, which only `billhook hook --help` needs."""
+    if name == "verb":
+        from billhook.cli.hook_help import verb
+
+        return verb
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

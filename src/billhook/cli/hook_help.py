@@ -1,0 +1,32 @@
+"""What `billhook hook --help` shows. The verb itself goes past click, because it starts at every tool call."""
+
+import sys
+
+import click
+
+from billhook.cli.hook import DIALECTS, main
+
+
+@click.command(
+    "hook",
+    epilog="""\b
+Example, in an agent's settings:
+  {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}
+
+\b
+When the event or the configuration can't be read, or billhook fails:
+  --on-failure deny   the event is denied, in the dialect's words
+  --on-failure allow  it passes
+  neither             it is denied as soon as a gate is configured for it, else it passes;
+                      both can be seen on stderr""",
+)
+@click.argument("event", required=False, metavar="EVENT")
+@click.option("--as", "dialect", metavar="|".join(DIALECTS), help="The agent's dialect.  [default: claude]")
+@click.option("--on-failure", metavar="allow|deny", help="What a failure of billhook's own does.")
+@click.option("--config", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
+def verb(event: str | None, dialect: str | None, on_failure: str | None, config: tuple[str, ...]) -> int:
+    """Be a hook: read one event as JSON on stdin, ask the configured hooks, and answer on stdout, stderr and exit code.
+
+    EVENT names the event for agents whose JSON does not.
+    """
+    return main(sys.argv[2:])

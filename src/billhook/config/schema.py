@@ -1,0 +1,296 @@
+"""JSON Schema for hooks.yaml and for the hooks of settings files, made from the tables that the readers use.
+
+It is for editors: it knows every key in both spellings and says what each is for. `billhook check` knows more.
+"""
+
+import re
+from typing import Any, Final, Literal
+
+from billhook.config.entry import _RULES, _TYPES, BUILTINS
+from billhook.config.keys import _SPELLINGS, ACTIONS, ENTRY, HANDLER, NATIVE, OF_OTHERS
+from billhook.config.shapes import _OWN_KEYS, _SWITCHES
+from billhook.events import EVENTS
+from billhook.meanings import MEANINGS
+
+Kind = Literal["hooks", "settings"]
+Schema = dict[str, Any]
+
+_TEXT: Final[Schema] = {"type": "string", "pattern": r"\S"}
+_TEXTS: Final[Schema] = {"type": "array", "items": {"type": "string"}}
+_FLAG: Final[Schema] = {"type": "boolean"}
+_NOT_RUN: Final = ("mcp_tool", "prompt", "agent")
+_COMMENTS: Final = r"^(x-|\$|//|_)"
+"""Keys that are nobody's business."""
+
+
+def _ref(definition: str) -> Schema:
+    return {"$ref": f"#/$defs/{definition}"}
+
+
+def _answer(what: str) -> Schema:
+    text = f"{what}; the text is the reason. `true`: without one."
+    return {"description": text, "anyOf": [_TEXT, {"const": True}]}
+
+
+def _either(description: str) -> Schema:
+    return {"description": description, "anyOf": [{"type": "string"}, _TEXTS]}
+
+
+FIELDS: Final[dict[str, Schema]] = {
+    "events": {
+        "description": "The event or events that it wants.",
+        "anyOf": [_ref("event"), {"type": "array", "minItems": 1, "items": _ref("event")}],
+    },
+    "match": {
+        "type": "string",
+        "description": "A pattern for the tool's name, or for the source, trigger or reason that an event has instead. "
+        "How it is read depends on the dialect; under `claude`: a name, a list as in `Write|Edit`, or a regular "
+        "expression.",
+    },
+    "when": {**_TEXT, "description": "A rule about the tool call: `Bash(git push *)`. Else the hook is not asked."},
+    "run": {**_TEXT, "description": "A shell command. It starts in the project's folder."},
+    "exec": {
+        "description": "A program and its arguments, without a shell.",
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "string"},
+    },
+    "python": {
+        "description": "A Python function, as `module:function`. It runs in a worker process.",
+        "type": "string",
+        "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
+    },
+    "url": {
+        "description": "An HTTP endpoint: the event is posted to it as JSON.",
+        "type": "string",
+        "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://|\$\{",
+    },
+    "deny": _answer("Always deny"),
+    "ask": _answer("Always ask the person"),
+    "allow": _answer("Always allow"),
+    "inject": {**_TEXT, "description": "Always tell the model this text."},
+    "priority": {"type": "number", "default": 100, "description": "Lower numbers run first."},
+    "after": _either("The name or names of hooks that run before it."),
+    "timeout": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "exclusiveMaximum": 1e9,
+        "description": "Seconds. Else the dialect's default for the event.",
+    },
+    "gate": {**_FLAG, "description": "It does not fail open: short for `on_failure: deny`."},
+    "on_failure": {
+        "description": "What it counts as when it fails, is late or can't start.",
+        "default": "allow",
+        "enum": list(_RULES),
+    },
+    "background": {**_FLAG, "description": "It answers later: nothing waits for it."},
+    "rewake": {**_FLAG, "description": "As `async`; its answer wakes the agent."},
+    "dialect": {
+        "enum": list(MEANINGS),
+        "description": "What it is sent, and what its exit codes mean. Else it follows from the shape of the file.",
+    },
+    "enabled": {**_FLAG, "default": True, "description": "false switches off the hook of that name."},
+    "title": {**_TEXT, "description": "What people read."},
+    "headers": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "Headers for `url`. `$VAR` is put in for the variables that are allowed.",
+    },
+    "allowed_env": _either("The variables that may be put into `headers`."),
+    "interpreter": {**_TEXT, "description": "The Python that runs a `python` hook; it must have billhook."},
+    "login": {
+        "enum": ["auto", "exact", "no"],
+        "description": "Whether the command gets the environment of a login shell; `exact`: a real one.",
+    },
+    "shell": {"enum": ["bash", "powershell", "sh"], "description": "The shell that runs the command."},
+    "args": _either("Arguments: the command is then a program, and no shell reads it."),
+    "once": {**_FLAG, "description": "Has no effect here."},
+    "type": {
+        "enum": list(_TYPES),
+        "description": f"What the handler is. {', '.join(f'`{kind}`' for kind in _NOT_RUN)} are not run yet.",
+    },
+    "name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "What it is called."},
+}
+"""The value of each field, by our name for it."""
+
+_TOP: Final[dict[str, Schema]] = {
+    "hooks": {"description": "The hooks."},
+    "builtins": _ref("builtins"),
+    "settings": _ref("settings"),
+    "parallelExecution": {
+        **_FLAG,
+        "description": "Run hooks at once that don't wait for each other. Counts only where no more trusted file says "
+        "false.",
+    },
+    "dialect": FIELDS["dialect"],
+    "timeout": FIELDS["timeout"],
+    "version": {"type": ["integer", "string"], "description": "The version of the format: 1."},
+    "disableAllHooks": {**_FLAG, "description": "Switch off all hooks of this layer and of less trusted ones."},
+    "allowedHttpHookUrls": {**_TEXTS, "description": "The addresses that hooks may post to; `*` stands for anything."},
+    "httpHookAllowedEnvVars": {**_TEXTS, "description": "The variables that headers may hold, in any hook."},
+}
+"""The keys of a file."""
+
+
+def schema(kind: Kind) -> Schema:
+    """The schema of one kind of file, as plain data."""
+    return _hooks_file() if kind == "hooks" else _settings_file()
+
+
+def _hooks_file() -> Schema:
+    hooks = _ref("hooks")
+    top = {**_TOP, "hooks": hooks}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "hooks.yaml of billhook",
+        "description": "Hooks for AI agents: which events they want, and what they do.",
+        "type": "object",
+        "properties": {**_spelt_top(top), "handlers": {**hooks, "description": "The same as `hooks`."}},
+        "patternProperties": {_COMMENTS: True},
+        "additionalProperties": False,
+        "$defs": {
+            **_definitions(NATIVE),
+            "hooks": {
+                "description": "Hooks by name, or a list of hooks that name themselves.",
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {
+                            name: {"if": {"type": "array"}, "then": _entries(), "else": _ref("hook")}
+                            for name in _events()
+                        },
+                        "additionalProperties": _ref("hook"),
+                    },
+                    {"type": "array", "items": _ref("hook")},
+                    {"type": "null"},
+                ],
+            },
+            "hook": _hook(),
+        },
+    }
+
+
+def _settings_file() -> Schema:
+    """Other keys are other people's."""
+    lists = {name: {"description": _about(name), **_entries()} for name in _events()}
+    hooks = {"type": ["object", "null"], "properties": lists, "additionalProperties": False}
+    top = {**_TOP, "hooks": {"description": "Lists of hooks by event.", **hooks}}
+    del top["settings"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Hooks in a settings file, as billhook reads them",
+        "description": "For .claude/settings.json, .claude/settings.local.json, .claude.json and .hooks.json.",
+        "type": "object",
+        "properties": _spelt_top(top),
+        "$defs": _definitions(ENTRY),
+    }
+
+
+def _definitions(fields: frozenset[str]) -> Schema:
+    return {
+        **{field: value for field, value in FIELDS.items() if field in fields},
+        "other": {"description": "Of a handler that is not run yet."},
+        "event": {"description": "The name of an event.", "enum": _events()},
+        "builtins": {
+            "description": "What holds for built-in hooks.",
+            "type": ["object", "null"],
+            "properties": {name: _ref("builtin") for known in BUILTINS for name in _builtin_names(known)},
+            "additionalProperties": False,
+        },
+        "builtin": {
+            "type": ["object", "boolean", "null"],
+            "properties": {"enabled": _FLAG, "options": {"type": ["object", "null"]}},
+            "additionalProperties": False,
+        },
+        "settings": {
+            "description": "What holds for all hooks of this file.",
+            "type": ["object", "null"],
+            "properties": _spelt_top({key: _TOP[key] for key in ("timeout", "dialect", "parallelExecution")}),
+            "additionalProperties": False,
+        },
+        "entry": {
+            "description": "A shell command, a hook, or a group of handlers with one matcher.",
+            "if": {"type": "string"},
+            "then": _TEXT,
+            "else": {
+                "if": {"required": ["hooks"]},
+                "then": _ref("group"),
+                "else": {**_object(ENTRY), "oneOf": _one_action(ENTRY)},
+            },
+        },
+        "group": {
+            "type": "object",
+            "properties": {
+                "hooks": {"type": "array", "items": _ref("handler")},
+                **dict.fromkeys(spellings("match"), _ref("match")),
+            },
+            "patternProperties": {_COMMENTS: True},
+            "additionalProperties": False,
+        },
+        "handler": {**_object(HANDLER), "oneOf": _one_action(HANDLER)},
+    }
+
+
+def _hook() -> Schema:
+    """It wants events and does one thing; one that is switched off need not."""
+    wants = {"anyOf": [{"required": [name]} for name in spellings("events")]}
+    return {
+        **_object(NATIVE),
+        "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
+        "else": {"allOf": [wants, {"oneOf": _one_action(NATIVE)}]},
+    }
+
+
+def _object(fields: frozenset[str]) -> Schema:
+    properties = {name: _ref(field) for field in _SPELLINGS if field in fields for name in spellings(field)}
+    others = dict.fromkeys(sorted(OF_OTHERS), _ref("other"))
+    return {
+        "type": "object",
+        "properties": {**properties, **others},
+        "patternProperties": {_COMMENTS: True},
+        "additionalProperties": False,
+    }
+
+
+def _one_action(fields: frozenset[str]) -> list[Schema]:
+    does = [{"required": [name]} for field in ACTIONS if field in fields for name in spellings(field)]
+    return [*does, {"properties": {"type": {"enum": list(_NOT_RUN)}}, "required": ["type"]}]
+
+
+def _entries() -> Schema:
+    return {"type": "array", "items": _ref("entry")}
+
+
+def spellings(field: str) -> list[str]:
+    """Every key that means a field: `onFailure` and `on_failure`."""
+    return list(dict.fromkeys(form for spelt in _SPELLINGS[field] for form in (spelt, _snake(spelt), _camel(spelt))))
+
+
+def _spelt_top(keys: dict[str, Schema]) -> Schema:
+    return {form: value for key, value in keys.items() for form in (key, _snake(key))}
+
+
+def _events() -> list[str]:
+    return [form for name in EVENTS for form in (name, _snake(name))]
+
+
+def _about(event: str) -> str:
+    known = EVENTS.get(event) or EVENTS[event.title().replace("_", "")]
+    return (known.__doc__ or "").strip().split("\n")[0]
+
+
+def _builtin_names(name: str) -> list[str]:
+    return list(dict.fromkeys((name, name.replace("-", "_"), _camel(name.replace("-", "_")))))
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+KEYS: Final = frozenset({*_OWN_KEYS, *_SWITCHES})
+"""The keys that a file may have at its top, by our name; `handlers` is another word for `hooks`."""

@@ -11,8 +11,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "list": "Show every hook in the order in which it runs.",
         "explain": "Say which hooks an event or a command would get, and why.",
         "fire": "Fire one event at the configured hooks, or at given ones, and show the verdict.",
+        "check": "Find what is wrong with the hooks here, and how to mend it.",
     },
-    "Looking up": {},
+    "Looking up": {
+        "rule": "Say what a code of `check` means.",
+    },
     "Plumbing": {
         "hook": "Be a hook: an event on stdin, the verdict in an agent's dialect.",
         "schema": "Print the JSON Schema of hooks.yaml or of settings files, for editors.",

@@ -1,0 +1,139 @@
+"""`billhook check`: what is wrong with the configuration, and the edit that repairs it. Runs nothing."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from billhook.cli.check_formats import FORMATS
+from billhook.cli.show import say
+from billhook.cli.values import nearest, one_of
+from billhook.config import sources
+from billhook.config.declared import Declared
+from billhook.config.findings import Finding
+from billhook.config.lint import lint
+from billhook.config.lint_codes import sections
+from billhook.config.loading import Config, load_config
+from billhook.errors import UsageError
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What was looked at, and what was found there."""
+
+    findings: tuple[Finding, ...]
+    hooks: int
+    files: int
+
+    @property
+    def unread(self) -> bool:
+        """A file could not be opened: what it holds is not known."""
+        return any(finding.code == "BH101" for finding in self.findings)
+
+
+@click.command(
+    "check",
+    epilog="""\b
+Examples:
+  billhook check
+  billhook check .claude/settings.json hooks.yaml
+  billhook check --ignore BH306,BH5 ../other-project
+  billhook check --format github
+  billhook check --json | jq -r .code | sort | uniq -c
+
+\b
+Exit code: 0 nothing found, 1 findings, 2 something could not be read.""",
+)
+@click.argument("paths", nargs=-1, metavar="[PATH ...]")
+@click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")
+@click.option("--select", metavar="CODES", multiple=True, help="Only these codes, or beginnings of codes: BH3,BH506.")
+@click.option("--ignore", metavar="CODES", multiple=True, help="All but these codes, or beginnings of codes.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: tuple[str, ...], as_json: bool) -> int:
+    """Look for what is wrong with hooks, and say how to mend it. No hook is run.
+
+    PATH is a file, or the folder of a project. Without any: everything that applies here, your own files included.
+    `billhook rule CODE` says what a code means.
+    """
+    wanted, unwanted = _codes(select, "--select"), _codes(ignore, "--ignore")
+    found = checked(paths)
+    kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not _starts(one.code, unwanted)]
+    text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
+    if text:
+        say(text)
+    return 2 if found.unread else 1 if kept else 0
+
+
+def checked(paths: Sequence[str]) -> Checked:
+    """What loading and lint find in these files and projects; in none of them, in all that applies here."""
+    configs = [_of_path(path) for path in paths] or [_here()]
+    entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
+    findings = [finding for config in configs for finding in config.problems]
+    findings += lint([_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"])
+    distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in findings}
+    ordered = sorted(distinct.values(), key=lambda one: (one.file, one.line, one.column, one.code))
+    files = {read.source.path for config in configs for read in config.sources}
+    return Checked(tuple(ordered), len(entries), len(files))
+
+
+def _here() -> Config:
+    try:
+        return load_config(builtins=False, trust="all")
+    except FileNotFoundError:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+
+
+def _of_path(path: str) -> Config:
+    """A file as a file of its project, a folder as a project. Nothing is run, so nothing needs approval."""
+    if os.path.isdir(path):
+        return load_config(path, layers=("project", "local"), builtins=False, trust="all")
+    if not os.path.exists(path):
+        raise UsageError(f"`{path}` does not exist", hint=_beside(path))
+    return load_config(project_of(path), files=[path], builtins=False, trust="all")
+
+
+def project_of(file: str) -> str:
+    """The folder that relative paths in a file start from."""
+    folder = os.path.dirname(os.path.realpath(file))
+    return os.path.dirname(folder) if os.path.basename(folder) in (".claude", ".billhook") else folder
+
+
+def _beside(path: str) -> str:
+    """The file of that folder that was likely meant."""
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return "name a settings file, a hooks.yaml, or the folder of a project"
+    there = [one for one in sources.PROJECT_FILES if os.path.exists(os.path.join(folder, one))]
+    return nearest(name, [*names, *there]) if names and len(names) < 20 else "name a file or a folder that exists"
+
+
+def _in_its_layer(declared: Declared) -> Declared:
+    """The user's own file stays that, also when it is named on the command line."""
+    if declared.layer == "explicit" and declared.file in sources.user_files():
+        return msgspec.structs.replace(declared, layer="user")
+    return declared
+
+
+def _key(declared: Declared) -> tuple[Any, ...]:
+    return declared.file, declared.line, declared.column, declared.name
+
+
+def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
+    """Codes and beginnings of codes, parted by commas; one that no code begins with is a slip."""
+    words = tuple(word.strip().upper() for text in given for word in text.split(",") if word.strip())
+    for word in words:
+        if not any(code.startswith(word) for code in sections()):
+            raise UsageError(f"{option}: no code begins with `{word}`", hint=_near_code(word))
+    return words
+
+
+def _near_code(word: str) -> str:
+    hint = nearest(word, sections())
+    return hint if hint.startswith("did") else "`billhook rule` lists them all"
+
+
+def _starts(code: str, beginnings: tuple[str, ...]) -> bool:
+    return bool(beginnings) and code.startswith(beginnings)

@@ -1,0 +1,137 @@
+"""Findings as people and machines read them: text, lines of JSON, GitHub's annotations, SARIF."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from billhook import __version__, strictjson
+from billhook.cli.show import safe
+from billhook.cli.table import counted
+from billhook.config.findings import Finding
+from billhook.config.lint_codes import Section, sections
+
+Format = Callable[[Sequence[Finding], int, int], str]
+
+
+def shown(file: str) -> str:
+    """A path as people write it: relative when it is below the folder that we are in."""
+    try:
+        here = os.path.realpath(os.getcwd())
+    except FileNotFoundError:
+        return file
+    return os.path.relpath(file, here) if file.startswith(here.rstrip("/") + "/") else file
+
+
+def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One line each, the hint below it, and a last line that counts."""
+    lines = [line for finding in findings for line in _lines(finding)]
+    if findings:
+        touched = len({finding.file for finding in findings})
+        lines += ["", f"{counted(len(findings), 'finding')} in {counted(touched, 'file')}"]
+    else:
+        lines.append(f"no findings in {counted(hooks, 'hook')} of {counted(files, 'file')}")
+    return "\n".join(lines)
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    place = ":".join(str(part) for part in (_one_line(shown(finding.file)), finding.line, finding.column) if part)
+    start = click.style(f"{place}:", bold=True) + " " if place else ""
+    yield f"{start}{click.style(finding.code, fg='yellow')} {_one_line(finding.message)}"
+    if finding.hint:
+        yield f"  {click.style('hint:', fg='cyan')} {_one_line(finding.hint)}"
+
+
+def _one_line(text: str) -> str:
+    return safe(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def as_json(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One object a line, nothing else."""
+    return "\n".join(strictjson.dumps(_data(finding)) for finding in findings)
+
+
+def _data(finding: Finding) -> dict[str, object]:
+    return {
+        "code": finding.code,
+        "message": finding.message,
+        "file": shown(finding.file) or None,
+        "line": finding.line or None,
+        "column": finding.column or None,
+        "hint": finding.hint or None,
+        "hook": finding.hook or None,
+    }
+
+
+def as_github(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """Annotations that a workflow of GitHub shows beside the lines."""
+    return "\n".join(_annotation(finding) for finding in findings)
+
+
+def _annotation(finding: Finding) -> str:
+    given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
+    properties = ",".join(f"{name}={_property(str(value))}" for name, value in given.items() if value)
+    text = f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
+    return f"::error {properties}::{_escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def as_sarif(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One run of SARIF 2.1.0; only the rules that were found are described."""
+    codes = sorted({finding.code for finding in findings})
+    rules = [_rule(code, sections().get(code)) for code in codes]
+    run = {
+        "tool": {"driver": {"name": "billhook", "version": __version__, "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, codes.index(finding.code)) for finding in findings],
+    }
+    whole = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    return json.dumps(whole, indent=2)
+
+
+def _rule(code: str, section: Section | None) -> dict[str, object]:
+    if section is None:
+        return {"id": code}
+    words = "".join(char if char.isalnum() else " " for char in section.title.replace("'", "")).split()
+    return {
+        "id": code,
+        "name": "".join(word[0].upper() + word[1:] for word in words),
+        "shortDescription": {"text": section.title},
+        "fullDescription": {"text": section.summary},
+        "help": {"text": section.text, "markdown": section.text},
+    }
+
+
+def _result(finding: Finding, index: int) -> dict[str, object]:
+    text = f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
+    result: dict[str, object] = {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": "error" if finding.code < "BH3" else "warning",
+        "message": {"text": text},
+    }
+    if finding.file:
+        place: dict[str, object] = {"artifactLocation": {"uri": _uri(shown(finding.file))}}
+        if finding.line:
+            place["region"] = {"startLine": finding.line, "startColumn": max(finding.column, 1)}
+        result["locations"] = [{"physicalLocation": place}]
+    return result
+
+
+def _uri(path: str) -> str:
+    if os.path.isabs(path):
+        return Path(path).as_uri()
+    return quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
+
+
+FORMATS: dict[str, Format] = {"text": as_text, "json": as_json, "github": as_github, "sarif": as_sarif}

@@ -1,0 +1,51 @@
+"""`billhook rule`: what a code means."""
+
+import click
+
+from billhook import strictjson
+from billhook.cli.show import say
+from billhook.config.findings import nearest
+from billhook.config.lint_codes import Section, sections
+from billhook.errors import UsageError
+
+
+@click.command(
+    "rule",
+    epilog="""\b
+Examples:
+  billhook rule BH301
+  billhook rule
+  billhook rule --json | jq -r '.code + " " + .title'""",
+)
+@click.argument("code", required=False, metavar="CODE")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each code.")
+def verb(code: str | None, as_json: bool) -> int:
+    """Say what a code of `billhook check` means, with an example and how to mend it.
+
+    Without CODE: all of them, one line each.
+    """
+    chosen = [section_of(code)] if code is not None else list(sections().values())
+    if as_json:
+        for section in chosen:
+            say(strictjson.dumps({"code": section.code, "title": section.title, "text": section.text}))
+    elif code is not None:
+        say(f"{_heading(chosen[0])}\n\n{chosen[0].text}")
+    else:
+        say("\n".join(_heading(section) for section in chosen))
+        say("\nhint: `billhook rule CODE` tells more", err=True)
+    return 0
+
+
+def section_of(code: str) -> Section:
+    """The section of a code, in any case; UsageError names the nearest."""
+    known = sections()
+    word = code.upper() if not code.isdigit() else f"BH{code}"
+    if word in known:
+        return known[word]
+    near = nearest(word, known)
+    hint = f"did you mean `{near}`?" if near else "`billhook rule` lists them all"
+    raise UsageError(f"no code `{code}`", hint=hint)
+
+
+def _heading(section: Section) -> str:
+    return f"{click.style(section.code, bold=True)} {section.title}"

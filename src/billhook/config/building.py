@@ -5,9 +5,10 @@ import msgspec
 from billhook.answers import Answer, Decision, OnFailure, Reply, Status
 from billhook.config.consent import Consent, Consented
 from billhook.config.declared import Action, Declared, Exec, Python, Run, Say, Url
+from billhook.errors import RuleError
 from billhook.events import EVENTS
 from billhook.handlers import command, execute, literal
-from billhook.hook import Context, Handler, Hook, Source
+from billhook.hook import Condition, Context, Handler, Hook, Source
 from billhook.rules import condition
 from billhook.store.approvals import Approval
 
@@ -97,7 +98,7 @@ def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background
         events=declared.events,
         title=declared.title or declared.does,
         match=declared.match,
-        condition=condition(declared.when) if declared.when else None,
+        condition=_condition(declared),
         priority=declared.priority,  # type: ignore[arg-type]
         after=declared.after,
         timeout=declared.timeout,
@@ -106,6 +107,18 @@ def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background
         dialect=declared.dialect,
         source=Source(layer=declared.layer, file=declared.file, line=declared.line),
     )
+
+
+def _condition(declared: Declared) -> Condition | None:
+    """What `if` asks for. A broken hook whose rule can't be read would have been asked about everything."""
+    if not declared.when:
+        return None
+    try:
+        return condition(declared.when)
+    except RuleError:
+        if declared.broken:
+            return None
+        raise
 
 
 def _handler(declared: Declared, limits: Limits) -> Handler:

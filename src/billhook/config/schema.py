@@ -155,16 +155,14 @@ def _hooks_file() -> Schema:
                 "anyOf": [
                     {
                         "type": "object",
-                        "properties": {
-                            name: {"if": {"type": "array"}, "then": _entries(), "else": _ref("hook")}
-                            for name in _events()
-                        },
+                        "properties": dict.fromkeys(_events(), _ref("named")),
                         "additionalProperties": _ref("hook"),
                     },
                     {"type": "array", "items": _ref("hook")},
                     {"type": "null"},
                 ],
             },
+            "named": {"if": {"type": "array"}, "then": _entries(), "else": _ref("hook")},
             "hook": _hook(),
         },
     }

@@ -20,7 +20,7 @@ Examples:
 @click.argument("code", required=False, metavar="CODE")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each code.")
 def verb(code: str | None, as_json: bool) -> int:
-    """Say what a code of `billhook check` means, with an example and how to mend it.
+    """Say what a code of `billhook check` means, and how to mend what it finds.
 
     Without CODE: all of them, one line each.
     """

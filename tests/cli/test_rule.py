@@ -1,0 +1,160 @@
+"""`billhook rule`, and the page of codes: every example on it is what it says."""
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from billhook.cli.check import checked
+from billhook.config import lint_codes
+from billhook.config.findings import Finding
+from billhook.config.lint_codes import sections
+from cli.terminal import billhook
+
+ROOT = Path(__file__).parent.parent.parent
+BLOCK = re.compile(r"(Bad|Mended|With)(?:, `([^`]+)`)?:\n\n```(\w+)\n(.*?)```", re.S)
+
+
+def test_one_code() -> None:
+    """The section of a code, which may be given in any case."""
+    assert billhook("rule", "bh302").screen == snapshot("""\
+BH302 An MCP server without its tools
+
+`mcp__memory` is a plain name, and no tool has it: the tools of the server are called `mcp__memory__...`.
+
+Bad, `hooks.yaml`:
+
+```yaml
+hooks:
+  h:
+    events: PostToolUse
+    match: mcp__memory
+    run: 'true'
+```
+
+Mended, `hooks.yaml`:
+
+```yaml
+hooks:
+  h:
+    events: PostToolUse
+    match: mcp__memory__.*
+    run: 'true'
+```
+-- exit 0
+""")
+
+
+def test_an_unknown_code() -> None:
+    """The nearest one is named."""
+    assert billhook("rule", "BH31").screen == snapshot("""\
+-- stderr
+error: no code `BH31`
+
+hint: did you mean `BH301`?
+-- exit 2
+""")
+    assert billhook("rule", "xyz").screen == snapshot("""\
+-- stderr
+error: no code `xyz`
+
+hint: `billhook rule` lists them all
+-- exit 2
+""")
+
+
+def test_all_codes() -> None:
+    """One line each."""
+    lines = billhook("rule").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(sections())
+    assert lines == sorted(lines)
+    assert "BH301 A matcher that can never match" in lines
+
+
+def test_json() -> None:
+    """One object a line, with the whole text."""
+    found = [json.loads(line) for line in billhook("rule", "--json").out.splitlines()]
+    assert [one["code"] for one in found] == list(sections())
+    only = json.loads(billhook("rule", "BH506", "--json").out)
+    assert only == next(one for one in found if one["code"] == "BH506")
+    assert only["title"] == "A guard that fails open" and "gate: true" in only["text"]
+
+
+def test_help() -> None:
+    """`billhook rule --help`."""
+    assert billhook("rule", "--help").screen == snapshot("""\
+Usage: billhook rule [OPTIONS] CODE
+
+  Say what a code of `billhook check` means, and how to mend what it finds.
+
+  Without CODE: all of them, one line each.
+
+Options:
+  --json      Print one line of JSON for each code.
+  -h, --help  Show this message and exit.
+
+  Examples:
+    billhook rule BH301
+    billhook rule
+    billhook rule --json | jq -r '.code + " " + .title'
+-- exit 0
+""")
+
+
+def test_the_page_is_up_to_date() -> None:
+    """docs/codes.md is the page that comes with the package, and `scripts/docs` writes it."""
+    assert (ROOT / "docs" / "codes.md").read_text(encoding="utf-8") == lint_codes.page()
+    assert runpy.run_path(str(ROOT / "scripts" / "docs"))["lint_codes"].page() == lint_codes.page()
+
+
+def test_every_code_that_is_given_has_a_section() -> None:
+    """No finding sends its reader to a section that is not there, and no section is about nothing."""
+    package = ROOT / "src" / "billhook"
+    given = {code for file in package.rglob("*.py") for code in re.findall(r'"(BH\d{3})"', file.read_text())}
+    assert given == set(sections())
+
+
+@pytest.mark.parametrize("code", sections())
+def test_sections_are_short(code: str) -> None:
+    """A section fits on a screen."""
+    section = sections()[code]
+    assert section.summary and section.title[0].isupper()
+    assert len(section.text.splitlines()) <= 40
+
+
+def put(kind: str, name: str, text: str, project: Path, home: Path) -> None:
+    """Do what a block of the page says: a file, or commands."""
+    if kind == "console":
+        commands = "\n".join(line.removeprefix("$ ") for line in text.splitlines())
+        subprocess.run(["/bin/sh", "-ec", commands], cwd=project, check=True)
+        return
+    file = home / name[2:] if name.startswith("~/") else project / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the examples use a POSIX shell")
+@pytest.mark.parametrize("code", sections())
+def test_the_examples_are_real(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bad example has exactly that finding, and the mended one none at all."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    monkeypatch.chdir(project)
+    for name in ("HOME", "BILLHOOK_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(home))
+    phases: list[list[Finding]] = []
+    for phase in re.split(r"(?=^Mended)", sections()[code].text, flags=re.MULTILINE):
+        for _, name, kind, text in BLOCK.findall(phase):
+            put(kind, name, text, project, home)
+        phases.append(list(checked(()).findings))
+
+    bad, mended = phases
+    assert {one.code for one in bad} == {code}, bad
+    assert all(one.file and one.line and one.column and one.hint for one in bad)
+    assert mended == []

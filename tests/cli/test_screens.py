@@ -1,9 +1,11 @@
 """What people see: whole screens, exit code included."""
 
+from pathlib import Path
+
 import pytest
 from inline_snapshot import snapshot
 
-from cli.terminal import billhook, on_terminal
+from cli.terminal import billhook, environment, on_terminal
 
 LATE = 'echo \'{"async": true}\'; sleep 0.2; echo \'{"systemMessage": "late"}\''
 
@@ -38,7 +40,8 @@ def test_help() -> None:
     assert billhook("fire", "--help").screen == snapshot("""\
 Usage: billhook fire [OPTIONS] EVENT
 
-  Fire one event at hooks and show what each did, and the verdict.
+  Fire one event at the hooks that are configured here, or at those of --run,
+  and show what each did, and the verdict.
 
   EVENT is the name of an event, PreToolUse for example. Fields that are not
   given get sample values.
@@ -54,21 +57,29 @@ Options:
   --cwd DIR                       The working directory of the event and its
                                   hooks.
   --event JSON|@FILE|@-           The whole event as JSON.
-  --run CMD                       A hook: a shell command. May be repeated.
+  --config FILE                   One more configuration file. May be
+                                  repeated.
+  --trust approved|all|none       Which hooks of the project run: those that
+                                  were approved, all this once, or none.
+                                  [default: approved]
+  --run CMD                       A hook: a shell command, in place of those
+                                  that are configured. May be repeated.
   --exec 'ARGV...'                A hook: a program, without a shell; after
                                   all --run.
   --dialect claude|spec|claw|claw-text|lesson
-                                  How hooks are spoken to: what they get, what
-                                  their exit codes mean.  [default: claude]
-  --match M                       Only for tools (or sources, triggers ...)
-                                  that match.
-  --timeout S                     Seconds for each hook.
-  --on-failure allow|deny|ask     What a hook counts as that fails, is late or
-                                  can't start.  [default: allow]
+                                  How --run hooks are spoken to: what they
+                                  get, what their exit codes mean.  [default:
+                                  claude]
+  --match M                       --run hooks only for tools (or sources,
+                                  triggers ...) that match.
+  --timeout S                     Seconds for each --run hook.
+  --on-failure allow|deny|ask     What a --run hook counts as that fails, is
+                                  late or can't start.  [default: allow]
   --json                          Print the verdict as one line of JSON.
   -h, --help                      Show this message and exit.
 
   Examples:
+    billhook fire PreToolUse --tool Bash --input '{"command": "git push --force"}'
     billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh
     billhook fire PostToolUse --tool Write --output done --run 'echo linted' --dialect claw
     billhook fire Stop --run 'echo "tests still fail" >&2; exit 2' --json
@@ -117,17 +128,18 @@ verdict   none (no objection)
 """)
 
 
-def test_no_hooks() -> None:
+def test_no_hooks(tmp_path: Path) -> None:
     """Without hooks: a hint."""
-    assert screen("PreToolUse", "--tool", "bash") == snapshot("""\
+    nobody = environment(HOME=str(tmp_path), XDG_CONFIG_HOME=None, BILLHOOK_HOME=None)
+    assert billhook("fire", "PreToolUse", "--tool", "bash", env=nobody, cwd=tmp_path).screen == snapshot("""\
 PreToolUse Bash
 
-  no hook wanted this event
+  self-protection  no objection         N.N ms  Self-protection
 
 verdict   none (no objection)
 -- stderr
 
-hint: give hooks with --run 'COMMAND' or --exec 'PROGRAM ARGS'
+hint: nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook
 -- exit 0
 """)
 

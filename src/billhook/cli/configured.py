@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from billhook.config.declared import LAYERS
 
 if TYPE_CHECKING:
+    from billhook.config import Config, Entry
     from billhook.config.consent import Trust
-    from billhook.config.load import Config, Entry
 
 _NAMED = 5
 """Hooks that a note names; the rest is counted."""
@@ -17,7 +17,7 @@ _NAMED = 5
 
 def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved") -> "Config":
     """What applies in a folder, and the files of --config as one more layer."""
-    from billhook.config.load import load_config
+    from billhook.config import load_config
 
     return load_config(standing(cwd), files=tuple(files), layers=LAYERS, trust=trust)
 

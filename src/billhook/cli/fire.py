@@ -26,7 +26,7 @@ from billhook.match import compile_matcher
 from billhook.meanings import meanings
 
 if TYPE_CHECKING:
-    from billhook.config.loading import Config
+    from billhook.config import Config
 
 
 @click.command(

@@ -22,7 +22,7 @@ from billhook.errors import EventError, UsageError
 from billhook.events import EVENTS, Block, Event, parse
 
 if TYPE_CHECKING:
-    from billhook.config.loading import Config
+    from billhook.config import Config
     from billhook.dialects import Dialect
 
 DIALECTS = ("claude", "claw", "claw-text", "lesson")

@@ -366,6 +366,48 @@ PROVEN = {
     "git-apply": "git apply <<'E'\n--- a/hooks.yaml\n+++ b/hooks.yaml\n@@ -1 +1 @@\n-hooks: {}\n+x\nE\n",
     "git-output": "git diff --output=hooks.yaml",
     "script-typescript": "script -qc true hooks.yaml",
+    "find-xargs-pattern": "find . -name 'hook*' | xargs rm",
+    "find-substitution-pattern": "rm $(find . -name 'hook*')",
+    "find-bare": "find -name hooks.yaml -delete",
+    "find-regex": "find . -regex '.*yaml' -delete",
+    "find-not": "find . ! -name '*.py' -type f -delete",
+    "find-path": "find . -path './.claude/*' -delete",
+    "ls-xargs": "ls *.yaml | xargs rm",
+    "ls-all-xargs": "ls | xargs rm -rf",
+    "sudo-less-dd": "cat a.txt | dd of=hooks.yaml",
+    "git-alias": "git -c alias.x='!rm hooks.yaml' x",
+    "git-checkout-parent": "git checkout HEAD -- .",
+    "git-restore-source": "git restore -s HEAD .hooks.json",
+    "git-restore-both": "git restore -SW .",
+    "vim-bang": "vim -es -c ':!rm hooks.yaml' -c q",
+    "tar-long-into": "tar cf t.tar -C evil settings.json; tar --extract --file=t.tar --directory .claude",
+    "tar-x-f": "tar cf t.tar -C evil settings.json; tar x -f t.tar -C .claude",
+    "tar-folder-member": "tar cf t.tar -C tree .claude; tar -xf t.tar .claude",
+    "cp-dots-folder": "cp evil/settings.json .claude/agents/..",
+    "cd-dots-folder": "cd .claude/agents/.. && rm settings.json",
+    "brace-command": "{rm,hooks.yaml}",
+    "rm-pwd": "rm -rf \"$PWD\"",
+    "rm-pwd-command": "rm -rf \"$(pwd)\"",
+    "rm-neighbours": "rm -rf ../pro*",
+    "sed-dashes": "sed -i -- s/hooks/x/ hooks.yaml",
+    "sed-empty-suffix": "sed -i'' -e s/hooks/x/ hooks.yaml",
+    "sed-long-suffix": "sed --in-place=.bak s/hooks/x/ hooks.yaml",
+    "sed-e": "sed '1e rm hooks.yaml' a.txt",
+    "awk-system": "awk 'BEGIN { system(\"rm hooks.yaml\") }'",
+    "perl-0777": "perl -0777 -i -pe s/hooks/x/ hooks.yaml",
+    "perl-0777i": "perl -0777pi -e s/hooks/x/ hooks.yaml",
+    "perl-unlink": "perl -e 'unlink \"hooks.yaml\"'",
+    "tee-in-process": "echo x | tee >(cat > hooks.yaml) >/dev/null; sleep 0.1",
+    "source-process": "source <(echo rm hooks.yaml)",
+    "source-stdin": ". /dev/stdin <<< 'rm hooks.yaml'",
+    "env-S": "env -S 'rm hooks.yaml'",
+    "mv-into": "mv evil/hooks.yaml .",
+    "mv-star-into": "mv -f evil/* .",
+    "cp-rf-dot": "yes | cp -rf tree/. .",
+    "bash-substitution": "bash -c \"$(printf 'rm hooks.yaml')\"",
+    "exec-redirect": "exec > hooks.yaml; echo x",
+    "mid-line-cd": "echo a; cd .claude; rm settings.json",
+    "zip-m": "zip -qm x.zip hooks.yaml",
     "home-settings": "echo x > ~/.claude/settings.json",
     "home-settings-variable": "echo x > $HOME/.claude/settings.json",
     "home-settings-braces": "echo x > \"${HOME}/.claude/settings.json\"",
@@ -408,12 +450,25 @@ def test_tricks_on_state_are_denied(command: str, judged: World) -> None:
 @pytest.mark.parametrize("command", [*PROVEN.values(), *PROVEN_DENIED.values()], ids=[*PROVEN, *PROVEN_DENIED])
 def test_tricks_are_tricks(command: str, tmp_path: Path) -> None:
     """A second opinion: bash runs it, and something protected is not as it was."""
-    tools = ("perl", "ed", "ex", "vim", "node", "git", "patch", "unzip", "curl", "xxd", "script", "shred", "gzip")
+    tools = (
+        "perl",
+        "ed",
+        "ex",
+        "vim",
+        "node",
+        "git",
+        "patch",
+        "unzip",
+        "curl",
+        "xxd",
+        "script",
+        "shred",
+        "gzip",
+        "zip",
+    )
     for tool in tools:
         if tool in command.split() and shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
-    if command.startswith("cd evil && zip") and shutil.which("zip") is None:
-        pytest.skip("zip is not installed")
     if "/proc/" in command and not os.path.exists("/proc/self/cwd"):
         pytest.skip("no /proc")
     world = make_world(tmp_path, git="git " in command)
@@ -423,6 +478,13 @@ def test_tricks_are_tricks(command: str, tmp_path: Path) -> None:
 
 
 DOUBTED = {
+    "chmod-folder": ("chmod 000 .claude", "ask"),
+    "mount": ("mount --bind evil .claude", "ask"),
+    "at": ("at now <<< 'rm hooks.yaml'", "ask"),
+    "rm-home": ("rm -rf ~", "deny"),
+    "rm-everything": ("rm -rf /", "deny"),
+    "rm-everything-star": ("rm -rf /*", "deny"),
+    "make-output": ("go build -o hooks.yaml .", "ask"),
     "split": ("split a.txt hooks.yaml", "ask"),
     "ln-s-to-it": ("ln -s .claude/settings.json x", "ask"),
     "ln-s-to-folder-file": ("ln -s ../.claude/settings.json src/x", "ask"),
@@ -565,7 +627,10 @@ HARMLESS = [
     "echo '{\"a\":1,\"b\":2}' > out.json", "ps aux | grep claude", "kill %1",
     "claude --settings .claude/settings.json -p x", "mytool --config hooks.yaml run", "rm -rf /tmp/{a,b}",
     "touch {a,b}.txt", "rm -rf ~/.cache/x", "git -C src status", "(cd src && make)", "time make",
-    "sudo apt-get install -y jq", "rm slink.json", "rm -rf link", "rm same.sh", "mv slink.json other.json",
+    "sudo apt-get install -y jq",
+    "awk '/hooks.yaml/ {print}' a.txt", "sed -n /hooks.yaml/p a.txt", "N=$(find . -type f | wc -l); echo $N > $OUT",
+    "ls | xargs wc -l", "find . -type f | xargs grep hooks", "chmod 755 src", "chmod 644 .gitignore", "cat .git/config",
+    "rm slink.json", "rm -rf link", "rm same.sh", "mv slink.json other.json",
 ]  # fmt: skip
 
 
@@ -724,7 +789,7 @@ def spelt_paths(draw: st.DrawFn) -> str:
     return folder + path
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(WRAPPERS), st.sampled_from(SHELLS), st.sampled_from(DEEDS), spelt_paths())
 def test_spelling_does_not_matter(judged: World, wrapper: str, around: str, deed: str, path: str) -> None:
     """The same deed in other quotes, behind other wrappers, by another way round stays caught."""
@@ -732,7 +797,7 @@ def test_spelling_does_not_matter(judged: World, wrapper: str, around: str, deed
     assert judge_line(judged, command) == "ask", command
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.sampled_from(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from billhook.builtins.writers import Touch, Writes
+from billhook.builtins.touch import Touch, Writes
 from billhook.script import UNKNOWN
 
 ROOT: Final = ":/"
@@ -28,14 +28,17 @@ _EVERYTHING: Final = Touch(ROOT, below=True)
 def git_writes(words: Sequence[str]) -> Writes:
     """What `git ...` touches in the work tree."""
     at, folder = 1, None
+    aliases: list[str] = []
     while at < len(words) and words[at].startswith("-"):
         option, equals, value = words[at].partition("=")
         if option in ("-C", "--work-tree"):
             value = value if equals else " ".join(words[at + 1 : at + 2])
             folder = posixpath.join(folder, value) if folder else value
+        elif option == "-c" or option.startswith("-calias"):
+            aliases += words[at : at + 2]
         at += 1 + (option in _VALUED and not equals)
     verb, rest = (words[at], list(words[at + 1 :])) if at < len(words) else ("", [])
-    found = Writes(_touches(verb, rest), folder=folder)
+    found = Writes(_touches(verb, rest), code=[word for word in aliases if "alias." in word], folder=folder)
     found.runs_input = verb in ("apply", "am")
     found.touches += [Touch(word.partition("=")[2]) for word in rest if word.startswith("--output=")]
     return found

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from billhook.builtins.touch import Touch
 from billhook.builtins.touched import LONGEST_PATH, MAX_PATHS, Touched
-from billhook.builtins.writers import Touch
 from billhook.globs import Glob, path_matches, segment_matches
 from billhook.script import UNKNOWN
 

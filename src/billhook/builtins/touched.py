@@ -16,7 +16,8 @@ import msgspec
 from billhook import rules, shell, tools
 from billhook.builtins.git_writes import ROOT
 from billhook.builtins.spelling import git_root, spelt_out
-from billhook.builtins.writers import Touch, Writes, unknown_program, writes
+from billhook.builtins.touch import Touch, Writes
+from billhook.builtins.writers import listed, unknown_program, writes
 from billhook.events import Event
 from billhook.script import UNKNOWN
 
@@ -124,6 +125,10 @@ class _Line:
         folders = _folders(text, cwd, done)
         for command, wrote in done:
             self.take(command, wrote, folders, text)
+        unknown = any(UNKNOWN in touch.path for _, wrote in done for touch in wrote.touches)
+        if self.fed and unknown:
+            for command in parsed.commands:
+                self.paths += (path for touch in listed(command.words) for path in _placed(touch, folders))
 
     def take(self, command: shell.SimpleCommand, wrote: Writes, folders: list[str], text: str) -> None:
         for target in command.written:
@@ -131,6 +136,8 @@ class _Line:
             self.fed = self.fed or reopened
             self.paths += (Touch(path) for path in _absolute(UNKNOWN if reopened else target, folders))
         self.code += wrote.code
+        if command.dynamic and len(command.words) == 1 and "{" in text:
+            self.code.append(text)  # `{rm,x}`: a command and its operands in one word
         if wrote.runs_input and ("<" in text or "|" in text) and not _TELLS & set(command.words):
             self.code.append(text)
         inner = list(_absolute(wrote.folder, folders)) if wrote.folder else folders

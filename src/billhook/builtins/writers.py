@@ -9,41 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-import msgspec
-
-from billhook.script import UNKNOWN
+from billhook.builtins import fetch_writes
+from billhook.builtins.git_writes import git_writes
+from billhook.builtins.touch import Touch, Words, Writes, after
 from billhook.unwrap import SHELLS, WRAPPERS
-
-
-class Touch(msgspec.Struct, frozen=True):
-    """One path that is written, created or removed."""
-
-    path: str
-    below: bool = False
-    """What lies below it as well: `rm -r`."""
-    sources: tuple[str, ...] = ()
-    """What is put there, or into it when it is a folder: `cp a b`."""
-    names: tuple[str, ...] = ()
-    """Of what lies below only files or folders of such names: `find -name '*.pyc' -delete`."""
-    folder: bool = False
-    """Only a folder is made; it holds nothing yet."""
-    itself: bool = False
-    """A link at its end is removed or moved, not followed: what it leads to stays as it is."""
-    loose: bool = False
-    """Patterns go across folders: `git checkout -- '*.json'`."""
-
-
-class Writes(msgspec.Struct):
-    """What one command does: paths it touches, and code in other languages that it runs."""
-
-    touches: list[Touch] = []
-    code: list[str] = []
-    """Programs in another language; they count when they mention what is protected."""
-    runs_input: bool = False
-    """The program is read from standard input."""
-    folder: str | None = None
-    """The command runs in this folder: `git -C x`."""
-
 
 _READERS = """
 . : [ [[ ag alias basename bat bc bg billhook break cal cargo cat cd cksum claude clear cloc cmp column comm
@@ -74,6 +43,7 @@ _CODE: Final = {
 """Interpreters besides Python, and the letters of the options that are followed by code."""
 _OUTPUT = re.compile(r"--[\w-]*(?:out|dest|log|report|write|save|dump|target)[\w-]*=(.+)", re.S)
 _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
+_SED_RUNS = re.compile(r"(?:^|[\d;{}$/])\s*e\s+\S")
 _SED_WRITES = re.compile(r"w\s*([^\s;}]+)")
 
 
@@ -90,7 +60,7 @@ def writes(words: Sequence[str]) -> Writes:
     if name in SHELLS:
         return _shell(words)
     if name in WRAPPERS:
-        return Writes([Touch(value) for value in _after(words, "-o", "--output")], folder=_chdir(name, words))
+        return Writes([Touch(value) for value in after(words, "-o", "--output")], folder=_chdir(name, words))
     if name in _WITH_OUTPUT:
         return _sort(words)
     return Writes() if name in READERS else unknown_program(words)
@@ -115,60 +85,14 @@ def _operands(words: Sequence[str]) -> Iterator[Touch]:
         before = word
 
 
-class _Words:
-    """A command's words told apart: its options with their values, and its operands."""
-
-    def __init__(self, words: Sequence[str], valued: str = "", long: str = "") -> None:
-        self.options: list[tuple[str, str]] = []
-        self.operands: list[str] = []
-        rest = iter(words)
-        longs = frozenset(long.split())
-        for word in rest:
-            if word == "--":
-                self.operands += rest
-            elif word.startswith("--"):
-                name, equals, value = word[2:].partition("=")
-                self.options.append((name, value if equals or name not in longs else next(rest, "")))
-            elif word.startswith("-") and len(word) > 1:
-                self._short(word, valued, rest)
-            else:
-                self.operands.append(word)
-
-    def _short(self, word: str, valued: str, rest: Iterator[str]) -> None:
-        for place, letter in enumerate(word[1:], 2):
-            if letter in valued:
-                self.options.append((letter, word[place:] or next(rest, "")))
-                return
-            self.options.append((letter, ""))
-
-    def has(self, *names: str) -> bool:
-        return any(
-            name in names or (len(name) > 3 and any(each.startswith(name) for each in names))
-            for name, _ in self.options
-        )
-
-    def values(self, *names: str) -> list[str]:
-        return [value for name, value in self.options if name in names and value]
-
-
-def _after(words: Sequence[str], short: str, long: str) -> Iterator[str]:
-    for place, word in enumerate(words):
-        if word in (short, long):
-            yield from words[place + 1 : place + 2]
-        elif word.startswith(long + "="):
-            yield word[len(long) + 1 :]
-        elif word.startswith(short) and len(word) > 2:
-            yield word[2:]
-
-
 def _chdir(name: str, words: Sequence[str]) -> str | None:
     """Where `env -C x` and `sudo -D x` run their command."""
     short = {"env": "-C", "sudo": "-D"}.get(name)
-    return next(_after(words, short, "--chdir"), None) if short else None
+    return next(after(words, short, "--chdir"), None) if short else None
 
 
 def _remove(words: Sequence[str]) -> Writes:
-    said = _Words(words[1:])
+    said = Words(words[1:])
     below = said.has("r", "R", "recursive") or posixpath.basename(words[0]) != "rm"
     itself = posixpath.basename(words[0]) != "shred"
     return Writes([Touch(path, below=below, itself=itself) for path in said.operands])
@@ -177,18 +101,31 @@ def _remove(words: Sequence[str]) -> Writes:
 def _attributes(words: Sequence[str]) -> Writes:
     """chmod, chown and the like; the mode among the operands names no file of ours."""
     below = any(word == "--recursive" or (word[:1] == "-" and word[1:2] != "-" and "R" in word) for word in words)
-    return Writes([Touch(word, below=below) for word in words[1:] if not word.startswith("-") or "/" in word])
+    operands = [word for word in words[1:] if not word.startswith("-") or "/" in word]
+    # a folder that can't be entered any more hides what is in it
+    return Writes(
+        [Touch(word, below=below or re.match(r"\.\w", posixpath.basename(word)) is not None) for word in operands]
+    )
+
+
+def _mount(words: Sequence[str]) -> Writes:
+    return Writes([Touch(word, below=True) for word in words[1:] if not word.startswith("-")])
+
+
+def _input_runs(words: Sequence[str]) -> Writes:
+    """at, batch, crontab: they run what they read."""
+    return Writes(list(_operands(words[1:])), runs_input=True)
 
 
 def _mkdir(words: Sequence[str]) -> Writes:
-    return Writes([Touch(path, folder=True) for path in _Words(words[1:], "mZ", "mode context").operands])
+    return Writes([Touch(path, folder=True) for path in Words(words[1:], "mZ", "mode context").operands])
 
 
 def _put(words: Sequence[str]) -> Writes:
     """cp, mv, install, ln, rsync, scp: into the last operand, or into what `-t` names; mv takes its sources away."""
     name = posixpath.basename(words[0])
     valued = {"install": "mogtS", "rsync": "efBT", "scp": "cFiJloPSX"}.get(name, "tS")
-    said = _Words(
+    said = Words(
         words[1:], valued, "target-directory suffix mode owner group rsh exclude include filter backup-dir temp-dir"
     )
     if name == "install" and said.has("d", "directory"):
@@ -221,7 +158,7 @@ def _dd(words: Sequence[str]) -> Writes:
 
 
 def _sed(words: Sequence[str]) -> Writes:
-    said = _Words(
+    said = Words(
         [word for word in words[1:] if not re.match(r"-[nErsuz]*i", word)], "efl", "expression file line-length"
     )
     in_place = any(re.match(r"-[nErsuz]*i|--in-p", word) for word in words[1:])
@@ -229,15 +166,15 @@ def _sed(words: Sequence[str]) -> Writes:
     files = said.operands if scripts or said.has("f", "file") else said.operands[1:]
     scripts = scripts or said.operands[:1]
     found = [Touch(target[1]) for script in scripts for target in _SED_WRITES.finditer(script)]
-    return Writes(
-        found + [Touch(file) for file in (said.operands if in_place else [])] + [Touch(f) for f in files if in_place]
-    )
+    code = [script for script in scripts if _SED_RUNS.search(script)]
+    return Writes(found + [Touch(file) for file in files if in_place], code)
 
 
 def _awk(words: Sequence[str]) -> Writes:
-    said = _Words(words[1:], "fFvieEl", "file field-separator assign include source")
+    said = Words(words[1:], "fFvieEl", "file field-separator assign include source")
     in_place = any("inplace" in value for value in said.values("i", "include"))
-    code = [*said.operands[:1], *said.values("e", "source")]
+    programs = [*said.operands[:1], *said.values("e", "source")]
+    code = [program for program in programs if re.search(r"[>|]|system", program)]  # others only print
     return Writes([Touch(path) for path in said.operands[1:] if in_place], code)
 
 
@@ -249,7 +186,7 @@ def _interpreter(words: Sequence[str], letters: str) -> Writes:
         at = 2
         if words[1] in ("eval", "repl"):
             return Writes(code=list(words[2:]))
-    in_place = name in ("perl", "ruby") and any(re.match(r"-(?![MmI])[a-zA-Z0]*i", word) for word in words[1:])
+    in_place = name in ("perl", "ruby") and any(re.match(r"-(?![MmI])[a-zA-Z0-9]*i", word) for word in words[1:])
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
         word = words[at]
         at += 1
@@ -301,7 +238,7 @@ def _editor(words: Sequence[str]) -> Writes:
     commands = [
         word for word in words[1:] if word.startswith(("+", "-c", "--cmd")) or re.search(r"\bw(?:rite|q)?!?\s", word)
     ]
-    return Writes(list(_operands(words[1:])), [*commands, *_after(words, "-c", "--cmd")], runs_input=True)
+    return Writes(list(_operands(words[1:])), [*commands, *after(words, "-c", "--cmd")], runs_input=True)
 
 
 def _find(words: Sequence[str]) -> Writes:
@@ -313,6 +250,18 @@ def _find(words: Sequence[str]) -> Writes:
     if "-delete" in tests or writing:
         found += [Touch(start, below=True, names=_find_names(tests)) for start in words[1:end] or ["."]]
     return Writes(found)
+
+
+def listed(words: Sequence[str]) -> list[Touch]:
+    """The files that `find` and `ls` name for others to work on: `find . -name x | xargs rm`."""
+    name = posixpath.basename(words[0]) if words else ""
+    if name == "find":
+        end = next((place for place, word in enumerate(words[1:], 1) if word[:1] in ("-", "(", "!")), len(words))
+        return [Touch(start, below=True, names=_find_names(words[end:])) for start in words[1:end] or ["."]]
+    if name != "ls":
+        return []
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    return [Touch(word, below=True) for word in operands] or [Touch("*", itself=True)]
 
 
 def _next_to(words: Sequence[str], option: str) -> Iterator[str]:
@@ -341,75 +290,8 @@ def _fd(words: Sequence[str]) -> Writes:
     return Writes([Touch(".", below=True)] if runs and len(words) < 4 else [])
 
 
-def _curl(words: Sequence[str]) -> Writes:
-    said = _Words(
-        words[1:],
-        "oAbcCdDeEFHKmQrtTuUwxXyYz",
-        "output output-dir cookie-jar dump-header trace stderr data header request url",
-    )
-    folder = next(iter(said.values("output-dir")), "")
-    targets = said.values("o", "output", "c", "cookie-jar", "D", "dump-header", "trace", "stderr")
-    if said.has("O", "remote-name", "remote-name-all", "J"):
-        targets += [posixpath.basename(url) for url in [*said.operands, *said.values("url")]]
-    return Writes([Touch(posixpath.join(folder, target) if folder else target) for target in targets])
-
-
-def _wget(words: Sequence[str]) -> Writes:
-    said = _Words(
-        words[1:],
-        "OPoaiBtTwQeU",
-        "output-document directory-prefix output-file append-output input-file user-agent header",
-    )
-    targets = said.values("O", "output-document", "o", "output-file", "a", "append-output")
-    folder = next(iter(said.values("P", "directory-prefix")), "")
-    if not said.has("O", "output-document"):
-        targets += [posixpath.join(folder, posixpath.basename(url)) for url in said.operands]
-    return Writes([Touch(target) for target in targets])
-
-
-def _tar(words: Sequence[str]) -> Writes:
-    """Which members an archive has is not known: only named ones count, and a place to unpack that is ours."""
-    first = words[1] if len(words) > 1 else ""
-    rest = ["-" + first if first[:1] not in ("-", "") else first, *words[2:]]
-    said = _Words(rest, "fCTXbgIHV" if first[:1] == "-" else "", "file directory exclude strip-components transform")
-    archives, folders = said.values("f", "file"), said.values("C", "directory")
-    members = list(said.operands)
-    if first[:1] != "-" and "f" in first:
-        archives, members = members[:1], members[1:]
-        folders = list(_after(words, "-C", "--directory"))
-        members = [member for member in members if member not in folders]
-    if said.has("x", "extract", "get"):
-        folder = folders[-1] if folders else "."
-        inside = [Touch(posixpath.join(folder, member), below=True) for member in members]
-        return Writes([Touch(folder, sources=(UNKNOWN,)), *inside])
-    removes = [Touch(path, below=True) for path in members] if said.has("remove-files") else []
-    return Writes([Touch(path) for path in archives if said.has("c", "create", "r", "u", "A")] + removes)
-
-
-def _unzip(words: Sequence[str]) -> Writes:
-    said = _Words(words[1:], "dxP")
-    if said.has("l", "p", "t", "v", "Z"):
-        return Writes()
-    folder = next(iter(said.values("d")), ".")
-    inside = [Touch(posixpath.join(folder, member), loose=True) for member in said.operands[1:]]
-    return Writes([Touch(folder, sources=(UNKNOWN,)), *inside])
-
-
-def _cpio(words: Sequence[str]) -> Writes:
-    said = _Words(words[1:], "DFOEHMIC", "directory file")
-    folder = next(iter(said.values("D", "directory")), ".")
-    return Writes([Touch(folder, sources=(UNKNOWN,))] + [Touch(path) for path in said.operands + said.values("O", "F")])
-
-
-def _patch(words: Sequence[str]) -> Writes:
-    said = _Words(words[1:], "dioprBDFVYz", "directory input output strip")
-    found = Writes([Touch(path) for path in [*said.operands[:1], *said.values("o", "output")]], runs_input=True)
-    found.folder = next(iter(said.values("d", "directory")), None)
-    return found
-
-
 def _sort(words: Sequence[str]) -> Writes:
-    return Writes([Touch(path) for path in _after(words, "-o", "--output")])
+    return Writes([Touch(path) for path in after(words, "-o", "--output")])
 
 
 def _yq(words: Sequence[str]) -> Writes:
@@ -421,7 +303,7 @@ def _yq(words: Sequence[str]) -> Writes:
 
 def _second(words: Sequence[str]) -> Writes:
     """uniq, xxd: the second operand is written."""
-    return Writes([Touch(path) for path in _Words(words[1:], "fswclgos").operands[1:]])
+    return Writes([Touch(path) for path in Words(words[1:], "fswclgos").operands[1:]])
 
 
 def _billhook(words: Sequence[str]) -> Writes:
@@ -429,12 +311,6 @@ def _billhook(words: Sequence[str]) -> Writes:
     if "init" in words[1:3]:
         return Writes([Touch(".billhook/hooks.yaml")])
     return Writes([Touch(".claude/settings.json")] if "install" in words[1:3] else [])
-
-
-def _git(words: Sequence[str]) -> Writes:
-    from billhook.builtins.git_writes import git_writes
-
-    return git_writes(words)
 
 
 _Reader = Callable[[Sequence[str]], Writes]
@@ -450,11 +326,14 @@ _SPECIAL: Final[dict[str, _Reader]] = (
     | _rows("cp mv install ln rsync scp gcp gmv gln", _put)
     | _rows("awk gawk mawk nawk original-awk", _awk)
     | _rows("vi vim nvim view ex vimdiff gvim emacs ed nano pico joe micro", _editor)
-    | _rows("tar gtar bsdtar", _tar)
+    | _rows("tar gtar bsdtar", fetch_writes.tar)
     | _rows("uniq xxd", _second)
     | _rows("sed gsed", _sed)
+    | _rows("mount umount", _mount)
+    | _rows("at batch crontab", _input_runs)
     | {
-        "mkdir": _mkdir, "dd": _dd, "find": _find, "fd": _fd, "curl": _curl, "wget": _wget, "unzip": _unzip,
-        "cpio": _cpio, "patch": _patch, "sort": _sort, "yq": _yq, "git": _git, "billhook": _billhook,
+        "mkdir": _mkdir, "dd": _dd, "find": _find, "fd": _fd, "sort": _sort, "yq": _yq, "git": git_writes,
+        "curl": fetch_writes.curl, "wget": fetch_writes.wget, "unzip": fetch_writes.unzip, "cpio": fetch_writes.cpio,
+        "patch": fetch_writes.patch, "billhook": _billhook,
     }
 )  # fmt: skip

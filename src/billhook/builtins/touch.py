@@ -1,0 +1,81 @@
+"""The records that say what a command touches, and a command's words told apart."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+
+class Touch(msgspec.Struct, frozen=True):
+    """One path that is written, created or removed."""
+
+    path: str
+    below: bool = False
+    """What lies below it as well: `rm -r`."""
+    sources: tuple[str, ...] = ()
+    """What is put there, or into it when it is a folder: `cp a b`."""
+    names: tuple[str, ...] = ()
+    """Of what lies below only files or folders of such names: `find -name '*.pyc' -delete`."""
+    folder: bool = False
+    """Only a folder is made; it holds nothing yet."""
+    itself: bool = False
+    """A link at its end is removed or moved, not followed: what it leads to stays as it is."""
+    loose: bool = False
+    """Patterns go across folders: `git checkout -- '*.json'`."""
+
+
+class Writes(msgspec.Struct):
+    """What one command does: paths it touches, and code in other languages that it runs."""
+
+    touches: list[Touch] = []
+    code: list[str] = []
+    """Programs in another language; they count when they mention what is protected."""
+    runs_input: bool = False
+    """The program is read from standard input."""
+    folder: str | None = None
+    """The command runs in this folder: `git -C x`."""
+
+
+class Words:
+    """A command's words told apart: its options with their values, and its operands."""
+
+    def __init__(self, words: Sequence[str], valued: str = "", long: str = "") -> None:
+        self.options: list[tuple[str, str]] = []
+        self.operands: list[str] = []
+        rest = iter(words)
+        longs = frozenset(long.split())
+        for word in rest:
+            if word == "--":
+                self.operands += rest
+            elif word.startswith("--"):
+                name, equals, value = word[2:].partition("=")
+                self.options.append((name, value if equals or name not in longs else next(rest, "")))
+            elif word.startswith("-") and len(word) > 1:
+                self._short(word, valued, rest)
+            else:
+                self.operands.append(word)
+
+    def _short(self, word: str, valued: str, rest: Iterator[str]) -> None:
+        for place, letter in enumerate(word[1:], 2):
+            if letter in valued:
+                self.options.append((letter, word[place:] or next(rest, "")))
+                return
+            self.options.append((letter, ""))
+
+    def has(self, *names: str) -> bool:
+        return any(
+            name in names or (len(name) > 3 and any(each.startswith(name) for each in names))
+            for name, _ in self.options
+        )
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name, value in self.options if name in names and value]
+
+
+def after(words: Sequence[str], short: str, long: str) -> Iterator[str]:
+    for place, word in enumerate(words):
+        if word in (short, long):
+            yield from words[place + 1 : place + 2]
+        elif word.startswith(long + "="):
+            yield word[len(long) + 1 :]
+        elif word.startswith(short) and len(word) > 2:
+            yield word[2:]

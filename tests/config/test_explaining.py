@@ -1,0 +1,437 @@
+"""Why a hook would be asked, or why not; checked against what an engine really does."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from billhook.config import load_config
+from billhook.config.explaining import Explained, Explanation, explain
+from billhook.config.rows import rows
+from billhook.events import Event, parse
+from billhook.match import compile_matcher
+from billhook.meanings import MEANINGS, meanings
+from billhook.rules import Rule
+from config.project import Project
+
+OWN = "~/.config/billhook/hooks.yaml"
+
+
+def event(name: str = "PreToolUse", tool: str = "Bash", **more: Any) -> Event:
+    about: dict[str, Any] = {"hook_event_name": name, "session_id": "s", "cwd": "/project"}
+    if "ToolUse" in name:
+        about |= {"tool_name": tool, "tool_input": {"command": "git push -f"}, "tool_response": "done"}
+    return parse({**about, **more})
+
+
+def command(text: str) -> Event:
+    return event(tool_input={"command": text})
+
+
+def explained(project: Project, about: Event, **options: Any) -> Explanation:
+    return explain(project.load(**options), about)
+
+
+def one(project: Project, hooks: str, about: Event, file: str = OWN) -> Explained:
+    """What is said about the only hook."""
+    project.write(file, hooks)
+    found = explained(project, about)
+    (only,) = (*found.hooks, *found.others)
+    return only
+
+
+def hook(**fields: Any) -> str:
+    lines = "".join(
+        f"    {key}: {value}\n" for key, value in ({"events": "PreToolUse", "run": "'true'"} | fields).items()
+    )
+    return f"hooks:\n  it:\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "about", "why", "fix"),
+    [
+        pytest.param(
+            {"match": "bash"},
+            event(),
+            "`bash` never matches: under `claude` the tool is called `Bash`",
+            "write `match: Bash`",
+            id="a name of another dialect",
+        ),
+        pytest.param(
+            {"match": "BASH"},
+            event(),
+            "`BASH` never matches: there is a tool `Bash`; case counts",
+            "write `match: Bash`",
+            id="case",
+        ),
+        pytest.param(
+            {"match": "mytool"},
+            event(tool="MyTool"),
+            "match `mytool` does not match `MyTool`: under `claude` case counts",
+            "write `match: MyTool`",
+            id="case of a tool of one's own",
+        ),
+        pytest.param(
+            {"match": "Write|Edit"},
+            event(),
+            "match `Write|Edit` does not match `Bash`",
+            "write `match: Write|Edit|Bash`",
+            id="another tool",
+        ),
+        pytest.param(
+            {"match": "mcp__.*"},
+            event(),
+            "match `mcp__.*` does not match `Bash`",
+            "write `match: (mcp__.*)|^Bash$`",
+            id="an expression",
+        ),
+        pytest.param(
+            {"match": "mcp__github"},
+            event(tool="mcp__github__push"),
+            "`mcp__github` is no tool: a server's tools are `mcp__github__...`",
+            "write `match: mcp__github__.*`",
+            id="a server",
+        ),
+        pytest.param(
+            {"match": "Bash(git *)"},
+            event(),
+            "`Bash(git *)` is a rule, and a matcher sees only the name of the tool: it never matches",
+            "match: Bash and if: Bash(git *)",
+            id="a rule as a matcher",
+        ),
+        pytest.param(
+            {"match": "write_file", "dialect": "lesson"},
+            event(),
+            "match `write_file` does not match `Bash` or `bash`",
+            "write another hook for `bash`, or leave the matcher out",
+            id="exact names",
+        ),
+        pytest.param(
+            {"match": "write_*|edit_file", "dialect": "claw"},
+            event(),
+            "match `write_*|edit_file` does not match `Bash` or `bash`",
+            "write `match: write_*|edit_file|bash`",
+            id="wildcards",
+        ),
+        pytest.param(
+            {"events": "SessionStart", "match": "resume"},
+            event("SessionStart", source="startup"),
+            "match `resume` does not match `startup`",
+            "write `match: resume|startup`",
+            id="a source",
+        ),
+        pytest.param(
+            {"if": "Bash(terraform destroy *)"},
+            command("git push && ls"),
+            "if `Bash(terraform destroy *)` does not match `git push` and `ls`",
+            "write `if: Bash(git push *)`",
+            id="a rule about another command",
+        ),
+        pytest.param(
+            {"if": "Bash(git push --force *)"},
+            command("git push -f"),
+            "if `Bash(git push --force *)` does not match `git push -f`",
+            "write `if: Bash(git push *)`, which sees the other spellings, too",
+            id="another spelling",
+        ),
+        pytest.param(
+            {"if": "Write(*.py)"},
+            event(),
+            "if `Write(*.py)` is about `Write`, and this is `Bash`",
+            "write `if: Bash`, which matches every `Bash`",
+            id="a rule about another tool",
+        ),
+        pytest.param(
+            {"if": "bsh(git *)"},
+            event(),
+            "if `bsh(git *)` is about `bsh`, and this is `Bash`",
+            "write `if: Bash(git *)`",
+            id="a rule about no tool",
+        ),
+        pytest.param(
+            {"if": "Edit(src/**)"},
+            event(tool="Write", tool_input={"file_path": "/project/docs/a.md"}),
+            "if `Edit(src/**)` does not match `/project/docs/a.md`",
+            "write `if: Write(/project/docs/a.md)`",
+            id="a rule about another path",
+        ),
+        pytest.param(
+            {"events": "Stop", "if": "Bash"},
+            event("Stop", stop_hook_active=False),
+            "`if` is a rule about a tool call, and Stop has none",
+            "remove `if: Bash`",
+            id="a rule where there is no tool",
+        ),
+        pytest.param(
+            {"events": "SessionStart", "dialect": "lesson"},
+            event("SessionStart", source="clear"),
+            "under `lesson` a session only starts by `resume` and `startup`, and this is `clear`",
+            "use another dialect, `claude` for example; exit codes mean other things there",
+            id="a source that the dialect leaves out",
+        ),
+        pytest.param(
+            {"background": "true"},
+            event(),
+            "it runs in the background, and PreToolUse waits for the answer: it counts as failed",
+            "remove `background: true`",
+            id="in the background of a gate",
+        ),
+        pytest.param(
+            {"events": "[Stop, PostToolUse]"},
+            event(),
+            "it wants `Stop` and `PostToolUse`, not `PreToolUse`",
+            "write `events: [Stop, PostToolUse, PreToolUse]`",
+            id="another event",
+        ),
+        pytest.param(
+            {"enabled": "false"},
+            event(),
+            "it is switched off: `enabled: false` in {file}:2",
+            "remove that",
+            id="switched off",
+        ),
+        pytest.param(
+            {"timeout": "soon"},
+            event(),
+            "it can't be used: `timeout` is text; it must be a number",
+            "write a number",
+            id="broken",
+        ),
+        pytest.param(
+            {"if": "Bash(git"},
+            event(),
+            "it can't be used: unbalanced parenthesis in `Bash(git`",
+            "write `Tool` or `Tool(specifier)`, ending in `)`",
+            id="a broken rule",
+        ),
+        pytest.param(
+            {"run": "'${NO_SUCH_VARIABLE}'", "match": "${NO_SUCH_VARIABLE}"},
+            event(),
+            "the variable `NO_SUCH_VARIABLE` is not set",
+            "set it, or give a default: `${NO_SUCH_VARIABLE:-...}`",
+            id="an unset variable",
+        ),
+    ],
+)
+def test_why_not(project: Project, fields: dict[str, str], about: Event, why: str, fix: str) -> None:
+    """The condition that failed, and the edit that would change it."""
+    found = one(project, hook(**fields), about)
+
+    assert not found.runs and not found.blocks and found.order is None
+    assert found.reasons[0].why == why.replace("{file}", str(project.path(OWN)))
+    assert found.reasons[0].fix == fix
+
+
+def test_two_conditions(project: Project) -> None:
+    """Both are named when both fail: nobody wants to mend one and then wonder again."""
+    found = one(project, hook(match="Write", **{"if": "Write(*.py)"}), event())
+
+    assert [reason.condition for reason in found.reasons] == ["match", "if"]
+
+
+def test_what_json_files_should_hold(project: Project) -> None:
+    """The edit is spelt as the file spells it."""
+    text = '{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "true"}]}]}}'
+
+    assert one(project, text, event(), "~/.claude/settings.json").fix == 'write `"matcher": "Write|Bash"`'
+    assert one(project, text, event("Stop"), "~/.claude/settings.json").fix == 'put it below `"Stop"`, too'
+
+
+def test_not_approved_and_changed(project: Project) -> None:
+    """What is not approved is not asked; a gate that changed blocks what either version would have judged."""
+    project.write("hooks.yaml", hook(gate="true", match="Bash"))
+    (new,) = explained(project, event()).hooks
+    project.approve()
+    (asked,) = explained(project, event()).hooks
+    project.write("hooks.yaml", hook(gate="true", match="Write"))
+    (before,), (now,) = (explained(project, event(tool=tool)).hooks for tool in ("Bash", "Write"))
+    (neither,) = explained(project, event(tool="Read")).hooks
+
+    assert (new.reasons[0].condition, new.blocks) == ("new", False)
+    assert new.fix == "`billhook trust it` shows it and asks"
+    assert asked.runs and asked.order == 1
+    assert [(one.runs, one.blocks, one.order) for one in (before, now)] == [(False, True, 1)] * 2
+    assert [reason.condition for reason in neither.reasons] == ["changed", "match"] and not neither.blocks
+
+
+def test_broken_gates_block(project: Project) -> None:
+    """A broken gate blocks, and the outlook says that the call is denied."""
+    project.write(OWN, hook(gate="true", timeout="soon", match="Bash"))
+    found = explained(project, event())
+
+    assert found.hooks[0].blocks and (found.outlook.decision, found.outlook.by) == ("deny", ("it",))
+    assert not explained(project, event(tool="Read")).hooks[0].blocks
+
+
+def test_a_file_that_cannot_be_read_blocks(project: Project) -> None:
+    """Nobody knows which gates are in it."""
+    project.write(OWN, "hooks: {it: {gate: true, run: [}")
+
+    (found,) = explained(project, event()).hooks
+    assert found.blocks and str(project.path(OWN)) in found.why
+
+
+def test_the_same_hook_in_two_layers(project: Project) -> None:
+    """It is asked once, and the second one says where the first is."""
+    project.write(OWN, hook())
+    project.write("hooks.yaml", hook())
+    project.approve()
+
+    first, second = explained(project, event()).hooks
+    assert first.runs and second.reasons[0].condition == "same" and str(project.path(OWN)) in second.why
+
+
+def test_only_a_switch(project: Project) -> None:
+    """An entry that only switches another one off is no hook."""
+    project.write(OWN, hook() + "  other:\n    enabled: false\n")
+
+    found = explained(project, event())
+    assert [one.row.name for one in (*found.hooks, *found.others)] == ["it"]
+
+
+def test_order_deadline_and_failure(project: Project) -> None:
+    """In running order, each with its time and what its failure does."""
+    project.write(
+        OWN,
+        "hooks:\n"
+        "  last: {events: PreToolUse, run: 'true', priority: 200}\n"
+        "  second: {events: PreToolUse, run: 'true', after: [first], gate: true, timeout: 5}\n"
+        "  first: {events: PreToolUse, run: 'true', on_failure: ask, dialect: lesson}\n",
+    )
+    found = explained(project, event())
+
+    assert [(one.row.name, one.order, one.seconds, one.default, one.failure) for one in found.hooks] == [
+        ("first", 1, 30.0, True, "a failure asks the person"),
+        ("second", 2, 5.0, False, "a failure denies it"),
+        ("last", 3, 600.0, True, "a failure lets it pass"),
+    ]
+    assert (found.outlook.gates, found.outlook.fail_open) == (("first", "second"), ("last",))
+    assert (found.outlook.open, found.outlook.certain) == (("first", "second", "last"), False)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "failure"),
+    [
+        pytest.param("PostToolUse", "allow", "a failure is shown", id="after the tool"),
+        pytest.param("PostToolUse", "deny", "a failure marks the result as an error", id="a gate after the tool"),
+        pytest.param("Stop", "deny", "a failure is shown, and the agent stops as it would", id="stop"),
+    ],
+)
+def test_failures_elsewhere(project: Project, name: str, rule: str, failure: str) -> None:
+    """What a failure does depends on the event."""
+    assert one(project, hook(events=name, on_failure=rule), event(name)).failure == failure
+
+
+def test_known_answers(project: Project) -> None:
+    """Plain lines of config always say the same, so the verdict may be known beforehand."""
+    project.write(
+        OWN,
+        "hooks:\n"
+        "  asks: {events: PreToolUse, if: Bash(git *), ask: really?}\n"
+        "  denies: {events: PreToolUse, if: Bash(rm *), deny: never}\n"
+        "  runs: {events: PreToolUse, if: Bash(git push *), run: 'true'}\n",
+    )
+
+    def outlook(text: str) -> tuple[str, bool, tuple[str, ...], tuple[str, ...]]:
+        found = explained(project, command(text)).outlook
+        return found.decision.value, found.certain, found.by, found.open
+
+    assert outlook("ls") == ("none", True, (), ())
+    assert outlook("git log") == ("ask", True, ("asks",), ())
+    assert outlook("git push") == ("ask", False, ("asks",), ("runs",))
+    assert outlook("git push; rm x") == ("deny", True, ("denies",), ("runs",))
+
+
+def test_self_protection_is_known(project: Project) -> None:
+    """What the built-in gate would say can be told: it only reads the event."""
+    calls = [command("ls"), command("billhook trust --all")]
+    found = [explained(project, call, builtins=True).hooks[0].says for call in calls]
+
+    assert [answer.decision for answer in found if answer is not None] == ["none", "deny"]
+
+
+def test_a_matcher_that_cannot_be_read(project: Project) -> None:
+    """It matches everything, and that is noted."""
+    found = one(project, hook(match="'Bash('"), event())
+
+    assert found.runs and "matches everything" in found.notes[0]
+
+
+def test_nothing_is_run(project: Project) -> None:
+    """Hooks that would leave a trace leave none."""
+    trace = project.folder / "trace"
+    project.write(OWN, hook(run=f"touch {trace}") + f"  two:\n    events: PreToolUse\n    exec: [touch, {trace}]\n")
+
+    assert all(one.runs for one in explained(project, event()).hooks)
+    assert not trace.exists()
+
+
+PATTERNS = ["Bash", "bash", "Write|Edit", "write_file", "*", "Ba.*", "B*", "mcp__.*", "(", "Read,Bash", "^Bash$", ""]
+RULES = ["", "Bash", "Bash(git *)", "Bash(rm *)", "Write(*.py)", "mcp__x", "Edit"]
+TOOLS = ["Bash", "bash", "Write", "write_file", "Read", "mcp__x__y", "MyTool"]
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    hooks=st.lists(
+        st.tuples(st.sampled_from(PATTERNS), st.sampled_from(RULES), st.sampled_from([*MEANINGS])),
+        min_size=1,
+        max_size=4,
+    ),
+    tool=st.sampled_from(TOOLS),
+    text=st.sampled_from(["git push -f", "ls", "rm -rf /", "$X y"]),
+)
+def test_it_says_what_an_engine_does(project: Project, hooks: list[tuple[str, str, str]], tool: str, text: str) -> None:
+    """Exactly the hooks that an engine asks are said to be asked, and an edit that is proposed works."""
+    entries = {
+        f"h{i}": {"events": "PreToolUse", "match": match, "inject": f"h{i}", "dialect": dialect}
+        | ({"if": rule} if rule else {})
+        for i, (match, rule, dialect) in enumerate(hooks)
+    }
+    project.write(OWN, {"hooks": entries})
+    config, about = project.load(), event(tool=tool, tool_input={"command": text})
+
+    verdict = config.engine().fire_sync(about)
+    found = explain(config, about)
+
+    asked = [outcome.hook for outcome in verdict.outcomes if outcome.status.value == "ok"]
+    assert [one.row.name for one in found.hooks if one.runs] == asked
+    for one_ in found.hooks:
+        for reason in one_.reasons:
+            assert reason.why and proposed(reason.fix, reason.condition, one_, about)
+
+
+def proposed(fix: str, condition: str, about: Explained, happened: Event) -> bool:
+    """Whether a proposed value does what it is proposed for."""
+    start, _, value = fix.removeprefix("write `").partition(": ")
+    value = value.partition("`")[0].strip('"')
+    if not fix.startswith("write `"):
+        return True
+    if condition == "if":
+        return Rule.parse(value).strikes(happened.tool_name, happened.tool_input, happened.cwd)  # type: ignore[attr-defined]
+    assert start == "match"
+    tool: str = happened.target or ""
+    row = meanings(about.row.dialect)
+    from billhook import tools
+
+    names = {tool, tools.canonical(tool), *([tools.called(tool, "seed")] if row.naming == "seed" else [])}
+    return compile_matcher(value, row.matching, "PreToolUse").matches(*names)
+
+
+def test_rows_are_complete(project: Project) -> None:
+    """Every configured hook has exactly one row, whatever became of it; those without effect come last."""
+    project.write(OWN, hook() + "  off: {events: Stop, run: 'true', enabled: false}\n  odd: {events: Stop, run: []}\n")
+    project.write("hooks.yaml", hook(run="ls") + "  mine: {events: Stop, run: 'true', gate: true}\n")
+    config = load_config(project.folder, home=project.root)
+
+    found = rows(config)
+
+    assert [(row.name, row.state, row.effect, row.trust) for row in found] == [
+        ("self-protection", "runs", "runs", "built-in"),
+        ("user/it", "runs", "runs", "own"),
+        ("project/it", "new", "nothing", "not approved"),
+        ("mine", "new", "nothing", "not approved"),
+        ("off", "off", "nothing", "own"),
+        ("odd", "broken", "nothing", "own"),
+    ]

@@ -42,12 +42,12 @@ MAY_KNOW: dict[str, set[str]] = {
     "stepping": VOCABULARY,
     "plan": VOCABULARY,
     "handlers": VOCABULARY | {"dialects", "process", "login", "callbacks", "stepping"},
-    "webhook": VOCABULARY | {"dialects"},
+    "webhooks": VOCABULARY | {"dialects"},
     **dict.fromkeys(WORKER, VOCABULARY | PROCESS | WORKER | {"dialects", "callbacks", "stepping", "__version__"}),
     "store": {"errors", "strictjson", "store"},
     "builtins": VOCABULARY | {"store", "callbacks", "builtins"},
     "config": VOCABULARY
-    | {"dialects", "handlers", "webhook", "worker", "plan", "engine", "spawn", "store", "builtins", "config"},
+    | {"dialects", "handlers", "webhooks", "worker", "plan", "engine", "spawn", "store", "builtins", "config"},
 }
 """What a module may import, by the first part of its name. What is not listed here may know everything."""
 

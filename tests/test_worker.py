@@ -1,7 +1,9 @@
 """Python functions of a configuration, in worker processes that are treated badly in every way we know."""
 
 import asyncio
+import importlib.util
 import os
+import py_compile
 import random
 import signal
 import subprocess
@@ -910,3 +912,21 @@ def test_importing_billhook_brings_none_of_it() -> None:
     code = "import billhook, sys; print([name for name in sys.modules if 'worker' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+def test_a_planted_compiled_module_is_not_believed(tmp_path: Path) -> None:
+    """What runs is the source that was approved, whatever lies in `__pycache__` beside it, times and size included."""
+    evil, source = tmp_path / "evil.py", tmp_path / "planted.py"
+    evil.write_text("def check(event):\n    return {'systemMessage': 'evil'}\n")
+    source.write_text("def check(event):\n    return {'systemMessage': 'good'}\n")
+    os.utime(evil, (1e9, 1e9))
+    os.utime(source, (1e9, 1e9))
+    cached = Path(importlib.util.cache_from_source(str(source)))
+    py_compile.compile(str(evil), cfile=str(cached), doraise=True)
+    control = subprocess.run(
+        [sys.executable, "-c", "import planted; print(planted.check(0))"], cwd=tmp_path, capture_output=True, check=True
+    )
+    assert b"evil" in control.stdout  # Python itself believes it
+    hook = Hook(name="h", run=python("planted:check", folder=str(tmp_path)), events=("PreToolUse",), dialect="spec")
+    event = PreToolUse(tool_name="Bash", tool_input={"command": "ls"}, cwd=str(tmp_path))
+    assert Engine([hook]).fire_sync(event).context == ("good",)

@@ -24,6 +24,13 @@ import time
 import traceback
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+)
 from types import TracebackType
 from typing import Any
 
@@ -158,6 +165,28 @@ class _CannotLoadError(Exception):
     """There is no such function, and why."""
 
 
+def _read_sources_only(folder: str) -> None:
+    """Import the project's modules from their sources: compiled ones could say something else than what was approved.
+    What is installed into an environment there is not read by anybody, and stays quick."""
+    inside = folder + os.sep
+    finder = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_FromSource, SOURCE_SUFFIXES))
+
+    def find(path: str) -> Any:
+        if not (path + os.sep).startswith(inside) or "site-packages" in path:
+            raise ImportError
+        return finder(path)
+
+    sys.path_hooks.insert(0, find)
+    sys.path_importer_cache.clear()
+
+
+class _FromSource(SourceFileLoader):
+    def path_stats(self, path: Any) -> Any:
+        """Without them there is no saying whether a compiled file fits, so none is looked for."""
+        super().path_stats(path)  # where `Files` notes what is read
+        raise OSError
+
+
 class _Project:
     """The project that this worker belongs to: its folder comes first on `sys.path`, and is where hooks run."""
 
@@ -168,6 +197,7 @@ class _Project:
         sys.path[:0] = [folder, *(home for home in homes if os.path.isdir(home))]
         # The cache of compiled modules tells whole seconds only: an edit could go unseen. And it is not our folder.
         sys.dont_write_bytecode = True
+        _read_sources_only(folder)
         files.folder = folder + os.sep
         self._environment = dict(os.environ)
 

@@ -21,7 +21,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     def for_url(self, url: str) -> tuple[str, ...] | None:
         """The list that decides about an address: one that doesn't name it, if there is any."""
-        from billhook.webhook import address_allowed
+        from billhook.webhooks import address_allowed
 
         against = (some for some in self.urls if not address_allowed(url, some))
         return next(against, self.urls[-1] if self.urls else None)
@@ -133,7 +133,7 @@ def _handler(declared: Declared, limits: Limits) -> Handler:
 
             return python(target, folder=folder, interpreter=interpreter, dialect=dialect)
         case Url(url, headers, allowed_env):
-            from billhook.webhook import webhook
+            from billhook.webhooks import webhook
 
             names = [name for name in allowed_env if all(name in some for some in limits.header_env)]
             return webhook(url, headers=headers, allowed_env=names, allowed_urls=limits.for_url(url), dialect=dialect)

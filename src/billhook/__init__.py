@@ -16,8 +16,9 @@ The map, lowest layer first:
 - what is said: `events`, `answers`, `outputs` (the JSON of answers), `meanings` (what words mean per dialect), `hook`,
   `match`, `rules` and `shell`, `tools`, `strictjson`, `errors`
 - how it is said on a wire: `dialects`
-- how it is done: `process`, `login`, `callbacks` and `handlers` (they make a hook's `run`), `plan` (order, matching),
-  `stepping`, `background`, and `engine`, the loop that everybody reads first
+- how it is done: `process`, `login`, `callbacks`, `handlers`, `webhooks` and `worker` (they make a hook's `run`),
+  `plan` (order, matching), `stepping`, `background`, and `engine`, the loop that everybody reads first
+- what is made from it: `store` (what is kept on disk), `builtins` (hooks that ship), `config` (hooks from files)
 - where people meet it: `cli`
 """
 
@@ -85,16 +86,26 @@ from billhook.hook import Context, Hook, Source
 
 if TYPE_CHECKING:
     from billhook.callbacks import callback, on
+    from billhook.config.approving import approve
+    from billhook.config.loading import Config, load, load_config
     from billhook.handlers import command, execute, literal
+    from billhook.webhooks import webhook
+    from billhook.worker import python
 
 __version__ = "0.1.0"
 
 _LATER = {
+    "Config": "config.loading",
+    "approve": "config.approving",
     "callback": "callbacks",
     "command": "handlers",
     "execute": "handlers",
     "literal": "handlers",
+    "load": "config.loading",
+    "load_config": "config.loading",
     "on": "callbacks",
+    "python": "worker",
+    "webhook": "webhooks",
 }
 
 
@@ -111,6 +122,7 @@ __all__ = [
     "EVENTS",
     "Answer",
     "BillhookError",
+    "Config",
     "ConfigChange",
     "Context",
     "CwdChanged",
@@ -161,6 +173,7 @@ __all__ = [
     "WorktreeCreate",
     "WorktreeRemove",
     "allow",
+    "approve",
     "ask",
     "callback",
     "command",
@@ -171,8 +184,12 @@ __all__ = [
     "inject",
     "keep_going",
     "literal",
+    "load",
+    "load_config",
     "notify",
     "on",
+    "python",
     "rewrite",
     "stop",
+    "webhook",
 ]

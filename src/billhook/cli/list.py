@@ -15,6 +15,7 @@ from billhook.config.rows import Row, rows
 from billhook.events import EVENTS
 
 _LONGEST_NAME = 28
+_LONGEST_FACT = 70
 _INDENT = 5
 _WAITING = ("new", "changed")
 
@@ -124,15 +125,15 @@ def _hook(row: Row, number: int | None, column: int) -> Iterator[str]:
 
 def _facts(row: Row) -> Iterator[str]:
     if row.effect == "nothing" and row.events:
-        yield ", ".join(row.events)
-    yield from (f"match {row.match}",) if row.match else ()
-    yield from (f"if {row.when}",) if row.when else ()
+        yield one_line(", ".join(row.events), _LONGEST_FACT)
+    yield from (one_line(f"match {row.match}", _LONGEST_FACT),) if row.match else ()
+    yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
     if row.layer != "built-in":
         yield row.dialect
     yield failure_rule(row)
     yield from (f"timeout {row.timeout:g} s",) if row.timeout is not None else ()
     yield from (f"priority {row.priority:g}",) if row.priority != 100 else ()
-    yield from (f"after {', '.join(row.after)}",) if row.after else ()
+    yield from (one_line(f"after {', '.join(row.after)}", _LONGEST_FACT),) if row.after else ()
     yield from ("in the background",) if row.background else ()
     if row.layer != "built-in":
         yield row.trust

@@ -1,12 +1,15 @@
 """Rows of facts on a screen that has a width. Whatever comes from a file is made harmless here."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 
 from billhook.cli.show import safe
 
 _WIDEST = 120
+_LONGEST = 1000
+"""Characters of one text: a path is shown whole, and no file fills the screen."""
 _GAP = "   "
 
 
@@ -25,7 +28,8 @@ def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
     """A text in lines that fit, broken at blanks, each with its indent."""
     room = max(20, (columns or width()) - indent)
     line = ""
-    for word in safe(" ".join(text.split())).split(" "):
+    flat = safe(with_shown_paths(" ".join(text[: 2 * _LONGEST].split())))
+    for word in (flat if len(flat) <= _LONGEST else flat[:_LONGEST] + " ...").split(" "):
         if line and len(line) + 1 + len(word) > room:
             yield " " * indent + line
             line = word
@@ -35,10 +39,10 @@ def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
 
 
 def facts(items: Iterable[str], indent: int) -> Iterator[str]:
-    """Short facts beside each other, as many in a line as fit; one that is too long has lines of its own."""
+    """Short facts beside each other, as many in a line as fit; one that is too long has a line of its own."""
     room = width() - indent
     line = ""
-    for item in map(_flat, items):
+    for item in (one_line(item, _LONGEST) for item in items):
         if line and len(line) + len(_GAP) + len(item) > room:
             yield " " * indent + line
             line = ""
@@ -47,18 +51,25 @@ def facts(items: Iterable[str], indent: int) -> Iterator[str]:
         yield " " * indent + line
 
 
-def _flat(text: str) -> str:
-    return one_line(text, _WIDEST)
-
-
 def shown_path(path: str, *, here: bool = True) -> str:
     """A path as people write it: relative when it lies below this folder, with `~` when below their own."""
-    for folder, prefix in ((_real(os.curdir) if here else "", ""), (_real("~"), "~/")):
-        if folder and folder != "/" and path.startswith(folder + "/"):
+    for folder, prefix in _folders()[0 if here else 1 :]:
+        if path.startswith(folder + "/"):
             return prefix + path[len(folder) + 1 :]
-        if folder and path == folder:
-            return prefix.rstrip("/") or "."
     return path
+
+
+def with_shown_paths(text: str) -> str:
+    """A sentence, its paths as people write them."""
+    for folder, prefix in _folders():
+        if folder in text:
+            text = re.sub(rf"(?<![\w/.~-]){re.escape(folder)}/", prefix, text)
+    return text
+
+
+def _folders() -> list[tuple[str, str]]:
+    """This folder and the home folder, with what stands for each; the root is too much to leave out."""
+    return [(folder if len(folder) > 1 else "//", prefix) for folder, prefix in ((_real("."), ""), (_real("~"), "~/"))]
 
 
 def _real(folder: str) -> str:

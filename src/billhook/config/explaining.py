@@ -162,7 +162,7 @@ def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
     if row.state == "new":
         yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
     elif row.state == "changed":
-        yield Reason("changed", "it has changed since it was approved", f"`billhook trust {name}` shows how and asks")
+        yield Reason("changed", row.why.partition(";")[0], f"`billhook trust {name}` shows how and asks")
     elif row.state == "off":
         yield Reason("off", f"it is switched off: {row.why}", "remove that")
     elif row.state in ("broken", "not yet"):

@@ -1,0 +1,329 @@
+"""`billhook list`: whole screens, exit code included."""
+
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.folder import Folder
+
+HOOKS = """\
+hooks:
+  no-destroy:
+    events: PreToolUse
+    if: Bash(terraform destroy *)
+    deny: Destroying infrastructure needs a human
+  scan:
+    events: PreToolUse
+    match: Write|Edit
+    run: ./scan.sh
+    gate: true
+    priority: 50
+  lint:
+    events: [PostToolUse, PostToolUseFailure]
+    match: Write|Edit
+    exec: [./lint.sh, --fix]
+    timeout: 20
+    after: [scan]
+"""
+FIVE_SHAPES = {
+    ".claude/settings.json": '{"hooks": {"PreToolUse": ["echo strings"],\n'
+    '"PostToolUse": [{"command": "echo flat"}],\n'
+    '"Stop": [{"hooks": [{"type": "command", "command": "echo nested"}]}]}}',
+    ".hooks.json": '{"hooks": {\n"SessionStart": [{"command": "echo lesson"}]}}',
+    "hooks.yaml": "hooks:\n  native:\n    events: Stop\n    run: echo yaml\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_nothing_is_configured(folder: Folder) -> None:
+    """Where it looked, and what to do."""
+    assert folder.screen("list") == snapshot("""\
+no hooks are configured for ~/project
+
+looked in
+  project  .claude/settings.json, .claude.json, .hooks.json, hooks.yaml,
+           .claude/hooks.yaml, .billhook/hooks.yaml
+  local    .claude/settings.local.json, .billhook/hooks.local.yaml
+  user     ~/.claude/settings.json, ~/.config/billhook/hooks.yaml
+  managed  /etc/billhook/hooks.yaml
+
+built in: self-protection
+-- stderr
+
+hint: `billhook init` writes a first file with hooks that work
+-- exit 0
+""")
+
+
+def test_a_file_without_hooks(folder: Folder) -> None:
+    """The file is named: somebody may wonder about it."""
+    folder.write(".claude/settings.json", {"model": "x"})
+
+    assert ".claude/settings.json (no hooks in it)" in folder.screen("list")
+
+
+def test_before_approval(folder: Folder) -> None:
+    """What came with the project waits; what is the user's own runs."""
+    folder.write(".billhook/hooks.yaml", HOOKS)
+    folder.write("~/.config/billhook/hooks.yaml", "hooks:\n  mine: {events: Stop, inject: Did you run the tests?}\n")
+
+    assert folder.screen("list") == snapshot("""\
+PreToolUse
+   1 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1   built-in
+
+Stop
+   1 mine             inject: Did you run the tests?
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
+
+Not approved (`billhook trust` shows each and asks)
+   - scan             ./scan.sh
+     PreToolUse   match Write|Edit   claude   gate   priority 50   not approved
+     .billhook/hooks.yaml:6
+   - no-destroy       deny: Destroying infrastructure needs a human
+     PreToolUse   if Bash(terraform destroy *)   claude   on_failure allow
+     not approved   .billhook/hooks.yaml:2
+   - lint             ./lint.sh --fix
+     PostToolUse, PostToolUseFailure   match Write|Edit   claude
+     on_failure allow   timeout 20 s   after scan   not approved
+     .billhook/hooks.yaml:12
+-- stderr
+
+hint: 3 hooks wait for your approval: `billhook trust`
+-- exit 0
+""")
+
+
+def test_approved(folder: Folder) -> None:
+    """In running order, below each event."""
+    folder.write(".billhook/hooks.yaml", HOOKS)
+    folder.script("scan.sh")
+    folder.script("lint.sh")
+    folder.approve()
+
+    assert folder.screen("list") == snapshot("""\
+PreToolUse
+   1 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1   built-in
+   2 scan             ./scan.sh
+     match Write|Edit   claude   gate   priority 50   approved
+     .billhook/hooks.yaml:6
+   3 no-destroy       deny: Destroying infrastructure needs a human
+     if Bash(terraform destroy *)   claude   on_failure allow   approved
+     .billhook/hooks.yaml:2
+
+PostToolUse
+   1 lint             ./lint.sh --fix
+     match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
+     approved   .billhook/hooks.yaml:12
+
+PostToolUseFailure
+   1 lint             ./lint.sh --fix
+     match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
+     approved   .billhook/hooks.yaml:12
+-- exit 0
+""")
+
+
+def test_one_event(folder: Folder) -> None:
+    """Only the hooks that it gets, in any spelling of its name."""
+    folder.write(".billhook/hooks.yaml", HOOKS)
+    folder.approve("scan")
+
+    assert folder.screen("list", "--event", "pre_tool_use") == snapshot("""\
+PreToolUse
+   1 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1   built-in
+   2 scan             ./scan.sh
+     match Write|Edit   claude   gate   priority 50   approved
+     .billhook/hooks.yaml:6
+
+Not approved (`billhook trust` shows each and asks)
+   - no-destroy       deny: Destroying infrastructure needs a human
+     PreToolUse   if Bash(terraform destroy *)   claude   on_failure allow
+     not approved   .billhook/hooks.yaml:2
+-- stderr
+
+hint: 2 hooks wait for your approval: `billhook trust`
+-- exit 0
+""")
+
+
+def test_everything_that_can_go_wrong(folder: Folder) -> None:
+    """Each hook that does not run says why, and a gate says that it blocks."""
+    folder.write(
+        "~/.config/billhook/hooks.yaml",
+        "hooks:\n"
+        "  broken: {events: Stop, run: [ls]}\n"
+        "  broken-gate: {events: PreToolUse, match: Bash, run: ls, gate: true, timeout: soon}\n"
+        "  off: {events: Stop, run: ls, enabled: false}\n"
+        "  later: {events: Stop, type: agent, prompt: look}\n"
+        "  both: {events: Stop, run: echo one}\n",
+    )
+    folder.write(
+        "hooks.yaml",
+        "hooks:\n  both: {events: Stop, run: echo two}\n  guard: {events: PreToolUse, run: ./guard.sh, gate: true}\n"
+        "  note: {events: Stop, run: ./note.sh}\n  same: {events: Stop, run: echo one}\n",
+    )
+    folder.script("guard.sh")
+    folder.script("note.sh")
+    folder.approve()
+    folder.script("guard.sh", "exit 1")
+    folder.script("note.sh", "exit 1")
+
+    assert folder.screen("list") == snapshot("""\
+PreToolUse
+   1 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1   built-in
+   2 broken-gate      ls
+     match Bash   claude   gate   own   ~/.config/billhook/hooks.yaml:3
+     blocks what it would have judged: `timeout` is text; it must be a number
+   3 guard            ./guard.sh
+     claude   gate   changed   hooks.yaml:3
+     blocks what it would have judged: guard.sh has changed since it was
+     approved; `billhook trust` shows how
+
+Stop
+   1 user/both        echo one
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+   2 project/both     echo two
+     claude   on_failure allow   approved   hooks.yaml:2
+
+Not approved (`billhook trust` shows each and asks)
+   - note             ./note.sh
+     Stop   claude   on_failure allow   changed   hooks.yaml:4
+     note.sh has changed since it was approved; `billhook trust` shows how
+
+Not running
+   - broken           nothing that can run
+     Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
+     it can't be used: a list is no shell command
+   - off              ls
+     Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:4
+     `enabled: false` in ~/.config/billhook/hooks.yaml:4
+   - later            agent (not run yet)
+     Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:5
+     hooks of this kind are not run yet
+   - same             echo one
+     Stop   claude   on_failure allow   approved   hooks.yaml:5
+     the same hook is already there: user ~/.config/billhook/hooks.yaml:6
+-- stderr
+
+hint: 2 hooks wait for your approval: `billhook trust`
+
+hint: 3 problems in these files: `billhook check`
+-- exit 0
+""")
+
+
+def test_five_shapes(folder: Folder) -> None:
+    """Every hook with its dialect and `file:line`."""
+    for name, text in FIVE_SHAPES.items():
+        folder.write(name, text)
+
+    found = folder.lines("list", "--json")
+
+    shown = [(row["what"], row["dialect"], Path(row["source"]).name, row["trust"]) for row in found if row["file"]]
+    assert sorted(shown) == [
+        ("echo flat", "claw-text", "settings.json:2", "not approved"),
+        ("echo lesson", "lesson", ".hooks.json:2", "not approved"),
+        ("echo nested", "claude", "settings.json:3", "not approved"),
+        ("echo strings", "claw", "settings.json:1", "not approved"),
+        ("echo yaml", "claude", "hooks.yaml:2", "not approved"),
+    ]
+
+
+def test_json(folder: Folder) -> None:
+    """One object a hook, with everything that is known."""
+    folder.write(".billhook/hooks.yaml", HOOKS)
+    folder.script("scan.sh")
+    folder.approve("scan")
+    built_in, scan, *_ = folder.lines("list", "--json")
+
+    assert (built_in["name"], built_in["source"], built_in["file"]) == ("self-protection", "built-in", None)
+    assert len(scan.pop("hash")) >= 32
+    assert scan == {
+        "name": "scan",
+        "events": ["PreToolUse"],
+        "what": "./scan.sh",
+        "kind": "run",
+        "match": "Write|Edit",
+        "if": None,
+        "dialect": "claude",
+        "on_failure": "deny",
+        "priority": 50,
+        "after": [],
+        "timeout": None,
+        "background": False,
+        "trust": "approved",
+        "state": "runs",
+        "effect": "runs",
+        "why": None,
+        "layer": "project",
+        "source": f"{folder.project}/.billhook/hooks.yaml:6",
+        "file": f"{folder.project}/.billhook/hooks.yaml",
+        "line": 6,
+    }
+
+
+def test_a_file_that_is_named(folder: Folder) -> None:
+    """`--config` adds a file to those that are found; it is the user's own word."""
+    folder.write("hooks.yaml", "hooks: {found: {events: Stop, run: ls}}")
+    folder.write("more.yaml", "hooks: {named: {events: Stop, run: ls -l}}")
+
+    found = {row["name"]: row["trust"] for row in folder.lines("list", "--json", "--config", "more.yaml")}
+
+    assert found == {"self-protection": "built-in", "named": "own", "found": "not approved"}
+
+
+def test_slips(folder: Folder) -> None:
+    """Mistyped events and files are answered with what helps."""
+    assert folder.screen("list", "--event", "PreToolUze") == snapshot("""\
+-- stderr
+error: no event `PreToolUze`
+
+hint: did you mean `PreToolUse`?
+-- exit 2
+""")
+    assert folder.screen("list", "--config", "no.yaml") == snapshot("""\
+-- stderr
+error: --config `no.yaml`: there is no such file
+
+hint: name a settings file or a hooks.yaml
+-- exit 2
+""")
+
+
+def test_an_event_of_ones_own(folder: Folder) -> None:
+    """An event that only a hook knows is one."""
+    folder.write("~/.config/billhook/hooks.yaml", "hooks: {mine: {events: Deployed, run: ls}}")
+
+    assert "mine" in folder.screen("list", "--event", "Deployed")
+
+
+def test_hostile_names(folder: Folder) -> None:
+    """Nothing from a file reaches the terminal as an escape sequence, and no line leaves the screen."""
+    evil = "\x1b]0;owned\x07\u202e\n\r" + "A" * 300
+    folder.write("hooks.yaml", {"hooks": {"ok": {"events": "Stop", "run": evil, "match": evil, "title": evil}}})
+    folder.write(".claude/settings.json", {"hooks": {"Stop": [evil], evil: ["ls"]}})
+
+    ended = folder.billhook("list")
+
+    assert ended.code == 0
+    assert not set("\x1b\x07\u202e\r") & set(ended.out + ended.err)
+    assert max(map(len, ended.out.splitlines())) <= 80
+
+
+def test_in_a_folder_below(folder: Folder) -> None:
+    """Sources above this folder are shown with `~`, those below as relative paths."""
+    folder.write("hooks.yaml", "hooks: {top: {events: Stop, run: ls}}")
+    folder.write("part/.hooks.json", {"hooks": {"Stop": ["ls -l"]}})
+
+    text = folder.screen("list", cwd=folder.project / "part")
+
+    assert "~/project/hooks.yaml:1" in text and " .hooks.json:" in text

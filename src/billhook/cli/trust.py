@@ -1,0 +1,197 @@
+"""`billhook trust`: what came with a repository runs only after its user has read it and said yes."""
+
+import re
+import sys
+from collections.abc import Sequence
+
+import click
+
+from billhook import strictjson
+from billhook.cli import configured
+from billhook.cli.inside_agent import agent_around
+from billhook.cli.show import note, safe, say
+from billhook.cli.table import counted
+from billhook.cli.trust_screen import as_data, screen
+from billhook.cli.trusted import list_approvals, revoke
+from billhook.cli.values import nearest
+from billhook.config import Config, Entry, load_config
+from billhook.config.approving import ChangedError, approve_entry
+from billhook.errors import UsageError
+
+_HASH = re.compile(r"[0-9a-f]{8,64}")
+_WHOLE = 64
+
+
+@click.command(
+    "trust",
+    epilog="""\b
+Examples:
+  billhook trust                    show each hook that waits, and ask
+  billhook trust lint no-destroy    only these
+  billhook trust --all --yes        approve everything that waits here
+  billhook trust --list             what was approved here
+  billhook trust --revoke lint      take an approval back
+
+\b
+Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or refused.""",
+)
+@click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
+@click.option("--all", "everything", is_flag=True, help="Every hook that waits; with --list, every project.")
+@click.option("--yes", is_flag=True, help="Approve what is named, or --all, without asking.")
+@click.option(
+    "--revoke", "revoking", is_flag=True, help="Take approvals back: of what is named, or --all of this project."
+)
+@click.option("--list", "listing", is_flag=True, help="Show what was approved.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
+def verb(hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, listing: bool, as_json: bool) -> int:
+    """Show the hooks that came with this project and wait for approval, each in full, and ask about each.
+
+    Exactly what is shown is approved: a hook's definition, and the files that it names. When one of them changes, the
+    hook waits again, and a gate blocks what it would have judged until then. A whole HASH approves without asking.
+    """
+    if hooks and everything:
+        raise UsageError("name hooks, or say --all", hint="leave one of them out")
+    config = load_config(builtins=False)
+    if listing:
+        return list_approvals(config, hooks, everywhere=everything, as_json=as_json)
+    if revoking:
+        _refuse_agents("--revoke")
+        return revoke(config, hooks, everything=everything, as_json=as_json)
+    if yes and not hooks and not everything:
+        raise UsageError("--yes approves what?", hint="name hooks, or say --all")
+    whole = [word for word in hooks if _HASH.fullmatch(word) and len(word) == _WHOLE]
+    if yes or whole:
+        _refuse_agents("--yes" if yes else "a hash")
+    wanted = _wanted(config, hooks)
+    sure = wanted if yes else [entry for entry in wanted if entry.hash in whole]
+    return _Going(config, wanted, sure, as_json=as_json).through()
+
+
+def _refuse_agents(what: str) -> None:
+    if agent := agent_around():
+        raise UsageError(
+            f"{what} is refused here: this runs inside {agent}, and consent is a person's to give",
+            hint="run it yourself, in a terminal of your own",
+        )
+
+
+def _wanted(config: Config, words: Sequence[str]) -> list[Entry]:
+    """The hooks that wait and were named; all of them when none was."""
+    if not words:
+        return list(config.pending)
+    found: dict[int, Entry] = {}
+    for word in words:
+        entries = [entry for entry in config.entries if entry.hash and _is_called(entry, word)]
+        if not entries:
+            names = dict.fromkeys(entry.declared.name for entry in config.entries if entry.hash)
+            hint = nearest(word, names) if names else "no hook of this project needs approval"
+            raise UsageError(f"no hook of this project is called `{word}`", hint=hint)
+        pending = [entry for entry in entries if entry.pending]
+        if not pending:
+            note(f"`{word}` is {'switched off' if entries[0].state == 'off' else 'approved already'}")
+        found |= {id(entry): entry for entry in pending}
+    return list(found.values())
+
+
+def _is_called(entry: Entry, word: str) -> bool:
+    declared = entry.declared
+    if word in (declared.name, f"{declared.layer}/{declared.name}"):
+        return True
+    return _HASH.fullmatch(word) is not None and entry.hash.startswith(word)
+
+
+class _Going:
+    """Going through the hooks that wait, one decision for each."""
+
+    def __init__(self, config: Config, wanted: list[Entry], sure: list[Entry], *, as_json: bool) -> None:
+        self.config, self.wanted, self.as_json = config, wanted, as_json
+        self.sure = {id(entry) for entry in sure}
+        self.approved: list[Entry] = []
+        self.changed = False
+        self.over = False
+        self.agent = ""
+        self.asks = not as_json and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        if self.asks and (agent := agent_around()):
+            self.asks, self.agent = False, agent
+
+    def through(self) -> int:
+        for text in configured.doubts(self.config):
+            note(f"approvals that can't be believed don't count: {text}")
+        for number, entry in enumerate(self.wanted, 1):
+            if not self.as_json:
+                say(screen(entry, number, len(self.wanted)) + "\n")
+            approved = not self.over and self._agreed(entry) and self._approve(entry)
+            if self.as_json:
+                say(strictjson.dumps(as_data(entry, approved)))
+            if self.over:
+                break
+        return self._end()
+
+    def _agreed(self, entry: Entry) -> bool:
+        if id(entry) in self.sure:
+            return True
+        if not self.asks:
+            return False
+        word = _asked(f"approve {safe(entry.declared.name)}? [y/N/q] ")
+        self.over = word in ("q", "quit")
+        return word in ("y", "yes")
+
+    def _approve(self, entry: Entry) -> bool:
+        try:
+            approve_entry(entry, self.config.root)
+        except ChangedError as error:
+            self.changed = True
+            say(f"not approved: {safe(str(error))}\n", err=True)
+            return False
+        self.approved.append(entry)
+        if not self.as_json:
+            say(click.style(f"approved {safe(entry.declared.name)}", fg="green") + "\n")
+        return True
+
+    def _end(self) -> int:
+        """Look again, and say what runs now."""
+        now = load_config(builtins=False)
+        left = [entry for entry in now.pending if not self.wanted or entry.hash in {one.hash for one in self.wanted}]
+        if not self.as_json:
+            say(_summary(now, len(self.approved)))
+        if hint := self._hint(now):
+            say(f"\nhint: {hint}", err=True)
+        return 1 if left or self.changed else 0
+
+    def _hint(self, now: Config) -> str:
+        if not now.pending or self.approved or self.over or self.asks:
+            return ""
+        if self.agent:
+            return f"this runs inside {self.agent}, and consent is a person's to give: run it in a terminal of your own"
+        return "run it in a terminal to be asked about each; `--all --yes` approves them unasked"
+
+
+def _asked(question: str) -> str:
+    """One answer from the terminal; what was typed before the question was there is no answer to it."""
+    import termios
+
+    click.echo(question, nl=False)
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    line = sys.stdin.readline()
+    if not line:
+        click.echo()
+    return line.strip().lower() if line else "q"
+
+
+def _summary(now: Config, approved: int) -> str:
+    """What runs now, and what still waits."""
+    theirs = [entry for entry in now.entries if entry.hash]
+    if not theirs:
+        return "no hook here needs approval: none came with this project"
+    run = [entry.declared.name for entry in theirs if entry.state == "runs"]
+    parts = [f"{counted(approved, 'hook')} approved"] if approved else []
+    parts.append(f"{counted(len(run), 'hook')} of this project {'runs' if len(run) == 1 else 'run'}")
+    text = "; ".join(parts) + (f": {', '.join(map(safe, run))}" if run else "")
+    waiting = [entry.declared.name for entry in now.pending]
+    if not waiting:
+        return f"{text}\nnothing waits for approval"
+    wait = "waits" if len(waiting) == 1 else "wait"
+    return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(safe, waiting))}"
+
+
+__all__ = ["verb"]

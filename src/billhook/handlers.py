@@ -35,7 +35,7 @@ class Command(msgspec.Struct, frozen=True):
     login: Login = "auto"
     """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
     cwd: str = ""
-    """Where it runs; empty: in the event's own folder."""
+    """The project that it belongs to, and where it runs; empty: in the event's own folder."""
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -47,6 +47,8 @@ class Command(msgspec.Struct, frozen=True):
         argv = [fit_argument(word) for word in self.argv]
         env = {**base, **call.env}
         cwd = self.cwd or event.cwd
+        if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
+            env["CLAUDE_PROJECT_DIR"] = self.cwd
         child = process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
         promises: list[dict[str, object]] = []
         until = (lambda stdout: promised(stdout, promises)) if self.dialect == "claude" else None

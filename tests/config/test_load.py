@@ -513,3 +513,23 @@ def test_failing_hooks_stay_what_they_are(project: Project) -> None:
     project.approve()
     (outcome,) = project.fire().outcomes
     assert outcome.status is Status.COULD_NOT_START and outcome.failed_open
+
+
+def test_the_project_that_was_approved_is_the_one_that_runs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`$CLAUDE_PROJECT_DIR` of another project in our environment doesn't lead an approved command elsewhere."""
+    elsewhere = project.folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.sh").write_text("#!/bin/sh\necho evil\n")
+    (elsewhere / "a.sh").chmod(0o755)
+    project.script("a.sh", "echo good")
+    project.write("hooks.yaml", "hooks:\n  a: {events: SessionStart, run: '\"$CLAUDE_PROJECT_DIR\"/a.sh'}\n")
+    project.approve()
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(elsewhere))
+    assert project.fire(event="SessionStart").context == ("good",)
+
+
+@pytest.mark.parametrize("value", [".inf", ".nan", "1e999", "true", "'5'"])
+def test_numbers_that_are_none(project: Project, value: str) -> None:
+    """A priority or a timeout that can't be compared breaks its own hook only."""
+    project.write(USER, f"hooks:\n  a: {{events: Stop, run: x, priority: {value}}}\n  b: {{events: Stop, run: x}}\n")
+    assert states(project.load()) == {"a": "broken", "b": "runs"}

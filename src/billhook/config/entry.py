@@ -1,5 +1,6 @@
 """One entry of a file, read into a `Declared`: the same for every shape. What is wrong with it becomes findings."""
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -113,7 +114,7 @@ class Entry:
         node = self.seen.get(field)
         if node is None or node.value is None:
             return None
-        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float) or not math.isfinite(node.value):
             self.wrong_type(field, node, "a number")
             return None
         return node.value

@@ -156,6 +156,7 @@ def test_a_server_without_its_tools(tmp_path: Path, text: str, hint: str) -> Non
         pytest.param(match("mcp__*"), "match: mcp__.*", id="mcp__*"),
         pytest.param(match("Edit|Notebook*"), "match: Edit|Notebook.*", id="in a list"),
         pytest.param(match("'*.py'", "FileChanged"), r"match: .*\.py", id="*.py"),
+        pytest.param(match("Write(*.py)"), "match: Write and if: Write(*.py)", id="a rule that is no expression"),
         pytest.param(match("mcp__memory__.*", dialect="spec"), "match: mcp__memory__*", id=".* under spec"),
         pytest.param(
             match("Bash|Write", dialect="spec"),
@@ -202,7 +203,9 @@ def test_a_matcher_that_is_ignored(tmp_path: Path) -> None:
     assert exactly(found(tmp_path, text), "BH304", text).hint == "remove `match: Bash`"
 
 
-@pytest.mark.parametrize("text", [match("''", "Stop"), match("'*'", "Stop"), match("Bash", "[PreToolUse, Stop]")])
+@pytest.mark.parametrize(
+    "text", [match("''", "Stop"), match(".*", "Stop"), match("'*'", "Stop"), match("Bash", "[PreToolUse, Stop]")]
+)
 def test_a_matcher_that_says_nothing_or_is_used(tmp_path: Path, text: str) -> None:
     """Not BH304: many files say `"matcher": ""` everywhere."""
     assert found(tmp_path, text) == []
@@ -345,6 +348,11 @@ def test_a_command_that_cannot_run(project: Path, command: str, code: str, hint:
         "python3 scripts/good.py",
         "python3 -c 'print(1)' nil.py",
         "python3 -m json.tool",
+        "perl -pe s/a.b/c/",
+        "python3 -u scripts/good.py nil.py",
+        "bash -lc 'ls nil.sh'",
+        "'[ -f nil.sh ] && sh ./nil.sh'",
+        "test -x $CLAUDE_PROJECT_DIR/nil && $CLAUDE_PROJECT_DIR/nil",
         "sticky/inside.sh",
         '"$CLAUDE_PROJECT_DIR"/scripts/good.sh',
         "${CLAUDE_PROJECT_DIR}/scripts/good.sh",
@@ -566,6 +574,7 @@ def test_no_refusals(tmp_path: Path, fields: str) -> None:
         pytest.param("g.sh", 'echo blocked\nexit "$code"\n', "", "", id="a variable"),
         pytest.param("g.py", 'print(\'{"permissionDecision": "allow"}\')\n', "", "", id="only ever allows"),
         pytest.param("g.sh", "\0\0exit 1 blocked", "", "", id="a program"),
+        pytest.param("g.js", "say({decision: 'block'})\n", "BH506", "gate: true", id="node, an answer"),
     ],
 )
 def test_refusals_in_scripts(tmp_path: Path, name: str, text: str, code: str, hint: str) -> None:

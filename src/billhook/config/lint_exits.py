@@ -22,7 +22,7 @@ _EXIT_WITH_TEXT = re.compile(r"\b(?:sys\.exit|SystemExit)\s*\(\s*[fr]?[\"']")
 _COMPUTED = re.compile(r"\bexit\s*\(?\s*[\"']?\$|\b(?:exit|SystemExit)\s*\(\s*[A-Za-z_]|\breturn 2\b|\bexec\b")
 _DECISION = re.compile(r"permissionDecision|\\?[\"']decision\\?[\"']|hookSpecificOutput|\\?[\"']continue\\?[\"']")
 _DENIES = re.compile(
-    r"permissionDecision\\?[\"']?\s*[:=,]\s*\\?[\"'](?:deny|ask)|\\?[\"']decision\\?[\"']\s*[:=,]\s*\\?[\"']block"
+    r"permissionDecision\\?[\"']?\s*[:=,]\s*\\?[\"'](?:deny|ask)|\bdecision\\?[\"']?\s*[:=,]\s*\\?[\"']block"
 )
 _REFUSAL = re.compile(
     r"block|den(?:y|ied|ies)|refus|forbid|forbidden|not allowed|not permitted|disallow|prohibit|reject|protected"

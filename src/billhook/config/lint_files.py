@@ -21,12 +21,16 @@ LARGEST: Final = 256 * 1024
 
 _PROJECT: Final = "/@billhook-project@"
 _PROJECT_VARIABLE = re.compile(r"\$CLAUDE_PROJECT_DIR\b|\$\{CLAUDE_PROJECT_DIR(?::?-[^}]*)?\}|\$PWD\b|\$\{PWD\}")
+_SYSTEM: Final = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
+"""What lies there is a program, whatever it is written in."""
 _HOME: Final = "/@billhook-home@"
 _HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\}")
 _FUNCTION = re.compile(r"(?:^|[\s;{(&|])(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)")
 _FUNCTION_WORD = re.compile(r"(?:^|[\s;{(&|])function\s+([A-Za-z_][\w-]*)")
 _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node|osascript|Rscript|lua")
-_RUNS_TEXT: Final = frozenset({"-c", "-e", "-m", "-r", "-p", "--eval", "--print", "-s", "-"})
+_RUNS_TEXT = re.compile(r"-\w*[cemnprEM]\w*|-|--eval|--print")
+"""Options after which no file comes: `-c`, `-m`, `-pe`."""
+_SHELL_RUNS_TEXT = re.compile(r"-\w*[cs]\w*|-")
 _PLAIN_WRAPPERS: Final = SHELLS | {"`", "sudo", "env", "timeout", "nohup", "exec", "command", "time", "nice", "xargs"}
 _LOOKS_FIRST: Final = frozenset({"[", "test", "command", "which", "type", "hash", "whence", "stat", "ls"})
 _BUILTINS: Final = """
@@ -75,11 +79,20 @@ def _known(text: str) -> str:
     return _HOME_VARIABLE.sub(_HOME, _PROJECT_VARIABLE.sub(_PROJECT, text))
 
 
+def _shown(word: str) -> str:
+    return word.replace(_PROJECT, "$CLAUDE_PROJECT_DIR").replace(_HOME, "$HOME")
+
+
 def _of_text(text: str, folder: str) -> Iterator[Named]:
     parsed = shell.parse(_known(text))
     if not parsed.complete and not parsed.commands:
         return
-    looked_for = {word for command in parsed.commands if command.name in _LOOKS_FIRST for word in command.words[1:]}
+    looked_for = {
+        os.path.normpath(_shown(word))
+        for command in parsed.commands
+        if command.name in _LOOKS_FIRST
+        for word in command.words[1:]
+    }
     functions = {*_FUNCTION.findall(text), *_FUNCTION_WORD.findall(text)}
     moves = [command.words[1:] for command in parsed.commands if command.name in ("cd", "pushd")]
     moved = any(to not in ((_PROJECT,), (".",)) for to in moves)
@@ -88,7 +101,9 @@ def _of_text(text: str, folder: str) -> Iterator[Named]:
         if not set(command.via) <= _PLAIN_WRAPPERS or command.dynamic or "[[" in text:
             continue
         for found in _of_words(command.words, folder, by_shell=True, here=not moved):
-            excused = found.word in looked_for or (not found.path and (found.word in functions or own_path))
+            excused = os.path.normpath(found.word) in looked_for or (
+                not found.path and (found.word in functions or own_path)
+            )
             if not excused:
                 yield found
 
@@ -126,8 +141,7 @@ def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
     if interpreter in ("deno", "bun") and arguments[:1] == ("run",):
         arguments = arguments[1:]
     for argument in arguments:
-        runs_text = re.fullmatch(r"-\w*[cs]\w*", argument) if interpreter in SHELLS else argument in _RUNS_TEXT
-        if runs_text:
+        if (_SHELL_RUNS_TEXT if interpreter in SHELLS else _RUNS_TEXT).fullmatch(argument):
             return ""
         if not argument.startswith("-"):
             return argument if "/" in argument or "." in argument else ""
@@ -139,7 +153,7 @@ def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
 def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> Named:
     of_project = word.startswith((_PROJECT + "/", "./", "../")) or (not direct and not word.startswith(("/", "~")))
     of_project = of_project or (direct and _relative(word))
-    shown = word.replace(_PROJECT, "$CLAUDE_PROJECT_DIR").replace(_HOME, "$HOME")
+    shown = _shown(word)
     if direct and "/" not in word:
         return Named(shown, "", direct, by_shell, of_project)
     home = os.path.expanduser("~")
@@ -152,7 +166,7 @@ def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> Named:
 def scripts(hook: Declared) -> Iterator[tuple[Named, str]]:
     """The text of every script that the hook names, its first 256 KiB; programs and what can't be read are left out."""
     for found in named(hook):
-        if not found.path or not os.path.isfile(found.path):
+        if not found.path or found.path.startswith(_SYSTEM) or not os.path.isfile(found.path):
             continue
         try:
             with open(found.path, "rb") as file:

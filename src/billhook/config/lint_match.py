@@ -53,7 +53,7 @@ _REGEX_SIGNS = re.compile(r"\.\*|\.\+|[\^$()\\]|\[[^\]]*\]")
 
 def lint_match(hook: Declared) -> Iterator[Finding]:
     """What is wrong with `match` and `if`. A pattern that can't be read at all was reported when it was loaded."""
-    if hook.match not in (None, "", "*"):
+    if hook.match not in (None, "", "*", ".*"):
         yield from _ignored(hook) or _wrong_language(hook) or _never(hook)
     if hook.when:
         yield from _without_tools(hook) or _rule_never(hook)
@@ -90,7 +90,9 @@ def _wrong_language(hook: Declared) -> list[Finding]:
     row, pattern = meanings(hook.dialect), hook.match or ""
     fields = {kind.match_field for kind in kinds(hook)}
     if row.matching == "claude":
-        return _glob_for_regex(hook, pattern) if not hook.events or fields - {None} else []
+        if not hook.events or fields - {None}:
+            return _rule_for_regex(hook, pattern) or _glob_for_regex(hook, pattern)
+        return []
     if row.matching == "exact":
         foreign = bool(re.search(r"[*|,]", pattern) or _REGEX_SIGNS.search(pattern))
         wants = "one exact name, or `*`"
@@ -104,6 +106,19 @@ def _wrong_language(hook: Declared) -> list[Finding]:
         return []
     message = f"`{pattern}` is read by `{row.name}` as {wants}, and so never matches"
     return [finding(hook, "BH303", "match", message, _translated(hook, row, pattern))]
+
+
+def _rule_for_regex(hook: Declared, pattern: str) -> list[Finding]:
+    """`Write(*.py)`: no expression either, so it matches everything. (One that is an expression never matches.)"""
+    rule = _RULE.fullmatch(pattern)
+    if not rule or canonical(rule[1]) not in TOOLS or not compile_matcher(pattern, "claude", "PreToolUse").problem:
+        return []
+    message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool"
+    return [finding(hook, "BH303", "match", message, _two_edits(hook, rule[1], pattern))]
+
+
+def _two_edits(hook: Declared, tool: str, rule: str) -> str:
+    return f"{edit(hook, 'match', canonical(tool))} and {edit(hook, 'when', rule)}"
 
 
 def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
@@ -144,8 +159,7 @@ def _never(hook: Declared) -> list[Finding]:
     rule = _RULE.fullmatch(pattern)
     if about_tools and rule and not _hits_a_tool(matchers[wanted[0]], row) and canonical(rule[1]) in TOOLS:
         message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool: it never matches"
-        hint = f"{edit(hook, 'match', canonical(rule[1]))} and {edit(hook, 'when', pattern)}"
-        return [finding(hook, "BH301", "match", message, hint)]
+        return [finding(hook, "BH301", "match", message, _two_edits(hook, rule[1], pattern))]
     if {kind.__name__ for kind in wanted} <= NARROW and "," in pattern and _NAME_LIST.fullmatch(pattern):
         message = f"`{pattern}` never matches: {listed(list(hook.events))} {_take(hook)} lists parted by `|`"
         return [finding(hook, "BH301", "match", message, edit(hook, "match", re.sub(r"\s*[,|]\s*", "|", pattern)))]

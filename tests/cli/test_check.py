@@ -1,0 +1,345 @@
+"""`billhook check`: screens, formats, what is looked at, exit codes."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.terminal import Ended, billhook, environment, on_terminal
+
+SETTINGS = """\
+{
+  // formatting
+  "hooks": {
+    "PreToolUse": [
+      {"matcher": "bash", "hooks": [{"type": "command", "command": "./guard.sh", "timeout": 5000}]}
+    ],
+    "PostToolUsed": [{"hooks": [{"type": "command", "command": "true"}]}],
+    "PostToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "true", "timout": 20}]}],
+  }
+}
+"""
+HOOKS = """\
+hooks:
+  no-force:
+    events: PreToolUse
+    if: Bash(git push --force *)
+    deny: No forced pushes
+  lint:
+    events: PostToolUse
+    run: 'true'
+    after: [no-forc]
+"""
+CLEAN = "hooks:\n  note: {events: Stop, run: 'true'}\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with faults in two files, and an empty home."""
+    folder = tmp_path / "project"
+    (folder / ".claude").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    (folder / ".claude" / "settings.json").write_text(SETTINGS)
+    (folder / "hooks.yaml").write_text(HOOKS)
+    return folder
+
+
+def check(project: Path, *arguments: str, cwd: Path | None = None) -> Ended:
+    home = str(project.parent / "home")
+    env = environment(HOME=home, BILLHOOK_HOME=home, XDG_CONFIG_HOME=None)
+    return billhook("check", *arguments, env=env, cwd=cwd or project)
+
+
+def found(project: Path, *arguments: str, cwd: Path | None = None) -> list[tuple[str, str, int]]:
+    """Code, file and line of each finding."""
+    lines = check(project, "--json", *arguments, cwd=cwd).out.splitlines()
+    return [(one["code"], one["file"], one["line"]) for one in map(json.loads, lines)]
+
+
+def test_findings(project: Path) -> None:
+    """Sorted by place, each with its hint, and counted."""
+    screen = check(project).screen.replace(os.path.realpath(project), "<project>")
+    assert screen == snapshot("""\
+.claude/settings.json:5:19: BH301 `bash` never matches: under `claude` the tool is called `Bash`
+  hint: "matcher": "Bash"
+.claude/settings.json:5:68: BH401 `./guard.sh` does not exist
+  hint: create it, or mend the path; it starts from <project>
+.claude/settings.json:5:93: BH501 `timeout` is in seconds: 5000 is 83 minutes
+  hint: "timeout": 5
+.claude/settings.json:7:5: BH201 unknown event `PostToolUsed`
+  hint: did you mean `PostToolUse`?
+.claude/settings.json:8:91: BH202 unknown key `timout`
+  hint: did you mean `timeout`?
+hooks.yaml:4:9: BH306 `Bash(git push --force *)` does not see `git push x --force`, `git push -f x` and `git push x -f`
+  hint: `if: Bash(git push *)` sees them all; or add a hook for each
+hooks.yaml:9:12: BH212 it runs after `no-forc`, which does not exist
+  hint: did you mean `no-force`?
+
+7 findings in 2 files
+-- exit 1
+""")
+
+
+def test_nothing_found(project: Path) -> None:
+    """A clean configuration."""
+    (project / ".claude" / "settings.json").unlink()
+    (project / "hooks.yaml").write_text(CLEAN)
+    assert check(project).screen == snapshot("""\
+no findings in 1 hook of 1 file
+-- exit 0
+""")
+
+
+def test_nothing_there(project: Path) -> None:
+    """No configuration at all."""
+    (project / ".claude" / "settings.json").unlink()
+    (project / "hooks.yaml").unlink()
+    assert check(project).screen == snapshot("""\
+no findings in 0 hooks of 0 files
+-- exit 0
+""")
+
+
+def test_select_and_ignore(project: Path) -> None:
+    """Codes and beginnings of codes, several at once, in any case; ignoring wins."""
+    assert [code for code, _, _ in found(project, "--select", "BH3")] == ["BH301", "BH306"]
+    assert [code for code, _, _ in found(project, "--select", "bh3,BH501", "--ignore", "BH306")] == ["BH301", "BH501"]
+    assert [code for code, _, _ in found(project, "--select", "BH3", "--select", "BH212")] == [
+        "BH301",
+        "BH306",
+        "BH212",
+    ]
+    quiet = check(project, "--ignore", "BH2,BH3,BH4,BH5")
+    assert (quiet.code, quiet.out) == (0, "no findings in 5 hooks of 2 files\n")
+
+
+def test_github(project: Path) -> None:
+    """Annotations."""
+    assert check(project, "--format", "github", "--select", "BH202").screen == snapshot("""\
+::error file=.claude/settings.json,line=8,col=91,title=BH202::unknown key `timout`%0Ahint: did you mean `timeout`?
+-- exit 1
+""")
+
+
+def test_github_escapes(project: Path) -> None:
+    """File names and messages can't end an annotation or begin another."""
+    folder = project / "a,b:c%d"
+    folder.mkdir()
+    (folder / "hooks.yaml").write_text('hooks:\n  h: {events: PostToolUse, run: "./x%0A::error::y\\n./z"}\n')
+    lines = check(project, "--format", "github", str(folder / "hooks.yaml")).out.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("::error file=a%2Cb%3Ac%25d/hooks.yaml,line=2,col=") for line in lines)
+    assert "::`./x%250A::error::y` does not exist%0Ahint: " in lines[1]
+
+
+def test_json(project: Path) -> None:
+    """One object a line, and `--json` is short for it."""
+    ended = check(project, "--format", "json", "--select", "BH301")
+    assert ended.code == 1
+    assert json.loads(ended.out) == snapshot(
+        {
+            "code": "BH301",
+            "message": "`bash` never matches: under `claude` the tool is called `Bash`",
+            "file": ".claude/settings.json",
+            "line": 5,
+            "column": 19,
+            "hint": '"matcher": "Bash"',
+            "hook": "guard",
+        }
+    )
+    assert check(project, "--json", "--select", "BH301").out == ended.out
+    clean = check(project, "--json", "--select", "BH1")
+    assert (clean.out, clean.code) == ("", 0)
+
+
+def test_sarif(project: Path) -> None:
+    """SARIF 2.1.0 in its essentials: rules that results point at, relative addresses, regions that count from 1."""
+    ended = check(project, "--format", "sarif")
+    log: dict[str, Any] = json.loads(ended.out)
+    assert ended.code == 1
+    assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-2.1.0.json")
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert run["tool"]["driver"]["name"] == "billhook"
+    assert [rule["id"] for rule in rules] == sorted({rule["id"] for rule in rules})
+    assert all(rule["shortDescription"]["text"] and rule["name"].isalnum() for rule in rules)
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("error", "warning") and result["message"]["text"]
+        place = result["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"] in ("hooks.yaml", ".claude/settings.json")
+        assert place["region"]["startLine"] >= 1 and place["region"]["startColumn"] >= 1
+    assert len(run["results"]) == len(check(project, "--json").out.splitlines())
+
+
+def test_sarif_of_nothing(project: Path) -> None:
+    """An empty list of results is still a whole log."""
+    log = json.loads(check(project, "--format", "sarif", "--select", "BH1").out)
+    assert log["runs"][0]["results"] == [] and log["runs"][0]["tool"]["driver"]["rules"] == []
+
+
+def test_sarif_escapes_addresses(project: Path) -> None:
+    """Blanks and signs in a path are escaped; a file elsewhere has a whole address."""
+    file = project.parent / "a b#c" / "hooks.yaml"
+    file.parent.mkdir()
+    file.write_text("hooks: 5\n")
+    for cwd, uri in ((project.parent, "a%20b%23c/hooks.yaml"), (project, file.resolve().as_uri())):
+        log = json.loads(check(project, "--format", "sarif", str(file), cwd=cwd).out)
+        assert log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
+
+
+def test_a_file(project: Path) -> None:
+    """Only that file, as a file of its project: `./guard.sh` is looked for beside `.claude`."""
+    (project / "guard.sh").write_text("#!/bin/sh\n")
+    (project / "guard.sh").chmod(0o755)
+    codes = [code for code, file, _ in found(project, ".claude/settings.json") if file == ".claude/settings.json"]
+    assert codes == ["BH301", "BH501", "BH201", "BH202"]
+    assert found(project, "hooks.yaml", "hooks.yaml") == [("BH306", "hooks.yaml", 4), ("BH212", "hooks.yaml", 9)]
+
+
+def test_a_file_of_another_name(project: Path) -> None:
+    """Any file can be named; its shape follows from its suffix."""
+    (project / "draft.yml").write_text(HOOKS)
+    assert found(project, "draft.yml") == [("BH306", "draft.yml", 4), ("BH212", "draft.yml", 9)]
+
+
+def test_a_folder(project: Path) -> None:
+    """A project elsewhere; the user's own files are not its faults."""
+    user = project.parent / "home" / ".claude" / "settings.json"
+    user.parent.mkdir()
+    user.write_text('{"hooks": {"PostToolUse": ["./x.sh"]}}')
+    elsewhere = project.parent / "home"
+    assert {file for _, file, _ in found(project, str(project), cwd=elsewhere)} == {
+        os.path.realpath(project / "hooks.yaml"),
+        os.path.realpath(project / ".claude" / "settings.json"),
+    }
+    assert ("BH511", os.path.realpath(user), 1) in found(project)
+    assert ("BH511", os.path.realpath(user), 1) in found(project, str(user))
+
+
+def test_approval_is_not_needed(project: Path) -> None:
+    """Nothing is run, so hooks that nobody approved are checked, and stay unapproved."""
+    (project / "guard.sh").write_text(f"#!/bin/sh\ntouch {project}/ran\n")
+    (project / "guard.sh").chmod(0o755)
+    assert check(project).code == 1
+    assert not (project / "ran").exists()
+    assert list((project.parent / "home").rglob("*")) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("hoks.yaml",), id="no such file"),
+        pytest.param(("--select", "BH9"), id="no such code"),
+        pytest.param(("--ignore", "BH301,BH31x"), id="no such code among others"),
+        pytest.param(("--format", "jsn"), id="no such format"),
+    ],
+)
+def test_usage(project: Path, arguments: tuple[str, ...]) -> None:
+    """What can't be meant is answered with what may be, and exit code 2."""
+    ended = check(project, *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: ") and "\n\nhint: did you mean `" in ended.err
+
+
+def test_what_cannot_be_opened(project: Path) -> None:
+    """Exit code 2, and everything else is shown all the same."""
+    (project / ".hooks.json").mkdir()
+    ended = check(project, "--ignore", "BH2,BH3,BH4,BH5")
+    assert ended.screen == snapshot("""\
+.hooks.json:1:1: BH101 it can't be opened: it is a folder
+  hint: mend or remove it
+
+1 finding in 1 file
+-- exit 2
+""")
+    assert check(project, "--select", "BH3").code == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        pytest.param(
+            ".claude/settings.json",
+            '{"hooks": {"PreToolUse": [\n5,\n"true"]}}',
+            2,
+            id="strings",
+        ),
+        pytest.param(".claude.json", '{"hooks": {"Stop": [\n{"comand": "x"},\n{"command": "true"}]}}', 2, id="flat"),
+        pytest.param(
+            ".claude/settings.json",
+            '{"hooks": {"Stop": [{"hooks": [\n{"type": "commnd", "command": "x"},\n'
+            '{"type": "command", "command": "true"}]}]}}',
+            2,
+            id="nested",
+        ),
+        pytest.param(".hooks.json", '{"hooks": {"Stop": [\n{"command": 5},\n{"command": "true"}]}}', 2, id="lesson"),
+        pytest.param("hooks.yaml", f"{CLEAN}  bad:\n    events: Stop\n    run: [x]\n", 5, id="yaml"),
+    ],
+)
+def test_one_bad_entry_in_each_shape(project: Path, file: str, text: str, line: int) -> None:
+    """Its file, line and column are named, and its neighbour is still there."""
+    for old in (project / ".claude" / "settings.json", project / "hooks.yaml"):
+        old.unlink()
+    (project / file).write_text(text)
+    ended = check(project, "--json")
+    findings = [json.loads(one) for one in ended.out.splitlines()]
+    assert ended.code == 1
+    assert findings and all(one["file"] == file and one["column"] for one in findings)
+    assert {one["line"] for one in findings} == {line}
+    home = str(project.parent / "home")
+    listed = billhook("list", "--json", env=environment(HOME=home, BILLHOOK_HOME=home), cwd=project).out
+    assert '"what":"true"' in listed
+
+
+def test_hostile_text(project: Path) -> None:
+    """What a file says can't write to the terminal, nor add lines."""
+    (project / ".claude" / "settings.json").unlink()
+    (project / "hooks.yaml").write_text('hooks:\n  h: {events: Stop, run: "./a\\e[31mb\\nc", "x\\ny: z": 1}\n')
+    ended = check(project)
+    assert "\x1b" not in ended.out and ended.code == 1
+    assert all(line.startswith(("hooks.yaml:", "  hint: ")) for line in ended.out.splitlines()[:-2])
+
+
+def test_colour_only_on_a_terminal(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colour is for people."""
+    monkeypatch.chdir(project)
+    home = str(project.parent / "home")
+    assert "\x1b[" in on_terminal("check", HOME=home, BILLHOOK_HOME=home).out
+    assert "\x1b[" not in on_terminal("check", HOME=home, BILLHOOK_HOME=home, NO_COLOR="1").out
+    assert "\x1b[" not in check(project).out
+
+
+def test_help(project: Path) -> None:
+    """`billhook check --help`."""
+    assert check(project, "--help").screen == snapshot("""\
+Usage: billhook check [OPTIONS] [PATH ...]
+
+  Look for what is wrong with hooks, and say how to mend it. No hook is run.
+
+  PATH is a file, or the folder of a project. Without any: everything that
+  applies here, your own files included. `billhook rule CODE` says what a code
+  means.
+
+Options:
+  --format text|json|github|sarif
+                                  How findings are printed.  [default: text]
+  --select CODES                  Only these codes, or beginnings of codes:
+                                  BH3,BH506.
+  --ignore CODES                  All but these codes, or beginnings of codes.
+  --json                          The same as --format json.
+  -h, --help                      Show this message and exit.
+
+  Examples:
+    billhook check
+    billhook check .claude/settings.json hooks.yaml
+    billhook check --ignore BH306,BH5 ../other-project
+    billhook check --format github
+    billhook check --json | jq -r .code | sort | uniq -c
+
+  Exit code: 0 nothing found, 1 findings, 2 something could not be read.
+-- exit 0
+""")

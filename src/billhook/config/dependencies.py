@@ -7,8 +7,8 @@ import msgspec
 
 from billhook.config.building import refusal
 from billhook.config.declared import Declared
-from billhook.config.entry import BUILTINS
 from billhook.config.findings import Finding, nearest
+from billhook.config.keys import BUILTINS
 
 if TYPE_CHECKING:
     from billhook.config.loading import Entry

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from billhook.answers import OnFailure
 from billhook.config.findings import folded
 
 _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
@@ -47,6 +48,18 @@ ENTRY: Final = HANDLER | {"match"}
 """One entry of a flat list."""
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
 """Keys of handlers that are not run yet."""
+
+TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")
+"""The kinds of handlers in a nested group."""
+FAILURE_RULES: Final[dict[str, OnFailure]] = {
+    "allow": "allow",
+    "continue": "allow",
+    "ask": "ask",
+    "deny": "deny",
+    "block": "deny",
+}
+BUILTINS: Final = ("self-protection", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
+"""Names that no file can give away."""
 
 
 def field_of(key: str) -> str:

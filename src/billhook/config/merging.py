@@ -7,8 +7,8 @@ import msgspec
 
 from billhook.config.building import Limits
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
-from billhook.config.entry import BUILTINS
 from billhook.config.findings import Finding
+from billhook.config.keys import BUILTINS
 from billhook.config.shapes import Builtin, FileRead
 
 ALWAYS_ON = frozenset({"self-protection"})

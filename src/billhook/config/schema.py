@@ -6,8 +6,7 @@ It is for editors: it knows every key in both spellings and says what each is fo
 import re
 from typing import Any, Final, Literal
 
-from billhook.config.entry import _RULES, _TYPES, BUILTINS
-from billhook.config.keys import _SPELLINGS, ACTIONS, ENTRY, HANDLER, NATIVE, OF_OTHERS
+from billhook.config.keys import _SPELLINGS, ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, TYPES
 from billhook.config.shapes import _OWN_KEYS, _SWITCHES
 from billhook.events import EVENTS
 from billhook.meanings import MEANINGS
@@ -81,7 +80,7 @@ FIELDS: Final[dict[str, Schema]] = {
     "on_failure": {
         "description": "What it counts as when it fails, is late or can't start.",
         "default": "allow",
-        "enum": list(_RULES),
+        "enum": list(FAILURE_RULES),
     },
     "background": {**_FLAG, "description": "It answers later: nothing waits for it."},
     "rewake": {**_FLAG, "description": "As `async`; its answer wakes the agent."},
@@ -106,7 +105,7 @@ FIELDS: Final[dict[str, Schema]] = {
     "args": _either("Arguments: the command is then a program, and no shell reads it."),
     "once": {**_FLAG, "description": "Has no effect here."},
     "type": {
-        "enum": list(_TYPES),
+        "enum": list(TYPES),
         "description": f"What the handler is. {', '.join(f'`{kind}`' for kind in _NOT_RUN)} are not run yet.",
     },
     "name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "What it is called."},

@@ -15,9 +15,10 @@ import msgspec
 from billhook import shell, strictjson
 from billhook.config import sources
 from billhook.config.declared import Action, Declared, Exec, Layer, Run, Shape
-from billhook.config.entry import BUILTINS, Entry, Where, checked_name
+from billhook.config.entry import Entry, Where
 from billhook.config.findings import Finding, folded, nearest
-from billhook.config.keys import ENTRY, HANDLER, NATIVE
+from billhook.config.keys import BUILTINS, ENTRY, HANDLER, NATIVE
+from billhook.config.naming import checked_name
 from billhook.config.nodes import Fields, Node
 from billhook.config.reading import Read, read_text
 from billhook.meanings import MEANINGS

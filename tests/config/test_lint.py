@@ -3,13 +3,18 @@
 import os
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from billhook.config.declared import Layer
+from billhook.config.declared import LAYERS, Declared, Exec, Layer, Python, Run, Say, Url
 from billhook.config.findings import Finding
 from billhook.config.lint import lint
 from billhook.config.shapes import read_file
+from billhook.events import EVENTS
+from billhook.meanings import MEANINGS
 
 MARK = "§"
 """Stands in a row before the value that the finding is about."""
@@ -666,3 +671,52 @@ def test_lint_takes_what_it_cannot_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.sh")
     for name in ("./secret.sh", "sh ./loop.sh", "sh ./pipe.sh", "sh /dev/zero", "'./\\udc80'", "./" + "x" * 5000):
         found(tmp_path, hook(f"events: PreToolUse\nrun: {name}"))
+
+
+TEXT = st.text(max_size=40) | st.sampled_from(
+    [
+        "Bash",
+        "bash|",
+        "mcp__x",
+        "(*",
+        "./a b",
+        "exit 1 # blocked",
+        "$(",
+        "http://[",
+        "a\0b",
+        "~nobody/x",
+        "[",
+        "x" * 3000,
+    ]
+)
+ACTIONS = st.one_of(
+    st.builds(Run, TEXT),
+    st.builds(Exec, st.lists(TEXT, min_size=1, max_size=3).map(tuple)),
+    st.builds(Python, TEXT, TEXT),
+    st.builds(Url, TEXT | TEXT.map(lambda text: f"http://{text}")),
+    st.builds(Say, st.just("deny"), TEXT),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    data=st.fixed_dictionaries(
+        {
+            "action": ACTIONS,
+            "events": st.lists(st.sampled_from([*EVENTS, "Other"]), max_size=2).map(tuple),
+            "match": st.none() | TEXT,
+            "when": TEXT | TEXT.map(lambda text: f"Bash({text})"),
+            "timeout": st.none() | st.floats(0.1, 1e8),
+            "on_failure": st.sampled_from(["allow", "deny", "ask"]),
+            "background": st.booleans(),
+            "dialect": st.sampled_from([*MEANINGS]),
+            "shape": st.sampled_from(["strings", "flat", "nested", "hooks.json", "yaml"]),
+            "layer": st.sampled_from(LAYERS),
+        }
+    )
+)
+def test_whatever_a_hook_says(data: dict[str, Any]) -> None:
+    """No exception, and every finding has its place and a hint."""
+    one = Declared(name="h", file="/nowhere/hooks.yaml", line=3, column=5, folder="/nowhere", **data)
+    for finding in lint([one, one]):
+        assert finding.hint and finding.message and (finding.line, finding.column) == (3, 5)

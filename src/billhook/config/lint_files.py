@@ -101,10 +101,8 @@ def _of_text(text: str, folder: str) -> Iterator[Named]:
         if not set(command.via) <= _PLAIN_WRAPPERS or command.dynamic or "[[" in text:
             continue
         for found in _of_words(command.words, folder, by_shell=True, here=not moved):
-            excused = os.path.normpath(found.word) in looked_for or (
-                not found.path and (found.word in functions or own_path)
-            )
-            if not excused:
+            known = not found.path and (found.word in functions or own_path)
+            if not known and os.path.normpath(found.word) not in looked_for:
                 yield found
 
 

@@ -216,7 +216,7 @@ Not running
 
 hint: 2 hooks wait for your approval: `billhook trust`
 
-hint: 3 problems in these files: `billhook check`
+hint: something is wrong in these files: `billhook check` shows what
 -- exit 0
 """)
 

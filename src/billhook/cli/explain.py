@@ -8,10 +8,11 @@ import click
 from billhook import strictjson, tools
 from billhook.answers import Answer, Decision
 from billhook.cli.event import build_event
-from billhook.cli.list import as_data, failure_rule, source_of
+from billhook.cli.list import as_data, conditions, failure_rule, source_of
 from billhook.cli.loaded import config_option, event_named, loaded
 from billhook.cli.show import say
 from billhook.cli.table import counted, facts, filled, one_line, width
+from billhook.cli.values import nearest as nearest_of
 from billhook.config.explaining import Explained, Explanation, Outlook, explain
 from billhook.config.findings import nearest
 from billhook.config.loading import Config
@@ -19,10 +20,12 @@ from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
 
 _INDENT = 5
+_OPTIONS = ("--tool", "--input", "--config", "--all", "--json", "--help")
 
 
 @click.command(
     "explain",
+    context_settings={"ignore_unknown_options": True},  # those of a command that was not quoted
     epilog="""\b
 Examples:
   billhook explain 'git push --force'
@@ -63,10 +66,9 @@ def verb(
 def _event(about: Sequence[str], tool: str | None, input_: str | None, config: Config) -> Event:
     if not about:
         raise UsageError("which event, or which command?", hint="billhook explain 'git push --force'")
-    if len(about) > 1:
-        quoted = " ".join(about).replace("'", "'\\''")
-        raise UsageError("that is more than one argument", hint=f"quote it: billhook explain '{quoted}'")
     name = event_named(about[0], config)
+    if len(about) > 1:
+        raise _too_many(about, name)
     if not name:
         _refuse_slips(about[0], tool, input_)
         name, tool, input_ = "PreToolUse", "Bash", strictjson.dumps({"command": about[0]})
@@ -74,6 +76,16 @@ def _event(about: Sequence[str], tool: str | None, input_: str | None, config: C
         raise UsageError(f"{name} is about a tool: which one?", hint=f"billhook explain {name} --tool Bash")
     nothing: dict[str, Any] = dict.fromkeys(("output", "error", "session", "cwd", "whole"))
     return build_event({**nothing, "event": name, "tool": tool, "input_": input_})
+
+
+def _too_many(about: Sequence[str], name: str) -> UsageError:
+    if name or about[0].startswith("-"):
+        odd = about[1] if name else about[0]
+        return UsageError(
+            f"`{odd}` is too much", hint=f"{nearest_of(odd, _OPTIONS)} (`billhook explain --help` tells more)"
+        )
+    quoted = " ".join(about).replace("'", "'\\''")
+    return UsageError("that is more than one argument", hint=f"quote it: billhook explain '{quoted}'")
 
 
 def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
@@ -198,10 +210,13 @@ def _said(answer: Answer) -> str:
 
 def _facts(one: Explained) -> Iterator[str]:
     row = one.row
+    if one.runs:
+        yield from conditions(row)
     if row.layer != "built-in":
         yield row.dialect
     if one.runs and one.seconds is not None and one.failure:
-        yield f"{one.seconds:g} s" + (f" (default of {row.dialect})" if one.default else "")
+        of_dialect = one.default and row.layer != "built-in"
+        yield f"{one.seconds:g} s" + (f" (default of {row.dialect})" if of_dialect else "")
     if one.runs and one.failure:
         yield f"{failure_rule(row)}: {one.failure}"
     yield source_of(row)
@@ -226,7 +241,8 @@ def _conclusion(found: Explanation) -> Iterator[str]:
 def _verdict(outlook: Outlook, event: Event) -> str:
     by = ", ".join(outlook.by)
     if outlook.decision is Decision.DENY:
-        return f"verdict: deny, whatever the other hooks say, because of {by}"
+        others = ", whatever the other hooks say" if outlook.open else ""
+        return f"verdict: deny{others}, because of {by}"
     if outlook.by:
         stricter = f", unless one of these is stricter: {', '.join(outlook.open)}" if outlook.open else ""
         return f"verdict: {outlook.decision.value}, because of {by}{stricter}"

@@ -51,7 +51,9 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""\b
 Try:
-  billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run 'echo no >&2; exit 2'""",
+  billhook init
+  billhook explain 'git push --force'
+  billhook fire PreToolUse --tool Bash --run 'echo no >&2; exit 2'""",
 )
 @click.option("--json", "as_json", is_flag=True, help="Without a verb: print where it stands here as JSON.")
 @click.version_option(__version__, prog_name="billhook", message="%(prog)s %(version)s")
@@ -101,12 +103,13 @@ def run() -> None:
 
 def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
     """What click found wrong, with the anatomy of our errors; and no error of ours without a hint."""
+    verb = sys.argv[1] if sys.argv[1:2] and sys.argv[1] in VERBS else ""
+    path = f"billhook {verb}".strip()
     if isinstance(error, BillhookError):
-        error.hint = error.hint or "`billhook fire --help` shows how it is meant"
+        error.hint = error.hint or f"`{path} --help` shows how it is meant"
         return error
     ctx = getattr(error, "ctx", None)
-    verb = sys.argv[1] if sys.argv[1:2] and sys.argv[1] in VERBS else ""
-    path = ctx.command_path if ctx else f"billhook {verb}".strip()
+    path = ctx.command_path if ctx else path
     if isinstance(error, click.NoSuchOption):
         known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
         hint = nearest(error.option_name, known)

@@ -84,6 +84,12 @@ def failure_rule(row: Row) -> str:
     return "gate" if row.on_failure == "deny" else f"on_failure {row.on_failure}"
 
 
+def conditions(row: Row) -> Iterator[str]:
+    """What it is asked about."""
+    yield from (one_line(f"match {row.match}", _LONGEST_FACT),) if row.match else ()
+    yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
+
+
 def _screen(found: Sequence[Row], wanted: str) -> Iterator[str]:
     """Groups, each below its heading."""
     column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
@@ -126,8 +132,7 @@ def _hook(row: Row, number: int | None, column: int) -> Iterator[str]:
 def _facts(row: Row) -> Iterator[str]:
     if row.effect == "nothing" and row.events:
         yield one_line(", ".join(row.events), _LONGEST_FACT)
-    yield from (one_line(f"match {row.match}", _LONGEST_FACT),) if row.match else ()
-    yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
+    yield from conditions(row)
     if row.layer != "built-in":
         yield row.dialect
     yield failure_rule(row)
@@ -146,7 +151,7 @@ def _hints(config: Config) -> None:
         wait = "waits" if len(config.pending) == 1 else "wait"
         hints.append(f"{counted(len(config.pending), 'hook')} {wait} for your approval: `billhook trust`")
     if config.problems:
-        hints.append(f"{counted(len(config.problems), 'problem')} in these files: `billhook check`")
+        hints.append("something is wrong in these files: `billhook check` shows what")
     for hint in hints:
         say(f"\nhint: {hint}", err=True)
 

@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from billhook import __version__, strictjson
+from billhook.cli.check import checked
 from billhook.cli.loaded import loaded
 from billhook.cli.show import say
 from billhook.cli.table import counted, filled, one_line, shown_path, width
+from billhook.config.declared import needs_consent
 from billhook.config.findings import Finding
-from billhook.config.lint import lint
 from billhook.config.loading import Config
 from billhook.config.shapes import FileRead
 
@@ -24,7 +25,7 @@ _EXPLAIN = ("billhook explain 'git push --force'", "which hooks a command would 
 def show(*, as_json: bool) -> int:
     """Print it. Always 0: it is a report, and finding something is no failure."""
     config = loaded(())
-    problems = [*config.problems, *lint([entry.declared for entry in config.entries])]
+    problems = checked(()).findings
     if as_json:
         say(strictjson.dumps(_as_data(config, problems)))
     else:
@@ -91,6 +92,8 @@ def _count(config: Config, read: FileRead) -> str:
     pending = _pending(config, read)
     others = len(read.entries) - _running(config, read) - pending
     parts = [counted(len(read.entries), "hook") if read.entries else "no hooks"]
+    if read.entries and not pending and needs_consent(read.source.layer):
+        parts.append("approved")
     parts += [click.style(f"{pending} not approved", fg="yellow")] if pending else []
     parts += [click.style(f"{others} not running", fg="yellow")] if others else []
     return ", ".join(parts)

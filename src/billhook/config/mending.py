@@ -46,7 +46,8 @@ def match_reason(hook: Declared | None, pattern: str, row: Meanings, event: Even
         return slip.message, f"write `{slip.hint}`" if _written(slip.hint) else slip.hint
     if _differs_in_case(pattern, row, event, names):
         return f"{why}: under `{row.name}` case counts", f"write `{edit(hook, 'match', _in_case(pattern, names))}`"
-    return why, _wider(hook, pattern, row, names)
+    # What is wrong about it elsewhere is mended by the way.
+    return why, _wider(hook, (_written(slip.hint) if slip is not None else "") or pattern, row, names)
 
 
 def _slip(hook: Declared, field: str) -> Finding | None:

@@ -1,0 +1,408 @@
+"""`billhook explain`: whole screens, exit code included."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.folder import Folder
+
+HOOKS = """\
+hooks:
+  no-destroy:
+    events: PreToolUse
+    if: Bash(terraform destroy *)
+    deny: Destroying infrastructure needs a human
+  scan:
+    events: PreToolUse
+    match: Write|Edit
+    run: ./scan.sh
+    gate: true
+  guard:
+    events: PreToolUse
+    match: bash
+    run: ./guard.sh
+  push:
+    events: PreToolUse
+    if: Bash(git push --force *)
+    ask: Is everybody told?
+  audit:
+    events: [PreToolUse, PostToolUse]
+    run: ./audit.sh
+    timeout: 5
+  lint:
+    events: PostToolUse
+    match: Write|Edit
+    run: ./lint.sh
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def approved(folder: Folder) -> Folder:
+    """All of it is approved."""
+    folder.write(".billhook/hooks.yaml", HOOKS)
+    for name in ("scan", "guard", "audit", "lint"):
+        folder.script(f"{name}.sh")
+    folder.approve()
+    return folder
+
+
+def test_a_command(approved: Folder) -> None:
+    """Every hook for it: asked or not, why, and what would change that."""
+    assert approved.screen("explain", "git push -f && ls") == snapshot("""\
+PreToolUse Bash: git push -f && ls
+
+  1  self-protection  asked
+     says: no objection
+     60 s   gate: a failure denies it   built-in
+
+  2  audit  asked
+     ./audit.sh
+     claude   5 s   on_failure allow: a failure lets it pass
+     .billhook/hooks.yaml:19
+
+  -  no-destroy  not asked
+     deny: Destroying infrastructure needs a human
+     if `Bash(terraform destroy *)` does not match `git push -f` and `ls`
+     to change that: write `if: Bash(git push *)`
+     claude   .billhook/hooks.yaml:2
+
+  -  scan  not asked
+     ./scan.sh
+     match `Write|Edit` does not match `Bash`
+     to change that: write `match: Write|Edit|Bash`
+     claude   .billhook/hooks.yaml:6
+
+  -  guard  not asked
+     ./guard.sh
+     `bash` never matches: under `claude` the tool is called `Bash`
+     to change that: write `match: Bash`
+     claude   .billhook/hooks.yaml:11
+
+  -  push  not asked
+     ask: Is everybody told?
+     if `Bash(git push --force *)` does not match `git push -f` and `ls`
+     to change that: write `if: Bash(git push *)`, which sees the other
+       spellings, too
+     claude   .billhook/hooks.yaml:15
+
+1 hook wants other events: lint (PostToolUse) (--all shows why)
+
+verdict: depends on what is answered by audit
+held up if one of these gates fails: self-protection
+passes if these fail, unless another hook objects: audit
+-- exit 0
+""")
+
+
+def test_a_command_that_is_denied(approved: Folder) -> None:
+    """What a plain line of config says is known beforehand."""
+    found = json.loads(approved.billhook("explain", "terraform destroy x", "--json").out)
+
+    assert found["verdict"] == {
+        "decision": "deny",
+        "certain": True,
+        "by": ["no-destroy"],
+        "depends_on": ["audit"],
+        "gates": ["self-protection"],
+        "fail_open": ["audit"],
+    }
+
+
+def test_a_tool(approved: Folder) -> None:
+    """An event with its tool and input; hooks for other events with --all."""
+    given = ("PreToolUse", "--tool", "write_file", "--input", '{"file_path": "a.py"}', "--all")
+
+    assert approved.screen("explain", *given) == snapshot("""\
+PreToolUse Write: a.py
+
+  1  self-protection  asked
+     says: no objection
+     60 s   gate: a failure denies it   built-in
+
+  2  scan  asked
+     ./scan.sh
+     match Write|Edit   claude   600 s (default of claude)
+     gate: a failure denies it   .billhook/hooks.yaml:6
+
+  3  audit  asked
+     ./audit.sh
+     claude   5 s   on_failure allow: a failure lets it pass
+     .billhook/hooks.yaml:19
+
+  -  no-destroy  not asked
+     deny: Destroying infrastructure needs a human
+     if `Bash(terraform destroy *)` is about `Bash`, and this is `Write`
+     to change that: write `if: Write`, which matches every `Write`
+     claude   .billhook/hooks.yaml:2
+
+  -  guard  not asked
+     ./guard.sh
+     match `bash` does not match `Write`
+     to change that: write `match: Bash|Write`
+     claude   .billhook/hooks.yaml:11
+
+  -  push  not asked
+     ask: Is everybody told?
+     if `Bash(git push --force *)` is about `Bash`, and this is `Write`
+     to change that: write `if: Write`, which matches every `Write`
+     claude   .billhook/hooks.yaml:15
+
+  -  lint  not asked
+     ./lint.sh
+     it wants `PostToolUse`, not `PreToolUse`
+     to change that: write `events: [PostToolUse, PreToolUse]`
+     claude   .billhook/hooks.yaml:23
+
+verdict: depends on what is answered by scan, audit
+held up if one of these gates fails: self-protection, scan
+passes if these fail, unless another hook objects: audit
+-- exit 0
+""")
+
+
+def test_an_event_that_blocks_nothing(approved: Folder) -> None:
+    """After the tool nothing is held up."""
+    assert approved.screen("explain", "post_tool_use", "--tool", "Read") == snapshot("""\
+PostToolUse Read
+
+  1  audit  asked
+     ./audit.sh
+     claude   5 s   on_failure allow: a failure is shown
+     .billhook/hooks.yaml:19
+
+  -  lint  not asked
+     ./lint.sh
+     match `Write|Edit` does not match `Read`
+     to change that: write `match: Write|Edit|Read`
+     claude   .billhook/hooks.yaml:23
+
+5 hooks want other events: self-protection (PreToolUse), no-destroy
+(PreToolUse), scan (PreToolUse), guard (PreToolUse), push (PreToolUse) (--all
+shows why)
+
+verdict: depends on what is answered by audit
+-- exit 0
+""")
+
+
+def test_not_approved(folder: Folder) -> None:
+    """What waits for approval is not asked, and both reasons are named where there are two."""
+    folder.write("hooks.yaml", HOOKS[: HOOKS.index("  guard:")])
+
+    assert folder.screen("explain", "terraform destroy") == snapshot("""\
+PreToolUse Bash: terraform destroy
+
+  1  self-protection  asked
+     says: no objection
+     60 s   gate: a failure denies it   built-in
+
+  -  no-destroy  not asked
+     deny: Destroying infrastructure needs a human
+     it is not approved
+     to change that: `billhook trust no-destroy` shows it and asks
+     claude   hooks.yaml:2
+
+  -  scan  not asked
+     ./scan.sh
+     it is not approved
+     to change that: `billhook trust scan` shows it and asks
+     match `Write|Edit` does not match `Bash`
+     to change that: write `match: Write|Edit|Bash`
+     claude   hooks.yaml:6
+
+verdict: none (no objection): the agent's own permissions decide
+held up if one of these gates fails: self-protection
+-- exit 0
+""")
+
+
+def test_changed_gate(approved: Folder) -> None:
+    """A gate that changed blocks what it would have judged."""
+    approved.script("scan.sh", "exit 1")
+
+    screen = approved.screen("explain", "PreToolUse", "--tool", "Write")
+
+    assert screen[screen.index("scan") : screen.index("  -  ")] == snapshot("""\
+scan  blocks
+     ./scan.sh
+     scan.sh has changed since it was approved
+     to change that: `billhook trust scan` shows how and asks
+     what it would have judged is denied until then
+     claude   .billhook/hooks.yaml:6
+
+  3  audit  asked
+     ./audit.sh
+     claude   5 s   on_failure allow: a failure lets it pass
+     .billhook/hooks.yaml:19
+
+""")
+    assert "verdict: deny, whatever the other hooks say, because of scan" in screen
+
+
+def test_nothing_is_configured(folder: Folder) -> None:
+    """What is built in is asked, and a hint says how to begin."""
+    assert folder.screen("explain", "rm -rf /") == snapshot("""\
+PreToolUse Bash: rm -rf /
+
+  1  self-protection  asked
+     says: no objection
+     60 s   gate: a failure denies it   built-in
+
+verdict: none (no objection): the agent's own permissions decide
+held up if one of these gates fails: self-protection
+-- stderr
+
+hint: no hooks are configured here; `billhook init` writes a first file
+-- exit 0
+""")
+
+
+def test_touching_its_own_files(folder: Folder) -> None:
+    """What self-protection would say is known."""
+    assert folder.screen("explain", "rm .billhook/hooks.yaml") == snapshot("""\
+PreToolUse Bash: rm .billhook/hooks.yaml
+
+  1  self-protection  asked
+     says: ask: This changes `.billhook/hooks.yaml`, which billhook's hooks
+       depend on (configuration, or an approved script)
+     60 s   gate: a failure denies it   built-in
+
+verdict: ask, because of self-protection
+held up if one of these gates fails: self-protection
+-- stderr
+
+hint: no hooks are configured here; `billhook init` writes a first file
+-- exit 0
+""")
+
+
+def test_an_event_that_no_hook_wants(approved: Folder) -> None:
+    """It says so."""
+    assert approved.screen("explain", "Stop") == snapshot("""\
+Stop
+
+no hook wants Stop
+
+7 hooks want other events: self-protection (PreToolUse), no-destroy
+(PreToolUse), scan (PreToolUse), guard (PreToolUse), push (PreToolUse), audit
+(PreToolUse, PostToolUse), lint (PostToolUse) (--all shows why)
+
+verdict: none (no objection)
+-- exit 0
+""")
+
+
+def test_session_sources(folder: Folder) -> None:
+    """Fields of the event are given with --input."""
+    folder.write("~/.claude/settings.json", {"dialect": "lesson", "hooks": {"SessionStart": ["echo hi"]}})
+    starts = [folder.billhook("explain", "SessionStart", "--json")]
+    starts += [folder.billhook("explain", "SessionStart", "--input", '{"source": "clear"}', "--json")]
+
+    hooks = [json.loads(ended.out)["hooks"][0] for ended in starts]
+    assert [(hook["runs"], hook["failed"]) for hook in hooks] == [(True, []), (False, ["source"])]
+
+
+def test_json(approved: Folder) -> None:
+    """One object, each hook with all that `list --json` knows."""
+    ended = approved.billhook("explain", "git push -f", "--json")
+    found: dict[str, Any] = json.loads(ended.out)
+
+    assert ended.code == 0 and ended.out.count("\n") == 1
+    assert (found["event"], found["tool"], found["other_events"]) == ("PreToolUse", "Bash", ["lint"])
+    assert [(hook["name"], hook["order"], hook["runs"]) for hook in found["hooks"]] == [
+        ("self-protection", 1, True),
+        ("audit", 2, True),
+        ("no-destroy", None, False),
+        ("scan", None, False),
+        ("guard", None, False),
+        ("push", None, False),
+    ]
+    guard = found["hooks"][4]
+    assert (guard["failed"], guard["fix"]) == (["match"], "write `match: Bash`")
+    assert guard["source"] == f"{approved.project}/.billhook/hooks.yaml:11"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        pytest.param((), "which event, or which command?", "billhook explain 'git push --force'", id="nothing"),
+        pytest.param(("PreToolUze",), "no event `PreToolUze`", "did you mean `PreToolUse`?", id="mistyped event"),
+        pytest.param(
+            ("PreToolUse",),
+            "PreToolUse is about a tool: which one?",
+            "billhook explain PreToolUse --tool Bash",
+            id="no tool",
+        ),
+        pytest.param(
+            ("rm", "-rf", "--x", "/"),
+            "that is more than one argument",
+            "quote it: billhook explain 'rm -rf --x /'",
+            id="not quoted",
+        ),
+        pytest.param(
+            ("Stop", "--jsn"),
+            "`--jsn` is too much",
+            "did you mean `--json`? (`billhook explain --help` tells more)",
+            id="mistyped option",
+        ),
+        pytest.param(
+            ("git push", "--tool", "Bash"),
+            "`git push` is no event, and --tool does not go with a command",
+            "name the event (billhook explain PreToolUse --tool ...), or leave --tool out",
+            id="a command and a tool",
+        ),
+        pytest.param((" ",), "the command is empty", "billhook explain 'git push --force'", id="an empty command"),
+        pytest.param(
+            ("PreToolUse", "--tool", "Bash", "--input", "{"),
+            "--input is not JSON: ",
+            'quote it for the shell, as in --input \'{"command": "ls"}\'',
+            id="broken input",
+        ),
+        pytest.param(
+            ("ls", "--config", "no.yaml"),
+            "--config `no.yaml`: there is no such file",
+            "name a settings file or a hooks.yaml",
+            id="no such file",
+        ),
+    ],
+)
+def test_slips(folder: Folder, arguments: tuple[str, ...], message: str, hint: str) -> None:
+    """A mistake is answered with what helps, and exit code 2."""
+    ended = folder.billhook("explain", *arguments)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(f"\n\nhint: {hint}\n")
+    assert ended.err.startswith(f"error: {message}")
+
+
+def test_words_that_are_commands(folder: Folder) -> None:
+    """A single word that is hardly an event is a command."""
+    assert folder.screen("explain", "ls").startswith("PreToolUse Bash: ls\n")
+
+
+def test_hostile_hooks(folder: Folder) -> None:
+    """Nothing from a file or from the command reaches the terminal as an escape sequence."""
+    evil = "\x1b]0;owned\x07\u202e\n\r" + "A" * 300
+    hook = {"events": "PreToolUse", "run": evil, "match": evil, "if": f"Bash({evil})"}
+    folder.write("~/.config/billhook/hooks.yaml", {"hooks": {"ok": hook, "no": {**hook, "timeout": evil}}})
+
+    ended = folder.billhook("explain", f"echo {evil}", "--all")
+
+    assert ended.code == 0
+    assert not set("\x1b\x07\u202e\r") & set(ended.out + ended.err)
+
+
+def test_nothing_runs(folder: Folder) -> None:
+    """Hooks that would leave a trace leave none."""
+    folder.write("~/.config/billhook/hooks.yaml", "hooks: {it: {events: PreToolUse, run: touch trace}}")
+    folder.billhook("explain", "ls")
+
+    assert not (folder.project / "trace").exists()

@@ -156,13 +156,13 @@ def _screen(found: Explanation, everything: bool) -> Iterator[str]:
     if not found.hooks:
         yield ""
         yield f"no hook wants {one_line(found.event.hook_event_name, 60)}"
-    if found.others:
+    if found.others and everything:
+        for one in found.others:
+            yield ""
+            yield from _hook(one)
+    elif found.others:
         yield ""
-        if everything:
-            for one in found.others:
-                yield from _hook(one)
-        else:
-            yield from filled(_others(found.others), 0)
+        yield from filled(_others(found.others), 0)
     yield ""
     yield from _conclusion(found)
 
@@ -248,7 +248,7 @@ def _verdict(outlook: Outlook, event: Event) -> str:
         return f"verdict: {outlook.decision.value}, because of {by}{stricter}"
     if outlook.open:
         return f"verdict: depends on what is answered by {', '.join(outlook.open)}"
-    decides = ": the agent's own permissions decide" if event.gates else ""
+    decides = ": the agent's own permissions decide" if event.gates and hasattr(event, "tool_name") else ""
     return f"verdict: none (no objection){decides}"
 
 

@@ -22,7 +22,7 @@ Examples:
 In hooks.yaml, editors find it by this line:
   # yaml-language-server: $schema=./hooks.schema.json""",
 )
-@click.argument("kind", metavar="hooks|settings", default="hooks")
+@click.argument("kind", metavar="[hooks|settings]", default="hooks")
 def verb(kind: str) -> int:
     """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""
     if kind not in _KINDS:

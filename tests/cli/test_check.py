@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,9 @@ def test_nothing_there(project: Path) -> None:
     (project / "hooks.yaml").unlink()
     assert check(project).screen == snapshot("""\
 no findings in 0 hooks of 0 files
+-- stderr
+
+hint: `billhook init` writes a first file with hooks that work
 -- exit 0
 """)
 
@@ -343,3 +347,14 @@ Options:
   Exit code: 0 nothing found, 1 findings, 2 something could not be read.
 -- exit 0
 """)
+
+
+def test_the_guide_shows_a_real_screen(project: Path) -> None:
+    """The files of the guide give the findings of the guide."""
+    guide = (Path(__file__).parent.parent.parent / "docs" / "guides" / "check-your-hooks.md").read_text()
+    settings, guard, screen = re.findall(r"```(?:json|sh|console)\n(.*?)```", guide, re.S)[:3]
+    (project / "hooks.yaml").unlink()
+    (project / ".claude" / "settings.json").write_text(settings)
+    (project / "guard.sh").write_text(guard)
+    (project / "guard.sh").chmod(0o755)
+    assert check(project).out == screen.partition("$ billhook check\n")[2]

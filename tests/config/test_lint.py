@@ -55,6 +55,17 @@ def exactly(findings: list[Finding], code: str, text: str) -> Finding:
     return findings[0]
 
 
+def mended(text: str, hint: str) -> str:
+    """The text with the edits of a hint in place of the line that the finding is about."""
+    lines = text.splitlines()
+    wrong = lines[place(text)[0] - 1]
+    key = hint.partition(":")[0]
+    edits = f"    {hint}".replace(" and if: ", "\n    if: ")
+    return "\n".join(
+        edits if one == wrong else one for one in lines if one == wrong or one.strip().partition(":")[0] != key
+    )
+
+
 def match(pattern: str, events: str = "PreToolUse", dialect: str = "claude") -> str:
     return hook(f"events: {events}\nmatch: {MARK}{pattern}\ndialect: {dialect}\nrun: 'true'")
 
@@ -92,8 +103,10 @@ def match(pattern: str, events: str = "PreToolUse", dialect: str = "claude") -> 
     ],
 )
 def test_a_matcher_that_can_never_match(tmp_path: Path, text: str, hint: str) -> None:
-    """BH301, with the matcher that was meant."""
+    """BH301, with the matcher that was meant; written down, it is fine."""
     assert exactly(found(tmp_path, text), "BH301", text).hint == hint
+    if not hint.startswith("one of"):
+        assert found(tmp_path, mended(text, hint)) == []
 
 
 @pytest.mark.parametrize(
@@ -126,6 +139,7 @@ def test_a_matcher_that_can_never_match(tmp_path: Path, text: str, hint: str) ->
         pytest.param(match("my-agent", "SubagentStop"), id="an agent of one's own"),
         pytest.param(match(r"\.envrc|\.env", "FileChanged"), id="files"),
         pytest.param(match("bash", "MyEvent"), id="an event we don't know"),
+        pytest.param(match("${TOOLS:-Bash}"), id="a variable"),
         pytest.param(hook("events: PreToolUse\nif: bash(rm *)\nrun: 'true'"), id="a rule knows all names"),
         pytest.param(
             hook("events: PreToolUse\nmatch: Write\nif: Edit(src/**)\nrun: 'true'"), id="Edit speaks for Write"
@@ -152,6 +166,7 @@ def test_a_matcher_that_can_match(tmp_path: Path, text: str) -> None:
 def test_a_server_without_its_tools(tmp_path: Path, text: str, hint: str) -> None:
     """BH302."""
     assert exactly(found(tmp_path, text), "BH302", text).hint == hint
+    assert found(tmp_path, mended(text, hint)) == []
 
 
 @pytest.mark.parametrize(
@@ -184,6 +199,8 @@ def test_a_server_without_its_tools(tmp_path: Path, text: str, hint: str) -> Non
 def test_a_pattern_of_another_dialect(tmp_path: Path, text: str, hint: str) -> None:
     """BH303."""
     assert exactly(found(tmp_path, text), "BH303", text).hint == hint
+    if hint.startswith("match: "):
+        assert found(tmp_path, mended(text, hint)) == []
 
 
 @pytest.mark.parametrize(
@@ -363,6 +380,7 @@ def test_a_command_that_cannot_run(project: Path, command: str, code: str, hint:
         "${CLAUDE_PROJECT_DIR}/scripts/good.sh",
         "'${CLAUDE_PROJECT_DIR:-.}/scripts/good.sh'",
         "$SOMEWHERE/nil.sh",
+        "'${SOMEWHERE:-.}/nil.sh'",
         "$(find . -name nil.sh)",
         "cd elsewhere && ./nil.sh",
         "'[ -x ./nil ] && ./nil'",
@@ -606,6 +624,8 @@ def test_the_hint_of_a_guard_follows_the_shape(tmp_path: Path) -> None:
     assert exactly(found(tmp_path, plain, ".claude/settings.json"), "BH506", plain).hint == (
         'write {"command": "...", "dialect": "claw", "onFailure": "block"} for the text'
     )
+    better = plain.replace('"exit 2"', '{"command": "exit 2", "dialect": "claw", "onFailure": "block"}')
+    assert found(tmp_path, better, ".claude/settings.json") == []
 
 
 # -- files and addresses

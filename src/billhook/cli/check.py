@@ -62,6 +62,8 @@ def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: 
     text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
     if text:
         say(text)
+    if not found.files and format_ == "text" and not as_json:
+        say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
     return 2 if found.unread else 1 if kept else 0
 
 

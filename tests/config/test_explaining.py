@@ -7,9 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.config import load_config
+from billhook.config.building import Refusal
 from billhook.config.explaining import Explained, Explanation, explain
 from billhook.config.rows import rows
 from billhook.events import Event, parse
+from billhook.hook import Context
 from billhook.match import compile_matcher
 from billhook.meanings import MEANINGS, meanings
 from billhook.rules import Rule
@@ -435,3 +437,37 @@ def test_rows_are_complete(project: Project) -> None:
         ("off", "off", "nothing", "own"),
         ("odd", "broken", "nothing", "own"),
     ]
+
+
+KEYS = ["events", "match", "if", "run", "exec", "deny", "gate", "timeout", "after", "dialect", "enabled", "background"]
+VALUES = st.one_of(
+    st.sampled_from(["PreToolUse", "Stop", "Bash", "Bash(git *)", "(", "", "it", "claw", "${X}", "\x1b[0m", "a|b,c"]),
+    st.booleans(),
+    st.none(),
+    st.integers(-1, 3),
+    st.lists(st.sampled_from(["PreToolUse", "it", "ls", "h0"]), max_size=2),
+)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    hooks=st.lists(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6), max_size=4),
+    mine=st.booleans(),
+    name=st.sampled_from(["PreToolUse", "Stop", "SessionStart"]),
+)
+def test_whatever_a_file_holds(project: Project, hooks: list[dict[str, Any]], mine: bool, name: str) -> None:
+    """Every hook has one row and one explanation, and those that an engine blocks for are said to block."""
+    project.path("hooks.yaml").unlink(missing_ok=True)
+    project.path(OWN).unlink(missing_ok=True)
+    entries = {f"h{i}": {"events": name, **fields} for i, fields in enumerate(hooks)}
+    project.write(OWN if mine else "hooks.yaml", {"hooks": entries})
+    config, about = project.load(), event(name, source="startup")
+
+    found = explain(config, about)
+
+    shown = rows(config)
+    assert sum(row.declared is not None for row in shown) == len(config.entries)
+    assert len(found.hooks) + len(found.others) == sum(not row.switch for row in shown)
+    steps = [step for step in config.plan.steps(about) if isinstance(step.run, Refusal)]
+    struck = [step for step in steps if step.condition is None or step.condition(Context(about, []))]
+    assert bool(struck) == any(one.blocks for one in found.hooks)

@@ -72,7 +72,7 @@ def _where_it_is(hook: Declared, one: Named) -> str:
     folder, name = os.path.split(one.path)
     for place in (folder, *(os.path.join(hook.folder, sub) for sub in (".claude/hooks", "scripts", "hooks", ""))):
         try:
-            names = os.listdir(place)
+            names = os.listdir(place)[:1000]
         except OSError:
             continue
         near = name if name in names else nearest(name, names, 0.8)

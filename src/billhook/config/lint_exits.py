@@ -4,6 +4,7 @@ A script is not run and not understood: only words are looked for. So a finding 
 that is computed is none.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -15,37 +16,60 @@ from billhook.config.lint_files import scripts
 from billhook.config.lint_found import edit, finding, kinds
 from billhook.events import Block
 
-_CODE = r"(?:\b(?:_?exit|SystemExit)\b\s*\(?\s*|\bexitCode\s*=\s*){code}\b"
-_EXIT = {code: re.compile(_CODE.format(code=code), re.I) for code in (1, 2)}
-_EXIT_WITH_TEXT = re.compile(r"\b(?:sys\.exit|SystemExit)\s*\(\s*[fr]?[\"']")
+# Blanks are counted in these patterns: on a text that is made for it, `\s*` twice would take for ever.
+_CODE = r"(?:\b(?:_?exit|SystemExit)\b\s{{0,9}}\(?\s{{0,9}}|\bexitCode\s{{0,9}}=\s{{0,9}}){code}\b"
+_EXIT_1, _EXIT_2 = (re.compile(_CODE.format(code=code), re.I) for code in (1, 2))
+_EXIT_WITH_TEXT = re.compile(r"\b(?:sys\.exit|SystemExit)\s{0,9}\(\s{0,9}[fr]?[\"']")
 """In Python that prints the text and exits with 1."""
-_COMPUTED = re.compile(r"\bexit\s*\(?\s*[\"']?\$|\b(?:exit|SystemExit)\s*\(\s*[A-Za-z_]|\breturn 2\b|\bexec\b")
-_DECISION = re.compile(r"permissionDecision|\\?[\"']decision\\?[\"']|hookSpecificOutput|\\?[\"']continue\\?[\"']")
-_DENIES = re.compile(
-    r"permissionDecision\\?[\"']?\s*[:=,]\s*\\?[\"'](?:deny|ask)|\bdecision\\?[\"']?\s*[:=,]\s*\\?[\"']block"
+_COMPUTED = re.compile(
+    r"\bexit\s{0,9}\(?\s{0,9}[\"']?\$|\b(?:exit|SystemExit)\s{0,9}\(\s{0,9}[A-Za-z_]|\breturn 2\b|\bexec\b"
 )
+_DECISION = re.compile(r"permissionDecision|\\?[\"']decision\\?[\"']|hookSpecificOutput|\\?[\"']continue\\?[\"']")
+_SAID = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']"
+_DENIES = re.compile(rf"permissionDecision{_SAID}(?:deny|ask)|\bdecision{_SAID}block")
 _REFUSAL = re.compile(
-    r"block|den(?:y|ied|ies)|refus|forbid|forbidden|not allowed|not permitted|disallow|prohibit|reject|protected"
+    r"block|den(?:y|ied|ies)|refus|forbid|not allowed|not permitted|disallow|prohibit|reject|protected"
     r"|dangerous|destructive|unsafe|must not|no(?:t)? permission",
     re.I,
 )
 _GUARD = re.compile(r"(?:^|[^a-z])(?:guard|deny|denies|block|protect|secur|policy|policies|gate)", re.I)
-_MISSING_TOOL = re.compile(r"\b(?:cd|command|which|type|hash|test|\[)\b[^;|]*\|\|\s*(?:\{\s*[^}]*)?exit 1\b")
-_COMMENT = re.compile(r"^\s*(?:#|//).*$", re.M)
+_MISSING_TOOL = re.compile(
+    r"\b(?:cd|command|which|type|hash|test|\[)\b[^;|\n]{0,200}\|\|\s{0,9}(?:\{[^}\n]{0,200})?exit 1\b"
+)
+_COMMENT = re.compile(r"^[ \t]*(?:#|//).*$", re.M)
 _BLOCKS_WITH_2 = frozenset({"claude", "claw", "claw-text"})
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """One text that a hook runs: its own line, or a script. `word` is empty for its own line."""
+class Facts(msgspec.Struct, frozen=True):
+    """What one text says about its exits. A line of 0: it says nothing of the kind."""
 
-    word: str
-    text: str
+    exits_1: int
+    exits_2: int
+    computed: bool
+    decides: bool
+    denies: bool
+    refuses: bool
+    misses_tool: bool
 
-    def where(self, pattern: re.Pattern[str]) -> str:
-        """`./guard.sh:12`, or nothing for the hook's own line."""
-        found = pattern.search(self.text)
-        line = self.text.count("\n", 0, found.start()) + 1 if found else 1
-        return f"{self.word}:{line}" if self.word else ""
+
+@functools.lru_cache(maxsize=256)
+def facts(text: str) -> Facts:
+    """Looked up once for each text: many hooks may name one script."""
+    code = _COMMENT.sub("", text)  # the lines stay where they are
+    return Facts(
+        exits_1=_line(_EXIT_1, code) or _line(_EXIT_WITH_TEXT, code),
+        exits_2=_line(_EXIT_2, code),
+        computed=_COMPUTED.search(code) is not None,
+        decides=_DECISION.search(code) is not None,
+        denies=_DENIES.search(code) is not None,
+        refuses=_REFUSAL.search(code) is not None,
+        misses_tool=_MISSING_TOOL.search(code) is not None,
+    )
+
+
+def _line(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else 0
 
 
 def lint_exits(hook: Declared) -> Iterator[Finding]:
@@ -53,67 +77,61 @@ def lint_exits(hook: Declared) -> Iterator[Finding]:
     events = kinds(hook)
     if hook.gate or not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
         return
-    texts = list(_evidence(hook))
-    wrong = list(_wrong_code(hook, texts)) if any(kind.block is Block.DENY for kind in events) else []
+    evidence = list(_evidence(hook))
+    wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
     yield from wrong
-    if not wrong and not hook.background and _is_guard(hook, texts):
-        yield finding(hook, "BH506", "action", _open_message(hook), _closing(hook))
+    if not wrong and not hook.background and _is_guard(hook, [known for _, known in evidence]):
+        message = "it guards, and fails open: when it crashes, is late or can't start, the event goes on"
+        yield finding(hook, "BH506", "action", message, _closing(hook))
 
 
-def _evidence(hook: Declared) -> Iterator[Evidence]:
+def _evidence(hook: Declared) -> Iterator[tuple[str, Facts]]:
+    """The hook's own line, under no name, and the scripts that it names."""
     if isinstance(hook.action, Run):
-        yield Evidence("", hook.action.text)
+        yield "", facts(hook.action.text)
     if isinstance(hook.action, Run | Exec):
         for named, text in scripts(hook):
-            # blanked, not removed: line numbers have to stay
-            yield Evidence(named.word, _COMMENT.sub("", text))
+            yield named.word, facts(text)
 
 
-def _wrong_code(hook: Declared, texts: list[Evidence]) -> Iterator[Finding]:
-    every = "\n".join(one.text for one in texts)
-    if _DECISION.search(every) or _COMPUTED.search(every):
+def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[Finding]:
+    every = [known for _, known in evidence]
+    if any(known.decides or known.computed for known in every):
         return
-    exits_1 = bool(_EXIT[1].search(every) or _EXIT_WITH_TEXT.search(every))
-    exits_2 = bool(_EXIT[2].search(every))
+    exits_1, exits_2 = any(known.exits_1 for known in every), any(known.exits_2 for known in every)
     if hook.dialect in _BLOCKS_WITH_2 and exits_1 and not exits_2:
-        for one in texts:
-            pattern = _EXIT[1] if _EXIT[1].search(one.text) else _EXIT_WITH_TEXT
-            if pattern.search(one.text) and _means_refusal(hook, one):
-                message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: the event goes on"
-                yield finding(hook, "BH504", "action", message, _instead(one, pattern, "exit 2"))
+        message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: the event goes on"
+        for word, known in evidence:
+            if known.exits_1 and _means_refusal(hook, word, known):
+                yield finding(hook, "BH504", "action", message, _instead("exit 2", word, known.exits_1))
                 return
     if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
-        for one in texts:
-            if _EXIT[2].search(one.text) and _REFUSAL.search(one.text):
-                message = "it refuses with exit 2, which under `lesson` only tells the model: the tool runs"
-                yield finding(hook, "BH505", "action", message, _instead(one, _EXIT[2], "exit 1"))
+        message = "it refuses with exit 2, which under `lesson` only tells the model: the tool runs"
+        for word, known in evidence:
+            if known.exits_2 and known.refuses:
+                yield finding(hook, "BH505", "action", message, _instead("exit 1", word, known.exits_2))
                 return
 
 
-def _means_refusal(hook: Declared, one: Evidence) -> bool:
-    if _REFUSAL.search(one.text) or _GUARD.search(f"{hook.name} {hook.title}"):
+def _means_refusal(hook: Declared, word: str, known: Facts) -> bool:
+    if known.refuses or _GUARD.search(f"{hook.name} {hook.title}"):
         return True
     # A line that stands in the file and exits with 1 was hardly written to report a failure, unless a tool is missing.
-    return not one.word and not _MISSING_TOOL.search(one.text)
+    return not word and not known.misses_tool
 
 
-def _instead(one: Evidence, pattern: re.Pattern[str], wanted: str) -> str:
-    where = one.where(pattern)
-    return f"write `{wanted}` in {where}" if where else f"write `{wanted}` instead"
+def _instead(wanted: str, word: str, line: int) -> str:
+    return f"write `{wanted}` in {word}:{line}" if word else f"write `{wanted}` instead"
 
 
-def _is_guard(hook: Declared, texts: list[Evidence]) -> bool:
+def _is_guard(hook: Declared, every: list[Facts]) -> bool:
     if isinstance(hook.action, Python | Url):
         return "PreToolUse" in hook.events and bool(_GUARD.search(f"{hook.name} {hook.title}"))
-    every = "\n".join(one.text for one in texts)
-    if _DENIES.search(every):
+    if any(known.denies for known in every):
         return True
-    code = 2 if hook.dialect in _BLOCKS_WITH_2 else 1 if hook.dialect == "lesson" else None
-    return code is not None and bool(_EXIT[code].search(every))
-
-
-def _open_message(hook: Declared) -> str:
-    return "it guards, and fails open: when it crashes, is late or can't start, the event goes on"
+    if hook.dialect in _BLOCKS_WITH_2:
+        return any(known.exits_2 for known in every)
+    return hook.dialect == "lesson" and any(known.exits_1 for known in every)
 
 
 def _closing(hook: Declared) -> str:

@@ -4,6 +4,8 @@ A word that only the shell will know is skipped, and so is everything relative a
 itself looks for before it runs it.
 """
 
+import functools
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -12,15 +14,18 @@ from typing import Final
 import msgspec
 
 from billhook import shell
+from billhook.config import sources
 from billhook.config.declared import Declared, Exec, Python, Run
 from billhook.script import UNKNOWN
 from billhook.unwrap import SHELLS
 
 LARGEST: Final = 256 * 1024
 """Bytes of a script that are looked at."""
+MOST: Final = 50
+"""Programs and scripts of one hook that are looked at."""
 
 _PROJECT: Final = "/@billhook-project@"
-_PROJECT_VARIABLE = re.compile(r"\$CLAUDE_PROJECT_DIR\b|\$\{CLAUDE_PROJECT_DIR(?::?-[^}]*)?\}|\$PWD\b|\$\{PWD\}")
+_PROJECT_VARIABLE = re.compile(r"\$CLAUDE_PROJECT_DIR\b|\$\{CLAUDE_PROJECT_DIR(?::?-[^}]{0,200})?\}|\$PWD\b|\$\{PWD\}")
 _SYSTEM: Final = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
 """What lies there is a program, whatever it is written in."""
 _HOME: Final = "/@billhook-home@"
@@ -64,7 +69,7 @@ def named(hook: Declared) -> list[Named]:
         case Run(text, shell="powershell"):
             return []
         case Run(text):
-            return list(dict.fromkeys(_of_text(text, hook.folder)))
+            return list(itertools.islice(dict.fromkeys(_of_text(text, hook.folder)), MOST))
         case Exec(argv):
             words = tuple(_known(word) for word in argv)
             return list(dict.fromkeys(_of_words(words, hook.folder, by_shell=False, here=True)))
@@ -85,8 +90,8 @@ def _shown(word: str) -> str:
 
 def _of_text(text: str, folder: str) -> Iterator[Named]:
     parsed = shell.parse(_known(text))
-    if not parsed.complete and not parsed.commands:
-        return
+    if "[[" in text:
+        return  # its tests are no commands: what it looks for before it runs it is not known
     looked_for = {
         os.path.normpath(_shown(word))
         for command in parsed.commands
@@ -98,7 +103,7 @@ def _of_text(text: str, folder: str) -> Iterator[Named]:
     moved = any(to not in ((_PROJECT,), (".",)) for to in moves)
     own_path = "PATH=" in text
     for command in parsed.commands:
-        if not set(command.via) <= _PLAIN_WRAPPERS or command.dynamic or "[[" in text:
+        if not set(command.via) <= _PLAIN_WRAPPERS or command.dynamic:
             continue
         for found in _of_words(command.words, folder, by_shell=True, here=not moved):
             known = not found.path and (found.word in functions or own_path)
@@ -166,10 +171,17 @@ def scripts(hook: Declared) -> Iterator[tuple[Named, str]]:
     for found in named(hook):
         if not found.path or found.path.startswith(_SYSTEM) or not os.path.isfile(found.path):
             continue
-        try:
-            with open(found.path, "rb") as file:
-                head = file.read(LARGEST)
-        except OSError:
-            continue
-        if b"\0" not in head[:1024]:
-            yield found, head.decode("utf-8", "replace")
+        text = _text_of(found.path, sources.identity(found.path))
+        if text:
+            yield found, text
+
+
+@functools.lru_cache(maxsize=256)
+def _text_of(path: str, identity: sources.Identity) -> str:
+    """Read once, as long as the file is the same."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(LARGEST)
+    except OSError:
+        return ""
+    return "" if b"\0" in head[:1024] else head.decode("utf-8", "replace")

@@ -44,6 +44,8 @@ VALUES = {
 }
 """What the matched field of an event can be."""
 
+LONGEST = 4096
+"""Characters of a matcher or rule that is looked at. No person wrote a longer one."""
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _RULE = re.compile(r"\s*([A-Za-z_]\w*)\((.+)\)\s*")
 _GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")
@@ -53,9 +55,9 @@ _REGEX_SIGNS = re.compile(r"\.\*|\.\+|[\^$()\\]|\[[^\]]*\]")
 
 def lint_match(hook: Declared) -> Iterator[Finding]:
     """What is wrong with `match` and `if`. A pattern that can't be read at all was reported when it was loaded."""
-    if hook.match not in (None, "", "*", ".*"):
+    if hook.match not in (None, "", "*", ".*") and len(hook.match) <= LONGEST:
         yield from _ignored(hook) or _wrong_language(hook) or _never(hook)
-    if hook.when:
+    if hook.when and len(hook.when) <= LONGEST:
         yield from _without_tools(hook) or _rule_never(hook)
 
 

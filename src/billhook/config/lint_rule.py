@@ -11,6 +11,7 @@ import msgspec
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
 from billhook.config.lint_found import edit, finding, listed
+from billhook.config.lint_match import LONGEST
 from billhook.errors import RuleError
 from billhook.rules import Rule
 
@@ -26,6 +27,9 @@ class Deed(msgspec.Struct, frozen=True):
     whole: str = ""
     """The rule that sees them all, if it is not `command *`."""
 
+
+MOST = 300
+"""Rules that are held against each other. Who has more has them from a generator."""
 
 DEEDS = (
     Deed(("git", "push"), ("--force", "-f"), anywhere=True),
@@ -44,7 +48,8 @@ DEEDS = (
 
 def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
     """What the rules of all hooks leave out. Hooks that want the same event help each other."""
-    rules = [(hook, rule) for hook in hooks if (rule := _shell_rule(hook.when)) is not None]
+    found = [(hook, rule) for hook in hooks if (rule := _shell_rule(hook.when)) is not None]
+    rules = found[:MOST]
     for hook, rule in rules:
         beside = [other for one, other in rules if _meet(one, hook)]
         for deed, command in _seen_by(rule):
@@ -63,7 +68,7 @@ def _meet(one: Declared, other: Declared) -> bool:
 
 def _shell_rule(text: str) -> Rule | None:
     try:
-        rule = Rule.parse(text) if text else None
+        rule = Rule.parse(text) if text and len(text) <= LONGEST else None
     except RuleError:
         return None
     return rule if rule is not None and rule.tool == "Bash" and rule.specifier else None

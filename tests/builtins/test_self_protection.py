@@ -407,6 +407,24 @@ PROVEN = {
     "bash-substitution": "bash -c \"$(printf 'rm hooks.yaml')\"",
     "exec-redirect": "exec > hooks.yaml; echo x",
     "mid-line-cd": "echo a; cd .claude; rm settings.json",
+    "cp-braces": "cp evil/{hooks.yaml,settings.json} .",
+    "rm-braces-end": "rm hooks.{yaml,yml}",
+    "mv-braces": "mv {hooks,x}.yaml",
+    "mv-braces-empty": "mv hooks.yaml{,.bak}",
+    "pwd-or-fail": "rm -rf ${PWD:?}/*",
+    "variable-cut": "F=hooks.yaml.bak; rm ${F%.bak}",
+    "array": "a=(hooks.yaml); rm \"${a[0]}\"",
+    "array-all": "a=(x hooks.yaml); rm \"${a[@]}\"",
+    "printf-v": "printf -v f hooks.yaml; rm $f",
+    "while-read-redirect": "find . -name '*.yaml' | while IFS= read -r f; do : > \"$f\"; done",
+    "ls-files": "git ls-files | xargs rm",
+    "ls-files-pattern": "git ls-files '*.yaml' | xargs rm",
+    "bash-c-zero": "bash -c 'echo x > \"$0\"' hooks.yaml",
+    "bash-c-one": "bash -c 'rm \"$1\"' _ hooks.yaml",
+    "bash-s": "bash -s hooks.yaml <<< 'rm $1'",
+    "xargs-end": "echo yaml | xargs -I{} rm hooks.{}",
+    "variable-in-command": "x='rm hooks.yaml'; $x",
+    "for-all": "for f in *; do rm -rf $f; done",
     "zip-m": "zip -qm x.zip hooks.yaml",
     "home-settings": "echo x > ~/.claude/settings.json",
     "home-settings-variable": "echo x > $HOME/.claude/settings.json",
@@ -557,6 +575,8 @@ DOUBTED = {
     "trust-eval": ("eval billhook trust", "deny"),
     "trust-python": ("python -c \"from billhook.cli.main import main; main(['trust', '--all'])\"", "deny"),
     "trust-approve": ("python -c 'import billhook; billhook.approve(\"x\")'", "deny"),
+    "trust-subprocess": ("python -c \"import subprocess; subprocess.run(['billhook', 'trust', '--all'])\"", "deny"),
+    "trust-node": ("node -e \"require('child_process').execSync('billhook trust --all')\"", "deny"),
     "trust-incomplete": ("billhook trust --all '", "deny"),
     "uninstall": ("billhook uninstall", "deny"),
     "daemon-stop": ("billhook daemon stop", "deny"),
@@ -630,6 +650,9 @@ HARMLESS = [
     "sudo apt-get install -y jq",
     "awk '/hooks.yaml/ {print}' a.txt", "sed -n /hooks.yaml/p a.txt", "N=$(find . -type f | wc -l); echo $N > $OUT",
     "ls | xargs wc -l", "find . -type f | xargs grep hooks", "chmod 755 src", "chmod 644 .gitignore", "cat .git/config",
+    "python -c \"import billhook; billhook.load(trust='all')\"",
+    "cat > README.md <<'E'\nRun billhook trust --all\nE\n",
+    "python3 -c \"print(open('.claude/agents/a.md').read().replace('a', 'b'))\"",
     "rm slink.json", "rm -rf link", "rm same.sh", "mv slink.json other.json",
 ]  # fmt: skip
 
@@ -719,6 +742,21 @@ def test_the_hook_is_a_gate(judged: World) -> None:
     hook = self_protection(judged.protected)
     assert (hook.name, hook.priority, hook.gate, hook.match) == ("self-protection", 1, True, None)
     assert hook.events == ("PreToolUse",) and hook.source.layer == "built-in"
+
+
+@pytest.mark.parametrize("cwd", ["", "relative", "/no/such/folder", "/a\0b", "/\ud800", "/" + "a/" * 20_000])
+def test_no_folder_makes_it_fail(cwd: str, judged: World) -> None:
+    """Whatever the working folder, there is an answer."""
+    assert judge(judged, "Bash", {"command": "echo x > hooks.yaml; rm $X/a; cp a b; rm *"}, cwd)[0] in ("none", "ask")
+
+
+def test_a_folder_deeper_down(judged: World) -> None:
+    """Configuration above the working folder is protected as well; names of that kind below it are not."""
+    below = str(judged.project / "src")
+    for command in ("rm ../hooks.yaml", "echo x > ../.claude/settings.json", "rm -rf ..", "cd .. && rm hooks.yaml"):
+        assert judge(judged, "Bash", {"command": command}, below)[0] == "ask", command
+    assert judge(judged, "Bash", {"command": "echo x > hooks.yaml"}, below)[0] == "ask"
+    assert judge(judged, "Bash", {"command": "echo x > sub/hooks.yaml; rm -rf *.o"}, below)[0] == "none"
 
 
 def test_state_wins_over_configuration(judged: World) -> None:

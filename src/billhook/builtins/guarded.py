@@ -20,7 +20,11 @@ _SIGNS: Final = frozenset("*?[")
 _MAX_LISTED: Final = 4096
 _SLASHES = re.compile(r"/(?:\.?/)*")
 _CLASSES = re.compile(r"\[[^\]/]*\]|[*?]+")
-_DESTROYS = re.compile(r"rm|remove|unlink|rename|replace|move|rmdir|delete|chmod|symlink|copy|extract", re.I)
+_DESTROYS = re.compile(
+    r"\b(?:rm|remove|unlink|rename|move|rmdir|rmtree|rmtreesync|delete|chmod|symlink|copytree|extractall)(?:Sync)?\b"
+    r"|os\.replace",
+    re.I,
+)
 
 
 class Protected(msgspec.Struct, frozen=True):
@@ -253,7 +257,13 @@ class Guarded:
                 ours = _fold(folder) == posixpath.dirname(folded) and posixpath.basename(folded and folder).startswith(
                     "."
                 )
-                told = UNKNOWN not in last or ours or (self.touched.fed and self.names_it(file, self.touched.text))
+                known_letters = len(last.replace(UNKNOWN, ""))
+                told = (
+                    UNKNOWN not in last
+                    or ours
+                    or 2 * known_letters > len(posixpath.basename(file))
+                    or (self.touched.fed and self.names_it(file, self.touched.text))
+                )
                 if (touch.loose and os.path.lexists(file)) or (told and not touch.loose):
                     yield Hit(file, doubtful=True)
         yield from self.known_folder(f"/{rest.replace(UNKNOWN, '/')}/")

@@ -26,7 +26,12 @@ __all__ = ["NAME", "Protected", "self_protection"]
 NAME: Final = "self-protection"
 _OURS = re.compile(r"billhook(?:\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
-_IN_CODE = re.compile(r"\b(?:trust|approve|uninstall|revoke)\b", re.I)
+_IN_CODE = re.compile(
+    r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
+    re.I,
+)
+_LONGEST_CWD: Final = 4096
+"""No process runs in a folder with a longer name, and every folder above is looked at."""
 _SAFE: Final = frozenset({"--list", "--json", "--help", "-h"})
 _INSTALLERS = re.compile(r"pip[\d.]*|uv|pipx|poetry|pdm|conda|mamba|python[\d.]*|brew|apt|apt-get")
 _REMOVES: Final = frozenset({"uninstall", "remove", "purge"})
@@ -52,7 +57,9 @@ class SelfProtection(msgspec.Struct, frozen=True):
     protected: Protected
 
     def __call__(self, ctx: Context) -> Answer:
-        cwd = ctx.event.cwd if ctx.event.cwd.startswith("/") else os.getcwd()
+        cwd = ctx.event.cwd
+        if not cwd.startswith("/") or len(cwd) > _LONGEST_CWD:
+            cwd = _here()
         found = touched(ctx.event, cwd)
         if verb := _own_verb(found, cwd):
             return deny(f"`billhook {verb}` is for the person: they can run it in a terminal of their own")
@@ -65,6 +72,13 @@ class SelfProtection(msgspec.Struct, frozen=True):
         if worst:
             return ask(_reason(worst))
         return ask("This would remove billhook, and with it every guard it runs") if _removes_us(found) else NOTHING
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return "/"
 
 
 def _reason(hit: Hit) -> str:
@@ -80,7 +94,7 @@ def _state_reason(hit: Hit) -> str:
 
 
 def _shown(hit: Hit) -> str:
-    return hit.path.replace(UNKNOWN, "...")[:500]
+    return hit.path.replace(UNKNOWN, "...")[:500].encode(errors="replace").decode()
 
 
 # our own verbs
@@ -94,20 +108,15 @@ def _own_verb(found: Touched, cwd: str) -> str:
         if runs and (verb := _verb_of(command, ours, cwd)):
             return verb
     for text in found.code if ours else ():
-        says = (
-            _UNREAD.search(text)
-            if not found.complete
-            else _IN_CODE.search(text)
-            if "billhook" in text.lower()
-            else None
-        )
-        if says:
-            return says[0].split()[-1].lower() if found.complete else _named(says[0])
+        says = _IN_CODE.search(text) if "billhook" in text.lower() else None
+        if says := says or (None if found.complete else _UNREAD.search(text)):
+            return _named(says[0])
     return ""
 
 
 def _named(text: str) -> str:
-    return next((verb for verb in ("trust", "uninstall") if verb in text.lower()), "daemon stop")
+    said = text.lower()
+    return "uninstall" if "uninstall" in said else "daemon stop" if "daemon" in said else "trust"
 
 
 def _verb_of(command: SimpleCommand, ours: bool, cwd: str) -> str:

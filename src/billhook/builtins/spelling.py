@@ -12,25 +12,29 @@ from typing import Final
 MAX_VARIANTS: Final = 8
 _LONGEST_VALUE: Final = 4096
 _ROUNDS: Final = 3
+_LONGEST_BRACED: Final = 65_536
 
 _PLAIN = re.compile(r"[\w./~@%+:,=*?-]*")
 _VALUE = r"(?:\"[^\"`]*\"|'[^']*'|[^\s;&|\"'`()<>])*"
 _SET = re.compile(rf"(?<![\w$./-])([A-Za-z_]\w*)\+?=({_VALUE})")
 _LOOP = re.compile(r"\b(?:for|select)\s+([A-Za-z_]\w*)\s+in\s+([^;\n]*)")
 _READ = re.compile(rf"\bread\s+(?:-\w+\s+)*([A-Za-z_]\w*)\s*<<<\s*({_VALUE})")
-_USED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?::?[-=+]([^{}$`\"'\s]*))?\})")
+_USED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-=+?])([^{}$`\"'\s]*))?\})")
 _ECHO = re.compile(
     r"\$\(\s*(?:echo(?: -[neE]+)?|printf(?: ['\"]?%s(?:\\n)?['\"]?)?|realpath|readlink -f)\s+([^()$`;&|<>]*)\)"
 )
 _ECHO_OLD = re.compile(r"`\s*(?:echo(?: -[neE]+)?|printf(?: ['\"]?%s(?:\\n)?['\"]?)?)\s+([^()$`;&|<>]*)`")
 _HERE = re.compile(r"\$\(\s*(?:pwd|pwd -P)\s*\)|`pwd`")
 _ROOT = re.compile(r"\$\(\s*git rev-parse --show-toplevel\s*(?:2>\s*/dev/null\s*)?\)|`git rev-parse --show-toplevel`")
+_BRACES = re.compile(r"(?<![\w./~*?$-])([\w./~*?-]{0,256})\{([\w./~*?,-]{1,1024})\}([\w./~*?-]{0,256})(?![\w./~*?{-])")
 _TEMPORARY = re.compile(r"\$\(\s*mktemp(?:\s+[^()$`;&|<>]*)?\)")
 
 
 def spelt_out(text: str, cwd: str) -> tuple[list[str], bool]:
     """The line with what it says about its variables put in: one text for each round of values, at most eight; and
     whether those are all the values there are."""
+    if len(text) <= _LONGEST_BRACED and "{" in text:
+        text = _BRACES.sub(_braces, _BRACES.sub(_braces, text))
     if "$" not in text and "`" not in text:
         return [text], True
     text = _substituted(text, cwd)
@@ -78,6 +82,11 @@ def _echoed(found: re.Match[str]) -> str:
     return found[0] if "%" in found[1] else _plain(found[1].strip()) or found[0]
 
 
+def _braces(found: re.Match[str]) -> str:
+    before, inside, after = found.groups()
+    return " ".join(f"{before}{one}{after}" for one in inside.split(",")) if 0 < inside.count(",") < 32 else found[0]
+
+
 def _values(text: str) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     for pattern in (_SET, _READ):
@@ -95,7 +104,8 @@ def _filled(text: str, said: Mapping[str, str]) -> str:
         room = [limit - len(text)]
 
         def value(found: re.Match[str], room: list[int] = room) -> str:
-            plain = values.get(found[1] or found[2], found[3])
+            default = None if "?" in (found[3] or "?") else found[4]
+            plain = values.get(found[1] or found[2], default)
             if plain is None or room[0] < len(plain):
                 return found[0]
             room[0] -= len(plain)

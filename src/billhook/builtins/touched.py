@@ -50,7 +50,9 @@ _LEADING_CD = re.compile(
 _OWN_FOLDER = re.compile(r"/proc/(?:self|thread-self|\d+|\0)/cwd(?=/|$)")
 _OWN_ROOT = re.compile(r"/proc/(?:self|thread-self|1|\0)/root(?=/)")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
-_FED = re.compile(r"\b(?:xargs|parallel|read|mapfile|readarray)\b|\$\(|`|<\(|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_FED = re.compile(
+    r"\b(?:xargs|parallel|read|mapfile|readarray|printf\s+-v)\b|=\(|\$\{\w+[^\w}]|\$\(|`|<\(|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}"
+)
 _FUNCTION = re.compile(r"\bfunction\s+([\w-]+)|(?<![\w-])([\w-]+)[ \t]*\(\)")
 _TELLS: Final = frozenset({"--version", "-V", "-v", "--help", "-h"})
 
@@ -126,6 +128,8 @@ class _Line:
         for command, wrote in done:
             self.take(command, wrote, folders, text)
         unknown = any(UNKNOWN in touch.path for _, wrote in done for touch in wrote.touches)
+        if re.search(r"\bread\b", text):
+            unknown = unknown or any(UNKNOWN in target for target in parsed.written)
         if self.fed and unknown:
             for command in parsed.commands:
                 self.paths += (path for touch in listed(command.words) for path in _placed(touch, folders))

@@ -231,7 +231,8 @@ def _shell(words: Sequence[str]) -> Writes:
     """The text of `sh -c` is listed by itself; a script is read, and may write what it is given."""
     operands = [word for word in words[1:] if not word.startswith(("-", "+"))]
     runs_text = any(word[:1] == "-" and word[1:2] != "-" and "c" in word for word in words[1:])
-    return Writes(list(_operands(operands[2:] if runs_text else operands[1:])))
+    reads = any(word[:1] == "-" and word[1:2] != "-" and "s" in word for word in words[1:])
+    return Writes(list(_operands(operands if reads and not runs_text else operands[1:])))
 
 
 def _editor(words: Sequence[str]) -> Writes:
@@ -258,6 +259,9 @@ def listed(words: Sequence[str]) -> list[Touch]:
     if name == "find":
         end = next((place for place, word in enumerate(words[1:], 1) if word[:1] in ("-", "(", "!")), len(words))
         return [Touch(start, below=True, names=_find_names(words[end:])) for start in words[1:end] or ["."]]
+    if name == "git" and words[1:2] and words[1] == "ls-files":
+        specs = [word for word in words[2:] if not word.startswith("-")]
+        return [Touch(spec, below=True, loose=any(sign in spec for sign in "*?[")) for spec in specs or ["."]]
     if name != "ls":
         return []
     operands = [word for word in words[1:] if not word.startswith("-")]

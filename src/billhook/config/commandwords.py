@@ -1,6 +1,5 @@
 """The words of a command: which is the script, which name files that are read, which are written."""
 
-import posixpath
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -105,7 +104,7 @@ def operand(words: tuple[str, ...], options: Options) -> tuple[str, str | None, 
 
 def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
     """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
-    name = posixpath.basename(words[0])
+    name = words[0].rpartition("/")[2]
     taken = next((n for n in (2, 1) if (name, *words[1:n]) in _RUNNERS and len(words) > n), 0)
     if not taken:
         return ()
@@ -119,7 +118,7 @@ def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def read_words(words: tuple[str, ...]) -> Iterator[str]:
     """The words that may name a file which the command reads; what a wrapper runs has words of its own."""
-    name = posixpath.basename(words[0]) if words else ""
+    name = words[0].rpartition("/")[2] if words else ""
     if name in _READ_NOTHING or name in WRAPPERS:
         return
     written = set(written_words(words))
@@ -136,7 +135,7 @@ def read_words(words: tuple[str, ...]) -> Iterator[str]:
 
 def written_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words that name what the command writes, moves or removes."""
-    name = posixpath.basename(words[0]) if words else ""
+    name = words[0].rpartition("/")[2] if words else ""
     if name in _COPIERS:
         return words[-1:]
     edits = name == "sed" and any(word.startswith(("-i", "--in-place")) for word in words)
@@ -163,7 +162,7 @@ def kind(path: str, shebang: str, told: str) -> str:
         return "shell"
     if not shebang:
         return "shell" if told == "program" else ""
-    names = [posixpath.basename(word) for word in shebang.removeprefix("#!").split()]
+    names = [word.rpartition("/")[2] for word in shebang.removeprefix("#!").split()]
     if "uv" in names:
         return "python"
     return next((language for language in map(language_of, names) if language), "")

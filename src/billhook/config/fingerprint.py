@@ -8,20 +8,18 @@ import json
 import os
 import stat
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from billhook.config.declared import Declared
+from billhook.config.looking import MAX_KEPT, SETTLED, Content, Identity, Look, identity, settled, state
 from billhook.store.approvals import Approval
 
 MAX_FILE = 256 << 20
 """Longer files are known by their size and times alone."""
 MAX_TEXT = 64 << 10
 MAX_ALL_TEXT = 256 << 10
-SETTLED = 20_000_000
-"""Nanoseconds after which the file system's clock has surely moved on."""
 _CACHED = 4096
 _SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
 
@@ -63,27 +61,32 @@ def definition(declared: Declared) -> dict[str, Any]:
     }
 
 
-def fingerprint(declared: Declared) -> Fingerprint:
-    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places."""
+def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
+    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places.
+
+    Hooks of one load share a look: what they have in common is looked at once.
+    """
     from billhook.config.named import named_files  # not needed to see that nothing changed
 
+    look = look or Look()
     folder = os.path.abspath(declared.folder)
-    inside = os.path.realpath(folder).rstrip("/") + "/"
-    marks = tuple(_mark(path, inside) for path in named_files(declared.action, folder))
-    present = sorted(_covered(mark, folder) for mark in marks if mark.identity)
+    real = look.real(folder)
+    inside = real.rstrip("/") + "/"
+    marks = tuple(_marked(path, inside, look) for path in named_files(declared.action, folder, look))
+    present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
     return Fingerprint(hashlib.sha256(said.encode("ascii")).hexdigest(), marks)
 
 
 def unchanged(mark: FileMark) -> bool:
     """Whether the file is still the one that was marked, judged by one `stat`. False asks for a closer look."""
-    return _identity(_stat(mark.path)) == mark.identity
+    return identity(state(mark.path)) == mark.identity
 
 
 def same_content(mark: FileMark) -> bool:
     """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
-    now = _mark(mark.path, "" if by_target else "/")
+    now = _mark(mark.path, "" if by_target else "/", Look())
     if mark.identity and not mark.sha256:
         return now.identity == mark.identity  # it can't be read, so there is nothing else to go by
     return (now.sha256, now.target, not now.identity) == (mark.sha256, mark.target, not mark.identity)
@@ -94,6 +97,8 @@ def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Appr
 
     `replaces` is the hash of what was approved in its place before.
     """
+    from datetime import UTC, datetime
+
     return Approval(
         hash=fp.hash,
         file=declared.file,
@@ -159,8 +164,8 @@ def _texts(fp: Fingerprint) -> dict[str, str]:
     for mark in fp.files:
         if not mark.sha256 or mark.identity[2] > min(left, MAX_TEXT):
             continue
-        data = _content(mark.path)
-        if data is None or hashlib.sha256(data).hexdigest() != mark.sha256 or b"\0" in data:
+        data = Look().read(mark.path, MAX_TEXT).data
+        if hashlib.sha256(data).hexdigest() != mark.sha256 or b"\0" in data:
             continue
         try:
             found[mark.path] = data.decode("utf-8")
@@ -170,16 +175,10 @@ def _texts(fp: Fingerprint) -> dict[str, str]:
     return found
 
 
-def _content(path: str) -> bytes | None:
-    from billhook.config.pyimports import read_regular
-
-    return read_regular(path, MAX_TEXT)
-
-
-def _covered(mark: FileMark, folder: str) -> list[str]:
+def _covered(mark: FileMark, folder: str, real_folder: str) -> list[str]:
     """What of a file goes into the hash. One that can't be read is known by its size and times."""
     said = mark.sha256 or "unreadable " + " ".join(map(str, mark.identity[2:]))
-    target = _within(mark.target, os.path.realpath(folder))
+    target = _within(mark.target, real_folder)
     path = _within(mark.path, folder)
     return [path, said, target if target != path else ""]
 
@@ -189,72 +188,74 @@ def _within(path: str, folder: str) -> str:
     return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
 
 
-def _mark(path: str, inside: str) -> FileMark:
+def _marked(path: str, inside: str, look: Look) -> FileMark:
+    mark = look.marks.get((path, inside))
+    if mark is None:
+        mark = look.marks[path, inside] = _mark(path, inside, look)
+    return mark
+
+
+def _mark(path: str, inside: str, look: Look) -> FileMark:
     """Look at a file, and at its content unless that is known.
 
     A link out of the folder `inside` to a program of the system, as in a virtual environment, is known by where it
     leads: to update the system is no change of the hook's.
     """
-    found = _settled(path)
+    found = _settled(path, look)
     if found is None:
         return FileMark(path, "", (), "")
-    target = os.path.realpath(path)
+    target = look.real(path)
     if target != path and target.startswith(_SYSTEM) and not (inside and target.startswith(inside)):
-        return FileMark(path, _by_target(target), _identity(found), target)
+        return FileMark(path, _by_target(target), identity(found), target)
     if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
-        return FileMark(path, "", _identity(found), target)
-    identity, sha256 = _hashed(path, _identity(found))
-    return FileMark(path, sha256, identity, target)
+        return FileMark(path, "", identity(found), target)
+    of, sha256 = _hashed(path, identity(found), look)
+    return FileMark(path, sha256, of, target)
 
 
 def _by_target(target: str) -> str:
     return hashlib.sha256(b"system " + os.fsencode(target)).hexdigest()
 
 
-_known: dict[tuple[int, ...], str] = {}
+_known: dict[Identity, str] = {}
 
 
-def _hashed(path: str, identity: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+def _hashed(path: str, wanted: Identity, look: Look) -> tuple[Identity, str]:
     """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
-    if identity in _known:
-        return identity, _known[identity]
+    if wanted in _known:
+        return wanted, _known[wanted]
+    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else Content()
+    if content.identity == wanted:
+        return wanted, _remembered(wanted, hashlib.sha256(content.data).hexdigest())
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(file, "rb") as stream:
-            before = _identity(os.fstat(file))
+            before = identity(os.fstat(file))
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest() if stat.S_ISREG(os.fstat(file).st_mode) else ""
-            after = _identity(os.fstat(file))
+            after = identity(os.fstat(file))
     except (OSError, ValueError):
-        return identity, ""
-    if before == after == identity:
-        if len(_known) >= _CACHED:
-            _known.clear()
-        _known[identity] = sha256
-        return identity, sha256
+        return wanted, ""
+    if before == after == wanted:
+        return wanted, _remembered(wanted, sha256)
     # written while it was read: times that no file has make the next look a closer one
     return (*before[:3], 0, 0), sha256
 
 
-def _settled(path: str) -> os.stat_result | None:
+def _remembered(of: Identity, sha256: str) -> str:
+    if len(_known) >= _CACHED:
+        _known.clear()
+    _known[of] = sha256
+    return sha256
+
+
+def _settled(path: str, look: Look) -> os.stat_result | None:
     """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
-    found = _stat(path)
-    if found is None or not -SETTLED < (age := time.time_ns() - found.st_ctime_ns) < SETTLED:
+    found = look.state(path)
+    if found is None or settled(found):
         return found
-    time.sleep((SETTLED - age) / 1e9)
-    return _stat(path)
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (OSError, ValueError):
-        return None
-
-
-def _identity(found: os.stat_result | None) -> tuple[int, ...]:
-    if found is None:
-        return ()
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    age = time.time_ns() - found.st_ctime_ns
+    time.sleep(max(0, SETTLED - age) / 1e9)
+    return state(path)
 
 
 def _number(value: float | None) -> int | float | None:

@@ -4,21 +4,18 @@ Found by reading, never by running, and never completely: what a program opens o
 there so that editing a script takes the approval away, as editing the command does.
 """
 
-import functools
 import itertools
 import os
-import posixpath
 import re
-import stat
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from billhook import script, shell
-from billhook.config import commandwords, pyimports
+from billhook.config import commandwords, pyimports, shellvars
 from billhook.config.commandwords import SUFFIXES
 from billhook.config.declared import Action, Exec, Python, Run
-from billhook.config.shellvars import KnownText
+from billhook.config.looking import MAX_KEPT, Look
 from billhook.script import UNKNOWN
 
 MAX_SCRIPTS: Final = 200
@@ -33,13 +30,14 @@ _SHEBANG = re.compile(rb"#![ \t]*(\S+)[ \t]*([^\n]*)")
 _SEPARATORS = re.compile(r"[;|&(){}`\n]")
 
 
-def named_files(action: Action | None, folder: str) -> tuple[str, ...]:
+def named_files(action: Action | None, folder: str, look: Look | None = None) -> tuple[str, ...]:
     """The files that decide what `action` does, as absolute paths, each once, those it names itself first.
 
     Programs and scripts are listed also where they do not exist (yet), and so are places where a file would be taken
     instead of a module imported now. Never raises and runs nothing; reads a bounded number of regular files.
+    Searches that share a look see the same files, and look at each once.
     """
-    scan = _Scan(os.path.abspath(folder))
+    scan = _Scan(os.path.abspath(folder), look or Look())
     match action:
         case Run(text):
             scan.text(text)
@@ -53,9 +51,10 @@ def named_files(action: Action | None, folder: str) -> tuple[str, ...]:
 class _Scan:
     """One search: the paths found, and the scripts still to be read."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, look: Look) -> None:
         self.folder = folder
-        self.real_folder = os.path.realpath(folder)
+        self.look = look
+        self.real_folder = look.real(folder)
         self.home = os.path.expanduser("~")
         self.found: dict[str, None] = {}
         self.unread: deque[tuple[str, str]] = deque()
@@ -72,18 +71,18 @@ class _Scan:
             if not self.unread or self.bytes <= 0:
                 break
             self.follow(*self.unread.popleft())
-        return tuple(path for path in self.found if not os.path.isdir(path))
+        return tuple(path for path in self.found if not self.look.folder(path))
 
     def follow(self, path: str, kind: str) -> None:
-        data = pyimports.read_regular(path, MAX_SCRIPT)
+        data = self.look.read(path, MAX_SCRIPT).data
         self.bytes -= len(data)
-        shebang = _SHEBANG.match(data)
+        shebang = _SHEBANG.match(data) if data.startswith(b"#!") else None
         if shebang:
             self.program(os.fsdecode(shebang[1]), (self.folder,))
         kind = commandwords.kind(path, os.fsdecode(shebang[0]) if shebang else "", kind)
         if kind == "python":
-            roots = (os.path.dirname(os.path.realpath(path)), os.path.dirname(path), *self.python_roots)
-            self.add(pyimports.local_files([path], roots, self.budget, top=self.folder))
+            roots = (os.path.dirname(self.look.real(path)), os.path.dirname(path), *self.python_roots)
+            self.add(pyimports.local_files([path], roots, self.budget, top=self.folder, look=self.look))
         elif kind == "shell" and b"\0" not in data:
             self.text(os.fsdecode(data), path)
 
@@ -95,14 +94,14 @@ class _Scan:
             self.scripts_named(module.removesuffix(".py") + ".py", "python", (self.folder,))
             return
         roots = (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude")))
-        self.add(pyimports.module_files(module, roots, self.budget))
+        self.add(pyimports.module_files(module, roots, self.budget, self.look))
 
     def text(self, text: str, path: str = "") -> None:
         """Scan shell text. In a script, which has a `path`, only what it sources or runs counts, not what it reads."""
-        known = KnownText(text, self.folder, self.home, path)
-        commands = known.commands()
+        known = self.known(text, path)
+        commands = known.commands
         self.pythonpath(commands)
-        written = {path for command in commands for path in self.written(command)}
+        written = None if path else {path for command in commands for path in self.written(command)}
         folders: tuple[str, ...] = (self.folder,)
         in_order = not _SEPARATORS.search(known.text.replace("&&", ""))
         if not in_order:  # a subshell may end or a `cd` fail: each folder is possible everywhere
@@ -110,8 +109,17 @@ class _Scan:
                 folders = self.moved(command, folders, keep=True)
         for command in commands:
             folders = self.moved(command, folders, keep=False) if in_order else folders
-            self.command(command, folders, None if path else written)
+            self.command(command, folders, written)
         self.fed(known.text, folders)
+
+    def known(self, text: str, path: str) -> shellvars.Known:
+        key = (self.folder, path, text)
+        known = self.look.texts.get(key)
+        if known is None:
+            known = shellvars.known(text, self.folder, self.home, path)
+            if len(text) <= MAX_KEPT:
+                self.look.texts[key] = known
+        return known
 
     def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
         """Where a command may leave the shell."""
@@ -151,7 +159,7 @@ class _Scan:
                 continue
             break
         self.program(words[0], folders)
-        name = posixpath.basename(words[0])
+        name = words[0].rpartition("/")[2]
         if name in commandwords.READS_PROGRAM:
             for option, value in itertools.pairwise(words):
                 if option in ("-f", "--file", "--from-file"):
@@ -172,19 +180,19 @@ class _Scan:
     def code(self, code: str, folders: tuple[str, ...]) -> None:
         """A Python program that the command itself holds."""
         source = code.replace(UNKNOWN, "_").encode("utf-8", "replace")
-        self.add(pyimports.local_files((), (*folders, *self.python_roots), self.budget, source))
+        self.add(pyimports.local_files((), (*folders, *self.python_roots), self.budget, source, look=self.look))
 
     def fed(self, text: str, folders: tuple[str, ...]) -> None:
         """`python3 - <<EOF`: a program that the text feeds to Python."""
         for command in script.read(text).commands if "<<" in text else ():
-            if command.words and commandwords.PYTHON.fullmatch(posixpath.basename(command.words[0])):
+            if command.words and commandwords.PYTHON.fullmatch(command.words[0].rpartition("/")[2]):
                 for redirect in command.redirects:
                     self.code(redirect.body or "", folders)
 
     def module(self, names: tuple[str, ...], folders: tuple[str, ...]) -> None:
         """`python -m name`, where it is a local one."""
         for name in names[:1]:
-            self.add(pyimports.module_files(name, (*folders, *self.python_roots), self.budget))
+            self.add(pyimports.module_files(name, (*folders, *self.python_roots), self.budget, self.look))
 
     def program(self, word: str, folders: tuple[str, ...]) -> None:
         if "/" in word or word.startswith("~"):
@@ -196,32 +204,33 @@ class _Scan:
 
     def on_path(self, name: str) -> None:
         """A program without a folder counts where PATH leads into the project, also where it would be found first."""
-        for folder, inside in self.path_folders:
+        for folder, inside in self.path_folders():
             path = os.path.join(folder, name)
             if inside:
                 self.take(path, "program")
-            if os.access(path, os.X_OK) and not os.path.isdir(path):
+            if os.access(path, os.X_OK) and not self.look.folder(path):
                 return
 
-    @functools.cached_property
     def path_folders(self) -> list[tuple[str, bool]]:
         """The folders of PATH, up to the last one inside the project, and whether each is."""
-        entries = os.environ.get("PATH", "").split(os.pathsep)
-        folders = [os.path.normpath(os.path.join(self.folder, entry)) for entry in entries]
-        found = [(folder, self.inside(folder)) for folder in folders]
-        while found and not found[-1][1]:
-            found.pop()
-        return found
+        if self.folder not in self.look.path_folders:
+            entries = os.environ.get("PATH", "").split(os.pathsep)
+            folders = [os.path.normpath(os.path.join(self.folder, entry)) for entry in entries]
+            found = [(folder, self.inside(folder)) for folder in folders]
+            while found and not found[-1][1]:
+                found.pop()
+            self.look.path_folders[self.folder] = found
+        return self.look.path_folders[self.folder]
 
     def scripts_named(self, word: str, kind: str, folders: tuple[str, ...]) -> None:
         paths = self.paths(word, folders)
-        if "/" in word or word.endswith(SUFFIXES) or any(map(os.path.exists, paths)):
+        if "/" in word or word.endswith(SUFFIXES) or any(map(self.look.state, paths)):
             for path in paths:
                 self.take(path, kind)
 
     def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
         for path in self.paths(word, folders):
-            if _regular(path) and path not in written and not path.endswith(_KEPT_BY_HOOKS):
+            if self.look.regular(path) and path not in written and not path.endswith(_KEPT_BY_HOOKS):
                 self.take(path, "")
 
     def take(self, path: str, kind: str) -> None:
@@ -241,12 +250,12 @@ class _Scan:
         return len(self.found) < MAX_FOUND and (not _SYSTEM.match(path) or self.inside(path))
 
     def inside(self, path: str) -> bool:
-        real = os.path.realpath(path)
         if self.folder == "/":
-            return not _SYSTEM.match(path) or not _SYSTEM.match(real)
-        return any(
-            one == top or one.startswith(top + "/") for one in (path, real) for top in (self.folder, self.real_folder)
-        )
+            return not _SYSTEM.match(path) or not _SYSTEM.match(self.look.real(path))
+        return self.below(path) or self.below(self.look.real(path))
+
+    def below(self, path: str) -> bool:
+        return any(path == top or path.startswith(top + "/") for top in (self.folder, self.real_folder))
 
     def paths(self, word: str, folders: tuple[str, ...]) -> list[str]:
         """Where a word may lead, seen from each folder."""
@@ -273,13 +282,6 @@ class _Scan:
 def _speakable(word: str) -> bool:
     """Whether the system could be asked for it at all."""
     return 0 < len(word) <= 4096 and UNKNOWN not in word and pyimports.encodable(word)
-
-
-def _regular(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def _normal(path: str) -> str:

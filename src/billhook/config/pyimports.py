@@ -3,22 +3,30 @@
 What only a running program knows (`__import__(name)`, plug-ins, `sys.path` put together at run time) is not seen.
 """
 
-import ast
 import os
 import stat
 import sys
-import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
+from typing import TYPE_CHECKING
 
 import msgspec
+
+from billhook.config.looking import MAX_KEPT, Look
+
+if TYPE_CHECKING:
+    import ast
 
 MAX_FILES = 1000
 MAX_BYTES = 1 << 20
 MAX_ALL_BYTES = 8 << 20
 MAX_PARENTS = 8
+MAX_COMPILED = 64 << 20
 _NO_NAME = frozenset("/\\*\0")
+_SUFFIXES = (*EXTENSION_SUFFIXES, ".py", ".pyc")
+_USUAL = tuple(suffix for suffix in _SUFFIXES if suffix in (".so", ".py", ".pyc"))
+_BLOCKS = ("body", "handlers", "orelse", "finalbody")
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -38,20 +46,6 @@ class Budget(msgspec.Struct):
     bytes: int = MAX_ALL_BYTES
 
 
-def read_regular(path: str, limit: int = MAX_BYTES) -> bytes:
-    """The content of a regular file; nothing for one that is missing, too long, or anything else. Never waits."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return b""
-    try:
-        with open(file, "rb") as stream:
-            found = os.fstat(file)
-            return stream.read(limit) if stat.S_ISREG(found.st_mode) and found.st_size <= limit else b""
-    except OSError:
-        return b""
-
-
 def encodable(name: str) -> bool:
     """Whether a file can have this name: a lone surrogate can't be part of one."""
     try:
@@ -64,11 +58,19 @@ def encodable(name: str) -> bool:
 def imports(source: bytes) -> tuple[Imported, ...]:
     """What a source imports, inside functions too. Nothing when it can't be parsed."""
     tree = _parsed(source)
-    return () if tree is None else tuple(dict.fromkeys(one for node in ast.walk(tree) for one in _imported(node)))
+    if tree is None:
+        return ()
+    nodes = _statements(tree) if _by_statements_only(source) else _walk(tree)
+    return tuple(dict.fromkeys(one for node in nodes for one in _imported(node)))
 
 
 def local_files(
-    start: Iterable[str], roots: Iterable[str], budget: Budget, source: bytes = b"", top: str = ""
+    start: Iterable[str],
+    roots: Iterable[str],
+    budget: Budget,
+    source: bytes = b"",
+    top: str = "",
+    look: Look | None = None,
 ) -> tuple[str, ...]:
     """The files that the `start` files, and `source`, import from `roots`, with what those import in turn.
 
@@ -76,12 +78,12 @@ def local_files(
     json. Where the module is sought is decided as Python does: a package before a module, an earlier root first.
     A file that touches `sys.path` is believed to add the folders around it, up to `top`.
     """
-    return _Walk(tuple(dict.fromkeys(roots)), budget, top).files(tuple(start), source)
+    return _Walk(tuple(dict.fromkeys(roots)), budget, look or Look(), top).files(tuple(start), source)
 
 
-def module_files(module: str, roots: Iterable[str], budget: Budget) -> tuple[str, ...]:
+def module_files(module: str, roots: Iterable[str], budget: Budget, look: Look | None = None) -> tuple[str, ...]:
     """The places of one module as `python -m` or a `module:function` seeks it, with all that it imports."""
-    walk = _Walk(tuple(dict.fromkeys(roots)), budget)
+    walk = _Walk(tuple(dict.fromkeys(roots)), budget, look or Look())
     walk.take(Imported(module), "")
     walk.take(Imported(f"{module}.__main__", certain=False), "")
     return walk.files((), b"")
@@ -90,8 +92,9 @@ def module_files(module: str, roots: Iterable[str], budget: Budget) -> tuple[str
 class _Walk:
     """One search: the files found so far, and those still to be read."""
 
-    def __init__(self, roots: tuple[str, ...], budget: Budget, top: str = "") -> None:
+    def __init__(self, roots: tuple[str, ...], budget: Budget, look: Look, top: str = "") -> None:
         self.roots = roots
+        self.look = look
         self.top = top
         self.found: dict[str, None] = {}
         self.unread: deque[str] = deque()
@@ -106,7 +109,7 @@ class _Walk:
             if path in self.seen:
                 continue
             self.seen.add(path)
-            data = read_regular(path)
+            data = self.look.read(path, MAX_BYTES).data
             self.budget.files -= 1
             self.budget.bytes -= len(data)
             self.read(data, path)
@@ -115,7 +118,10 @@ class _Walk:
     def read(self, source: bytes, path: str) -> None:
         if b"sys.path" in source and path and self.top:
             self.roots = tuple(dict.fromkeys((*self.roots, *_around(os.path.dirname(path), self.top))))
-        for one in imports(source):
+        known = self.look.imports
+        if source not in known and len(source) <= MAX_KEPT:
+            known[source] = imports(source)
+        for one in known[source] if source in known else imports(source):
             self.take(one, path)
 
     def take(self, one: Imported, path: str) -> None:
@@ -137,13 +143,12 @@ class _Walk:
             within = folders
             folders = ()
             for folder in within:
-                places = _places(folder, part)
-                there = [place for place in places if os.path.isfile(place)]
+                places, there = self.places(folder, part)
                 noted += places if certain or there else []
                 sources = [place for place in there[:1] if place.endswith(".py")]
                 self.unread.extend(sources)
                 noted += [compiled for source in sources for compiled in _unchecked(source)]
-                if there or os.path.isdir(os.path.join(folder, part)):
+                if there or self.look.folder(os.path.join(folder, part)):
                     folders = (*folders, os.path.join(folder, part))
                 if there:
                     break
@@ -152,15 +157,18 @@ class _Walk:
         for place in noted:
             self.found.setdefault(place)
 
-
-def _places(folder: str, name: str) -> list[str]:
-    """Where Python looks for a module in one folder, in its order; the rarest of them only where they exist."""
-    base = os.path.join(folder, name)
-    inside = os.path.join(base, "__init__")
-    usual = {f"{inside}.py", f"{base}.so", f"{base}.py", f"{base}.pyc"}
-    suffixes = (*EXTENSION_SUFFIXES, ".py", ".pyc")
-    every = [f"{stem}{suffix}" for stem in (inside, base) for suffix in suffixes]
-    return [place for place in every if place in usual or os.path.exists(place)]
+    def places(self, folder: str, name: str) -> tuple[list[str], list[str]]:
+        """Where Python looks for a module in one folder, in its order, the rarest of them only where they exist; and
+        those where a file is."""
+        base = os.path.join(folder, name)
+        inside = os.path.join(base, "__init__")
+        usual = [f"{inside}.py", *(base + suffix for suffix in _USUAL)]
+        names = self.look.names(folder)
+        if names is not None and name.isascii() and names.isdisjoint([name, *(name + end for end in _SUFFIXES)]):
+            return usual, []
+        every = [f"{stem}{suffix}" for stem in (inside, base) for suffix in _SUFFIXES]
+        places = [place for place in every if place in usual or self.look.state(place) is not None]
+        return places, [place for place in places if self.look.regular(place)]
 
 
 def _unchecked(source: str) -> list[str]:
@@ -173,7 +181,22 @@ def _unchecked(source: str) -> list[str]:
         return []
     stem = name.removesuffix("py")
     compiled = [os.path.join(cache, one) for one in found if one.startswith(stem) and one.endswith(".pyc")]
-    return [path for path in compiled if read_regular(path, 64 << 20)[4:8] == b"\1\0\0\0"]
+    return [path for path in compiled if _head(path)[4:8] == b"\1\0\0\0"]
+
+
+def _head(path: str) -> bytes:
+    """How a regular file begins; nothing of anything else."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        found = os.fstat(file)
+        return os.read(file, 8) if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_COMPILED else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
 
 
 def _around(folder: str, top: str) -> Iterator[str]:
@@ -185,9 +208,12 @@ def _around(folder: str, top: str) -> Iterator[str]:
         folder = os.path.dirname(folder)
 
 
-def _parsed(source: bytes) -> ast.Module | None:
+def _parsed(source: bytes) -> "ast.Module | None":
     if b"import" not in source:
         return None
+    import ast
+    import warnings
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -196,7 +222,31 @@ def _parsed(source: bytes) -> ast.Module | None:
         return None
 
 
-def _imported(node: ast.AST) -> Iterator[Imported]:
+def _by_statements_only(source: bytes) -> bool:
+    """Whether nothing in it can be a call that imports; names may be spelled otherwise in other alphabets."""
+    plain = source.isascii() and not any(b"coding" in line for line in source.split(b"\n", 2)[:2])
+    return plain and b"__import__" not in source and b"import_module" not in source
+
+
+def _walk(tree: "ast.AST") -> "Iterator[ast.AST]":
+    import ast
+
+    return ast.walk(tree)
+
+
+def _statements(tree: "ast.AST") -> "Iterator[ast.AST]":
+    """As `ast.walk`, in its order, but without expressions: these are most of a tree."""
+    unseen: deque[ast.AST] = deque([tree])
+    while unseen:
+        node = unseen.popleft()
+        yield node
+        for name in _BLOCKS if hasattr(node, "body") else ("cases",):
+            unseen.extend(getattr(node, name, ()))
+
+
+def _imported(node: "ast.AST") -> Iterator[Imported]:
+    import ast
+
     match node:
         case ast.Import(names):
             yield from (Imported(alias.name) for alias in names)

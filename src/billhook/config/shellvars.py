@@ -11,19 +11,43 @@ from billhook.config.commandwords import DECLARES
 from billhook.script import UNKNOWN
 
 _SELF: Final = r'"?\$(?:0|BASH_SOURCE\b|\{(?:0|BASH_SOURCE(?:\[0\])?)\})"?'
-_PROJECT = re.compile(
+_PROJECT: Final = (
     r"\$(?:CLAUDE_PROJECT_DIR\b|\{CLAUDE_PROJECT_DIR(?::?[-=?][^{}]*)?\}"
     r"|\(\s*git rev-parse --show-toplevel(?:\s+2>\s*/dev/null)?(?:\s*\|\|\s*pwd)?\s*\))"
 )
-_HERE = re.compile(r"\$(?:PWD\b|\{PWD\}|\(\s*pwd(?:\s+-P)?\s*\))")
-_HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
-_OWN_FILE = re.compile(r"\$\(\s*(?:realpath|readlink\s+-f)\s+(?:--\s+)?" + _SELF + r"\s*\)")
-_OWN_FOLDER = re.compile(
+_HERE: Final = r"\$(?:PWD\b|\{PWD\}|\(\s*pwd(?:\s+-P)?\s*\))"
+_HOME: Final = r"\$(?:HOME\b|\{HOME\})"
+_OWN_FILE: Final = r"\$\(\s*(?:realpath|readlink\s+-f)\s+(?:--\s+)?" + _SELF + r"\s*\)"
+_OWN_FOLDER: Final = (
     r"\$\(\s*dirname\s+(?:--\s+)?" + _SELF + r"\s*\)|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}|\$\{0:h\}|\$\{0:A:h\}"
 )
+_KNOWN_FOLDER: Final = r'"?([\uE000-\uF8FF][^\s"$`()]*)"?'
+_ABSOLUTE: Final = (
+    rf"\$\(\s*cd\s+(?:-P\s+)?(?:--\s+)?{_KNOWN_FOLDER}(?:\s*[12&]?>\s*/dev/null)?(?:\s*2>&1)?\s*&&\s*pwd(?:\s+-P)?\s*\)"
+    rf"|\$\(\s*(?:realpath|readlink\s+-f)\s+(?:--\s+)?{_KNOWN_FOLDER}\s*\)"
+)
+_VARIABLE: Final = r"\$(?:(\w+)|\{(\w+)\})"
 
 
-class KnownText:
+class Known(msgspec.Struct, frozen=True):
+    """What a shell text says."""
+
+    text: str
+    """With a sign for each known value."""
+    commands: tuple[shell.SimpleCommand, ...]
+    """With their words as far as they are known."""
+
+
+def known(text: str, folder: str, home: str, script: str) -> Known:
+    """Read a shell text that runs in `folder`; `script` is the file it is from, if it is from one."""
+    if "$" not in text:  # what is known begins with one
+        return Known(text, shell.parse(text).commands)
+    reading = _Reading(text, folder, home, script)
+    commands = reading.commands()
+    return Known(reading.text, commands)
+
+
+class _Reading:
     """Shell text with what is known of its variables put in.
 
     A value is put in as one character of Unicode's private area that the text does not hold, so that blanks and quotes
@@ -36,33 +60,39 @@ class KnownText:
         self.values: dict[str, str] = {}
         self.table: dict[int, str] = {}
         if script:
-            self.put(_OWN_FILE, script)
+            self.put(_OWN_FILE, script, "realpath", "readlink")
             for sign in (*self.values, ""):
                 # `$(dirname "$0")`, and what was `$(dirname "$(realpath "$0")")`
-                pattern = rf'\$\(\s*dirname\s+(?:--\s+)?"?{sign}"?\s*\)' if sign else _OWN_FOLDER.pattern
-                self.put(re.compile(pattern), os.path.dirname(script))
-        self.put(_PROJECT, folder)
-        self.put(_HOME, home)
+                pattern = rf'\$\(\s*dirname\s+(?:--\s+)?"?{sign}"?\s*\)' if sign else _OWN_FOLDER
+                self.put(pattern, os.path.dirname(script), "dirname", "${0", "${BASH_SOURCE")
+        self.put(_PROJECT, folder, "CLAUDE_PROJECT_DIR", "show-toplevel")
+        self.put(_HOME, home, "HOME")
         self.absolute()
-        self.put(_HERE, ".")
+        self.put(_HERE, ".", "PWD", "pwd")
 
-    def put(self, pattern: re.Pattern[str], value: str) -> bool:
-        if not pattern.search(self.text):
-            return False
+    def put(self, pattern: str, value: str, *said: str) -> None:
+        """Put a value where the pattern is found. Compiling one costs more than most texts, so `said` are words of
+        which each such place holds one."""
+        if any(word in self.text for word in said) and re.search(pattern, self.text):
+            sign = self.sign(value)
+            if sign:
+                self.text = re.sub(pattern, sign, self.text)
+
+    def sign(self, value: str) -> str:
+        """The character that stands for a value from now on; none when there are no more."""
         sign = next(self.free, "")
         if sign:
             self.values[sign] = self.table[ord(sign)] = value
-            self.text = pattern.sub(sign, self.text)
-        return bool(sign)
+        return sign
 
     def absolute(self) -> None:
         """`$(cd FOLDER && pwd)` and `$(realpath FOLDER)`, where the folder is known by now."""
-        signs = "".join(self.values)
-        if signs:
-            folder = rf'"?([{signs}][^\s"$`()]*)"?'
-            quiet = r"(?:\s*[12&]?>\s*/dev/null)?(?:\s*2>&1)?"
-            pwd = rf"\$\(\s*cd\s+(?:-P\s+)?(?:--\s+)?{folder}{quiet}\s*&&\s*pwd(?:\s+-P)?\s*\)"
-            self.text = re.sub(rf"{pwd}|\$\(\s*(?:realpath|readlink\s+-f)\s+(?:--\s+)?{folder}\s*\)", _first, self.text)
+        if self.values and any(word in self.text for word in ("pwd", "realpath", "readlink")):
+            self.text = re.sub(_ABSOLUTE, self.inner, self.text)
+
+    def inner(self, found: re.Match[str]) -> str:
+        folder = next(group for group in found.groups() if group)
+        return folder if folder[0] in self.values else found[0]
 
     def commands(self) -> tuple[shell.SimpleCommand, ...]:
         """The commands of the text, with their words as far as they are known."""
@@ -72,11 +102,17 @@ class KnownText:
             assigned = _assigned(commands)
             fresh = [name for name in assigned if name not in tried][:64]
             tried.update(fresh)
-            changed = [self.put(re.compile(rf"\$(?:{n}\b|\{{{n}\}})"), self.filled(assigned[n])) for n in fresh]
-            if not any(changed):
+            if not self.put_variables({name: self.filled(assigned[name]) for name in fresh}):
                 break
             self.absolute()
-        return tuple(self.with_values(command) for command in commands)
+        return tuple(self.with_values(command) for command in commands) if self.table else commands
+
+    def put_variables(self, values: dict[str, str]) -> bool:
+        used = {found[1] or found[2] for found in re.finditer(_VARIABLE, self.text)} if values else ()
+        signs = {name: sign for name in values if name in used and (sign := self.sign(values[name]))}
+        if signs:
+            self.text = re.sub(_VARIABLE, lambda found: signs.get(found[1] or found[2], found[0]), self.text)
+        return bool(signs)
 
     def with_values(self, command: shell.SimpleCommand) -> shell.SimpleCommand:
         return msgspec.structs.replace(
@@ -88,10 +124,6 @@ class KnownText:
 
     def filled(self, word: str) -> str:
         return word.translate(self.table)
-
-
-def _first(found: re.Match[str]) -> str:
-    return next(group for group in found.groups() if group)
 
 
 def _assigned(commands: tuple[shell.SimpleCommand, ...]) -> dict[str, str]:

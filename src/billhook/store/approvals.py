@@ -5,6 +5,7 @@ disagree and no lock is needed: to approve is to create a file, to revoke is to 
 approved: switching branches does not ask again.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -62,8 +63,17 @@ class Approvals:
         """The record of an approval, if there is one that can be believed."""
         if not _HASH.fullmatch(hash):
             return None
-        with self._believed(self._of(file)) as folder:
-            return None if folder is None else self._record(folder, self._of(file) / f"{hash}.json")
+        path = self._of(file)
+        with self._believed(path) as folder:
+            return None if folder is None else self._record(folder, path / f"{hash}.json")
+
+    def approved(self, file: str, hashes: Iterable[str]) -> set[str]:
+        """Those of the hashes that were approved for this configuration file, as `has` says of each one alone."""
+        path = self._of(file)
+        with self._believed(path) as folder:
+            if folder is None:
+                return set()
+            return {one for one in hashes if _HASH.fullmatch(one) and self._record(folder, path / f"{one}.json")}
 
     def of_file(self, file: str) -> list[Approval]:
         """What was approved for one configuration file, the newest first."""
@@ -111,7 +121,7 @@ class Approvals:
         return (found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, listed)
 
     def _of(self, file: str) -> Path:
-        return self.folder / hashlib.sha256(_bytes(os.path.abspath(file))).hexdigest()[:32]
+        return self.folder / _folder_name(os.path.abspath(file))
 
     @contextmanager
     def _believed(self, path: Path) -> Iterator[int | None]:
@@ -137,7 +147,7 @@ class Approvals:
             data = files.read_in(folder, path, MAX_RECORD, private=True)
             if data is None:
                 return None
-            record = msgspec.convert(json.loads(data), Approval)
+            record = _decoded(data)
         except StoreError as error:
             self._problem(f"{error.place}: {error.message}")
             return None
@@ -147,7 +157,7 @@ class Approvals:
         if (
             not _HASH.fullmatch(record.hash)
             or path.name != f"{record.hash}.json"
-            or path.parent != self._of(record.file)
+            or path.parent.name != _folder_name(os.path.abspath(record.file))
         ):
             self._problem(f"{path}: it approves something else than its name says, so it doesn't count")
             return None
@@ -156,6 +166,18 @@ class Approvals:
     def _problem(self, text: str) -> None:
         if text not in self.problems:
             self.problems.append(text)
+
+
+def _decoded(data: bytes) -> Approval:
+    try:
+        return msgspec.json.decode(data, type=Approval)
+    except (ValueError, RecursionError):  # the standard library reads more, and says better what is wrong
+        return msgspec.convert(json.loads(data), Approval)
+
+
+@functools.lru_cache(maxsize=64)
+def _folder_name(file: str) -> str:
+    return hashlib.sha256(_bytes(file)).hexdigest()[:32]
 
 
 def _newest_first(records: Iterable[Approval]) -> list[Approval]:

@@ -750,6 +750,12 @@ def test_no_folder_makes_it_fail(cwd: str, judged: World) -> None:
     assert judge(judged, "Bash", {"command": "echo x > hooks.yaml; rm $X/a; cp a b; rm *"}, cwd)[0] in ("none", "ask")
 
 
+@pytest.mark.parametrize("command", [">~$$", ">~\ud800", "rm ~\ud800/x", "cd \ud800; rm *", "cp \ud800* ."])
+def test_names_that_no_system_takes(command: str, judged: World) -> None:
+    """They once raised in the look-up of a home folder."""
+    assert judge_line(judged, command) in ("none", "ask")
+
+
 def test_a_folder_deeper_down(judged: World) -> None:
     """Configuration above the working folder is protected as well; names of that kind below it are not."""
     below = str(judged.project / "src")

@@ -182,7 +182,10 @@ def _from_home(word: str) -> str:
     if word[1:2] in ("+", "-"):
         return word[2:].lstrip("/") or "."
     name, slash, rest = word.partition("/")
-    return UNKNOWN + slash + rest if UNKNOWN in name else os.path.expanduser(word)
+    try:
+        return UNKNOWN + slash + rest if UNKNOWN in name else os.path.expanduser(word)
+    except ValueError:  # no user can be called so
+        return word
 
 
 def _folders(text: str, cwd: str, done: list[tuple[shell.SimpleCommand, Writes]]) -> list[str]:

@@ -358,3 +358,17 @@ def test_the_guide_shows_a_real_screen(project: Path) -> None:
     (project / "guard.sh").write_text(guard)
     (project / "guard.sh").chmod(0o755)
     assert check(project).out == screen.partition("$ billhook check\n")[2]
+
+
+@pytest.mark.parametrize("format_", ["text", "json", "github", "sarif"])
+def test_hostile_file_names(project: Path, format_: str) -> None:
+    """A name with bytes that are no text, an escape and a line end: no format breaks, nothing reaches the terminal."""
+    folder = os.fsencode(project) + b"/a\xff\x1b[31m\nb"
+    os.mkdir(folder)
+    with open(folder + b"/hooks.yaml", "wb") as file:
+        file.write(b"hooks: 5\n")
+    home = str(project.parent / "home")
+    ended = billhook("check", "--format", format_, folder, env=environment(HOME=home, BILLHOOK_HOME=home), cwd=project)
+    assert (ended.code, ended.err) == (1, "")
+    assert "\x1b" not in ended.out
+    assert len(ended.out.splitlines()) == {"text": 4, "json": 1, "github": 1}.get(format_, len(ended.out.splitlines()))

@@ -2,6 +2,7 @@
 
 import os
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -740,3 +741,42 @@ def test_whatever_a_hook_says(data: dict[str, Any]) -> None:
     one = Declared(name="h", file="/nowhere/hooks.yaml", line=3, column=5, folder="/nowhere", **data)
     for finding in lint([one, one]):
         assert finding.hint and finding.message and (finding.line, finding.column) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("exit" + " " * 250_000, id="blanks after exit"),
+        pytest.param("cd " * 80_000, id="cd cd cd"),
+        pytest.param("\n" * 250_000, id="empty lines"),
+        pytest.param("${CLAUDE_PROJECT_DIR:-" * 12_000, id="open variables"),
+        pytest.param("./x;" * 60_000, id="many commands"),
+        pytest.param("exit 1 || " * 25_000, id="many exits"),
+        pytest.param("permissionDecision " * 13_000, id="many decisions"),
+        pytest.param("[" * 250_000, id="brackets"),
+        pytest.param("f (" * 80_000, id="functions"),
+    ],
+)
+def test_texts_made_to_be_slow(tmp_path: Path, text: str) -> None:
+    """As a command, as a script, as a matcher and as a rule: the time is linear."""
+    script(tmp_path, "long.sh", f"#!/bin/sh\n{text}")
+    place = {"name": "h", "file": "/nowhere/hooks.yaml", "line": 1, "folder": str(tmp_path), "events": ("PreToolUse",)}
+    hooks = [
+        Declared(action=Run(text), **place),
+        Declared(action=Run("./long.sh"), match=text, when=f"Bash({text})", **place),
+        Declared(action=Url(f"http://x/?{text}"), **place),
+    ]
+    began = time.monotonic()
+    lint([*hooks, Declared(action=Run(text[:32_000]), **place)])
+    assert time.monotonic() - began < 30
+
+
+def test_many_rules(tmp_path: Path) -> None:
+    """Thousands of rules that are about the same deed."""
+    hooks = [
+        Declared(name="h", action=Say("deny", "x"), events=("PreToolUse",), when=f"Bash(rm -rf {i} *)")
+        for i in range(2000)
+    ]
+    began = time.monotonic()
+    lint(hooks)
+    assert time.monotonic() - began < 30

@@ -21,6 +21,8 @@ from billhook.unwrap import SHELLS
 
 LARGEST: Final = 256 * 1024
 """Bytes of a script that are looked at."""
+LONGEST: Final = 32 * 1024
+"""Characters of a command that is taken apart. No person wrote a longer one."""
 MOST: Final = 50
 """Programs and scripts of one hook that are looked at."""
 
@@ -66,9 +68,7 @@ class Named(msgspec.Struct, frozen=True):
 def named(hook: Declared) -> list[Named]:
     """Everything that the hook's action names."""
     match hook.action:
-        case Run(text, shell="powershell"):
-            return []
-        case Run(text):
+        case Run(text) if hook.action.shell != "powershell" and len(text) <= LONGEST:
             return list(itertools.islice(dict.fromkeys(_of_text(text, hook.folder)), MOST))
         case Exec(argv):
             words = tuple(_known(word) for word in argv)

@@ -28,7 +28,7 @@ class Deed(msgspec.Struct, frozen=True):
     """The rule that sees them all, if it is not `command *`."""
 
 
-MOST = 300
+MOST = 100
 """Rules that are held against each other. Who has more has them from a generator."""
 
 DEEDS = (

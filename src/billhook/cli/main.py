@@ -8,11 +8,12 @@ import sys
 
 GROUPS: dict[str, dict[str, str]] = {
     "Daily": {
+        "init": "Write a first file with hooks that work.",
         "list": "Show every hook in the order in which it runs.",
-        "explain": "Say which hooks an event or a command would get, and why.",
-        "trust": "Show the hooks that came with this project, and approve them.",
-        "fire": "Fire one event at the configured hooks, or at given ones, and show the verdict.",
         "check": "Find what is wrong with the hooks here, and how to mend it.",
+        "explain": "Say which hooks an event or a command would get, and why.",
+        "fire": "Fire one event at the configured hooks, or at given ones, and show the verdict.",
+        "trust": "Show the hooks that came with this project, and approve them.",
     },
     "Looking up": {
         "rule": "Say what a code of `check` means.",

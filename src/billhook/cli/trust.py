@@ -163,7 +163,7 @@ class _Going:
             return ""
         if self.agent:
             return f"this runs inside {self.agent}, and consent is a person's to give: run it in a terminal of your own"
-        return "run it in a terminal to be asked about each; `--all --yes` approves them unasked"
+        return "run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything"
 
 
 def _asked(question: str) -> str:

@@ -1,0 +1,112 @@
+"""A home and a project of their own for each test, and billhook run there as a person would."""
+
+import os
+import pty
+import subprocess
+import tempfile
+import termios
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from billhook.cli.inside_agent import MARKS
+from cli.terminal import PROGRAM, Ended, billhook, environment
+
+
+class Place:
+    """A folder with `home` and `project`. Lives as long as its test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.project = folder / "project"
+        (self.home / ".config" / "billhook").mkdir(parents=True)
+        self.project.mkdir()
+
+    def env(self, **changes: str | None) -> dict[str, str]:
+        """The environment of a person who lives here, whatever runs this suite."""
+        nobody: dict[str, str | None] = dict.fromkeys(
+            (*MARKS, "XDG_CONFIG_HOME", "BILLHOOK_HOME", "CLAUDE_PROJECT_DIR", "BILLHOOK_DEBUG")
+        )
+        return environment(**{**nobody, "HOME": str(self.home), **changes})
+
+    def file(self, name: str, text: str, mode: int = 0o644) -> Path:
+        """A file of the project."""
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    def own(self, text: str) -> Path:
+        """The user's own hooks.yaml."""
+        path = self.home / ".config" / "billhook" / "hooks.yaml"
+        path.write_text(text)
+        return path
+
+    def run(self, *arguments: str, stdin: bytes = b"", cwd: Path | None = None, **changes: str | None) -> Ended:
+        return billhook(*arguments, stdin=stdin, env=self.env(**changes), cwd=cwd or self.project)
+
+    def alone(self, *arguments: str, stdin: Any = subprocess.DEVNULL, **changes: str | None) -> Ended:
+        """Run billhook with no ancestors but init: this suite may itself be run by an agent."""
+        with tempfile.TemporaryDirectory() as folder:
+            code = Path(folder, "code")
+            started = subprocess.Popen(
+                [*_orphan(code), *arguments],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self.env(**changes),
+                cwd=self.project,
+            )
+            out, err = started.communicate(timeout=60)
+            return Ended(_code(code), self.plain(out.decode()), self.plain(err.decode()))
+
+    def typing(self, *arguments: str, answers: list[tuple[str, str]], **changes: str | None) -> Ended:
+        """Run billhook alone on a terminal, and type each answer when what it answers is on the screen."""
+        ours, theirs = pty.openpty()
+        settings = termios.tcgetattr(theirs)
+        settings[3] &= ~termios.ECHO
+        termios.tcsetattr(theirs, termios.TCSANOW, settings)
+        with tempfile.TemporaryDirectory() as folder:
+            code = Path(folder, "code")
+            subprocess.Popen(
+                [*_orphan(code), *arguments],
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                env=self.env(TERM="dumb", **changes),
+                cwd=self.project,
+            ).wait(60)
+            os.close(theirs)
+            seen, left = "", list(answers)
+            looked = 0
+            with suppress(OSError):  # EIO: the other end is closed
+                while chunk := os.read(ours, 65536):
+                    seen += chunk.decode().replace("\r\n", "\n")
+                    while left and (at := seen.find(left[0][0], looked)) >= 0:
+                        looked = at + len(left[0][0])
+                        time.sleep(0.1)  # what is typed before the question is asked does not count
+                        os.write(ours, left.pop(0)[1].encode())
+            os.close(ours)
+            return Ended(_code(code), self.plain(seen), "")
+
+    def plain(self, text: str) -> str:
+        """The text without where this place is."""
+        return text.replace(os.path.realpath(self.folder), "<here>")
+
+
+def _orphan(code: Path) -> list[str]:
+    """Starts a command in the background and leaves it there; its exit code is written to a file."""
+    script = 'exec 3<&0; (sleep 0.1; "$@" <&3 3<&-; echo $? >"$0") &'
+    return ["/bin/sh", "-c", script, str(code), PROGRAM]
+
+
+def _code(path: Path) -> int:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with suppress(OSError, ValueError):
+            return int(path.read_text())
+        time.sleep(0.01)
+    raise AssertionError("it did not end")

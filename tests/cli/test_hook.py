@@ -1,0 +1,501 @@
+"""`billhook hook`: an agent's hook, through real pipes; and what it says when something is wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billhook import EVENTS, Context, Decision, Event, Status
+from billhook.config import load_config
+from billhook.dialects import dialect
+from billhook.events import parse
+from billhook.exits import Exit
+from cli.place import Place
+from cli.terminal import PROGRAM, Ended, gone
+
+BASH: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+EVENT = {"session_id": "s", "cwd": "", "transcript_path": ""}
+PRE = json.dumps({**EVENT, "hook_event_name": "PreToolUse", **BASH}).encode()
+POST = json.dumps({**EVENT, "hook_event_name": "PostToolUse", **BASH, "tool_response": "out"}).encode()
+GATE = "hooks:\n  guard:\n    events: PreToolUse\n    run: 'true'\n    gate: true\n"
+LOGGER = "hooks:\n  log:\n    events: [PreToolUse, PostToolUse]\n    run: 'true'\n"
+DENIED = "deny"
+ALLOWED = "pass"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def said(ended: Ended) -> str:
+    """What an agent that speaks `claude` makes of a PreToolUse hook that ended so: deny, ask, allow or pass."""
+    if ended.code == 2:
+        return DENIED
+    assert ended.code in (0, 129, 130, 143), ended
+    if not ended.out.strip():
+        return ALLOWED
+    answer = json.loads(ended.out)
+    return str(answer.get("hookSpecificOutput", {}).get("permissionDecision") or answer.get("decision") or ALLOWED)
+
+
+# -- the answer in every dialect
+
+
+def about(name: str) -> Event:
+    fields: dict[str, Any] = {
+        "PreToolUse": BASH,
+        "PostToolUse": {**BASH, "tool_response": "out"},
+        "UserPromptSubmit": {"prompt": "hello"},
+        "Stop": {"stop_hook_active": False},
+    }[name]
+    return parse({**EVENT, "hook_event_name": name, **fields})
+
+
+GRID = [("PreToolUse", decision) for decision in ("deny", "ask", "allow", "")]
+GRID += [(name, "deny") for name in ("PostToolUse", "UserPromptSubmit", "Stop")]
+
+
+@pytest.mark.parametrize("speech", ["claude", "claw", "claw-text", "lesson"])
+@pytest.mark.parametrize(("name", "decision"), GRID, ids=[f"{name}-{said or 'none'}" for name, said in GRID])
+def test_every_answer_in_every_dialect(place: Place, speech: str, name: str, decision: str) -> None:
+    """What the configured hooks decide reaches the agent; what its dialect can't say is said on stderr."""
+    action = f"{decision}: because" if decision else "run: 'true'"
+    file = place.own(f"hooks:\n  it:\n    events: {name}\n    {action}\n")
+    event = about(name)
+    codec = dialect(speech)
+    stdin, env = codec.write_call(Context(event, [], {}))
+    ended = place.run("hook", "--as", speech, stdin=stdin, **{**env, "CLAUDE_PROJECT_DIR": None})
+    verdict = load_config(place.project, files=[file]).engine().fire_sync(event)
+    reply = codec.read_exit(event, Exit(code=ended.code, stdout=ended.out.encode(), stderr=ended.err.encode()))
+    assert reply.status is Status.OK
+    expected = verdict.as_answer(codec.meanings.join)
+    if "can't say everything" in ended.err:
+        assert reply.answer.objects or not expected.objects or not event.can_block
+    else:
+        assert reply.answer == expected
+        assert ended.err == (expected.reason or expected.context if ended.code and not ended.out else "")
+    if decision == "deny" and name == "PreToolUse":
+        assert ended.code == {"claude": 0, "lesson": 1}.get(speech, 2)
+
+
+def test_the_default_is_claude(place: Place) -> None:
+    """Without --as it speaks `claude`; the event's cwd says which project."""
+    place.own("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
+    assert json.loads(place.run("hook", stdin=PRE).out) == {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "not here",
+        }
+    }
+
+
+def test_the_lesson_speaks_through_the_environment(place: Place) -> None:
+    """A hook of seed 004 gets nothing on stdin: the environment tells it."""
+    place.own("hooks:\n  never:\n    events: PreToolUse\n    match: Bash\n    deny: not here\n")
+    told = {"HOOK_EVENT": "PreToolUse", "HOOK_TOOL_NAME": "bash", "HOOK_TOOL_INPUT": '{"command":"ls"}'}
+    ended = place.run("hook", "--as", "lesson", **told)
+    assert (ended.code, ended.out, ended.err) == (1, "", "not here")
+
+
+def test_an_agent_that_does_not_name_the_event(place: Place) -> None:
+    """EVENT on the command line names it."""
+    place.own("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
+    assert said(place.run("hook", "PreToolUse", stdin=json.dumps(BASH).encode())) == DENIED
+
+
+# -- which configuration
+
+
+@pytest.mark.parametrize("how", ["CLAUDE_PROJECT_DIR", "the event's cwd", "our cwd", "a folder that is gone"])
+def test_the_project(place: Place, how: str) -> None:
+    """The agent's variable, else the event, else where we stand says which project's hooks are asked."""
+    (place.project / ".git").mkdir()
+    place.file("hooks.yaml", "hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
+    assert place.alone("trust", "--all", "--yes").code == 0
+    elsewhere = place.folder / "elsewhere"
+    elsewhere.mkdir()
+    cwd = {"the event's cwd": str(place.project), "a folder that is gone": f"{place.project}/a/b/c"}.get(how, "")
+    stdin = json.dumps({**EVENT, "hook_event_name": "PreToolUse", **BASH, "cwd": cwd}).encode()
+    variable = str(place.project) if how == "CLAUDE_PROJECT_DIR" else None
+    ended = place.run(
+        "hook", stdin=stdin, cwd=place.project if how == "our cwd" else elsewhere, CLAUDE_PROJECT_DIR=variable
+    )
+    assert said(ended) == DENIED
+    assert ended.err == ""
+
+
+def test_pending_hooks_are_named(place: Place) -> None:
+    """What was not approved does not run, and is named once on stderr."""
+    place.file(
+        "hooks.yaml",
+        "hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n  other:\n    events: Stop\n    run: x\n",
+    )
+    ended = place.run("hook", stdin=PRE)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == (
+        "billhook: note: 2 hooks are not approved and did not run: never, other (`billhook trust` shows them)\n"
+    )
+
+
+def test_config(place: Place) -> None:
+    """--config FILE is one more layer."""
+    place.own(LOGGER)
+    file = place.folder / "more.yaml"
+    file.write_text("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
+    assert said(place.run("hook", f"--config={file}", stdin=PRE)) == DENIED
+
+
+# -- broken input
+
+BROKEN = {
+    "nothing": b"",
+    "garbage": b"\xff\xfe not json",
+    "an array": b"[]",
+    "cut off": PRE[:60],
+    "cut off in the input": PRE[:-4],
+    "a number for a name": PRE.replace(b'"Bash"', b"5"),
+    "no tool": b'{"hook_event_name": "PreToolUse"}',
+    "two documents": PRE + PRE,
+    "too deep": b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":' + b"[" * 5000,
+    "10 MB": PRE[:-4] + b"x" * 10_000_000,
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_input_is_denied_where_there_is_a_gate(place: Place, kind: str) -> None:
+    """An event that can't be read is a failure of every gate that is configured for it."""
+    place.own(GATE)
+    ended = place.run("hook", stdin=BROKEN[kind])
+    assert said(ended) == DENIED
+    assert ended.err.startswith("billhook: the event on stdin can't be read: ")
+    assert "Traceback" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize("kind", ["nothing", "cut off", "10 MB"])
+def test_broken_input_passes_visibly_where_there_is_none(place: Place, kind: str) -> None:
+    """Without a gate it passes, and stderr says so."""
+    place.own(LOGGER)
+    ended = place.run("hook", stdin=BROKEN[kind])
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.endswith("billhook: the event passes without having been judged\n")
+
+
+def test_a_lone_surrogate_is_no_fault(place: Place) -> None:
+    """One odd escape in a command must not switch guards off."""
+    place.own("hooks:\n  never:\n    events: PreToolUse\n    if: Bash(rm *)\n    deny: not here\n")
+    stdin = PRE.replace(b'"ls"', b'"rm \\ud800"')
+    ended = place.run("hook", stdin=stdin)
+    assert (said(ended), ended.err) == (DENIED, "")
+
+
+@pytest.mark.parametrize(
+    ("speech", "rule", "code"),
+    [
+        pytest.param("claude", "deny", 2, id="claude denies"),
+        pytest.param("claw", "deny", 2, id="claw denies"),
+        pytest.param("claw-text", "deny", 2, id="claw-text denies"),
+        pytest.param("lesson", "deny", 1, id="lesson denies"),
+        pytest.param("claude", "allow", 0, id="claude lets pass"),
+        pytest.param("lesson", "allow", 0, id="lesson lets pass"),
+    ],
+)
+def test_on_failure_with_an_unknown_event(place: Place, speech: str, rule: str, code: int) -> None:
+    """--on-failure decides, whatever is configured; without the event's name the exit code has to say it."""
+    place.own(GATE if rule == "allow" else LOGGER)
+    ended = place.run("hook", "--as", speech, "--on-failure", rule, stdin=b"{")
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.startswith("billhook: the event on stdin can't be read")
+
+
+@pytest.mark.parametrize("speech", ["claude", "claw", "claw-text", "lesson"])
+def test_on_failure_deny_in_the_words_of_each_dialect(place: Place, speech: str) -> None:
+    """When the name can be made out, the refusal is one that the agent understands as such."""
+    ended = place.run("hook", "--as", speech, "--on-failure=deny", stdin=PRE[:60])
+    exit_ = Exit(code=ended.code, stdout=ended.out.encode(), stderr=ended.err.encode())
+    reply = dialect(speech).read_exit(about("PreToolUse"), exit_)
+    assert reply.answer.decision is Decision.DENY
+    assert "can't be read" in reply.answer.reason
+
+
+@pytest.mark.parametrize(
+    ("stdin", "arguments", "expected"),
+    [
+        pytest.param(b'{"hook_event_name": "PostToolUse", ', [], ALLOWED, id="another event"),
+        pytest.param(b'{"hook_event_name": "PreToolUse", ', [], DENIED, id="the gate's event"),
+        pytest.param(b"{", ["PostToolUse"], ALLOWED, id="named on the command line"),
+        pytest.param(b"{", ["PreToolUse"], DENIED, id="the gate's, named on the command line"),
+        pytest.param(b"{", [], DENIED, id="unknown: any gate counts"),
+        pytest.param(
+            b'{"hook_event_name": "PreToolUse", "tool_input": {"hook_event_name": "PostToolUse"}, ',
+            [],
+            DENIED,
+            id="a tool's input that poses as another event",
+        ),
+    ],
+)
+def test_which_gates_count(place: Place, stdin: bytes, arguments: list[str], expected: str) -> None:
+    """A broken event is denied when a gate is configured for it; its name is looked for in what is left of it."""
+    place.own(GATE)
+    assert said(place.run("hook", *arguments, stdin=stdin)) == expected
+
+
+@pytest.mark.parametrize("rule", ["", "deny"])
+def test_a_failure_never_keeps_an_agent_going(place: Place, rule: str) -> None:
+    """On Stop a block means "go on": a failure must not say that."""
+    place.own("hooks:\n  it:\n    events: Stop\n    run: 'true'\n    gate: true\n")
+    ended = place.run("hook", *(["--on-failure", rule] if rule else []), stdin=b'{"hook_event_name": "Stop", ')
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith("billhook: the event on stdin can't be read")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("hooks:\n  a:\n    events: PreToolUse\n    deny: not here\n", DENIED, id="a literal deny counts"),
+        pytest.param("hooks:\n  a:\n    events: PreToolUse\n    ask: well?\n", DENIED, id="a literal ask counts"),
+        pytest.param("hooks:\n  a:\n    events: PreToolUse\n    inject: hi\n", ALLOWED, id="a literal text does not"),
+        pytest.param(GATE + "    enabled: false\n", ALLOWED, id="one that is switched off does not"),
+        pytest.param(GATE + "    match: 5\n", DENIED, id="a broken one does"),
+        pytest.param("", ALLOWED, id="built-ins don't"),
+    ],
+)
+def test_what_counts_as_a_gate(place: Place, text: str, expected: str) -> None:
+    """Hooks of the user's that are there to hold something up."""
+    place.own(text)
+    assert said(place.run("hook", stdin=b"{")) == expected
+
+
+# -- broken configuration
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], DENIED), (["--on-failure", "deny"], DENIED), (["--on-failure", "allow"], ALLOWED)],
+    ids=["default", "deny", "allow"],
+)
+def test_an_unreadable_file_with_gates(place: Place, arguments: list[str], expected: str) -> None:
+    """Nobody knows what stood in a file that can't be read, but it said `gate`."""
+    place.own(GATE + "   ]: [\n")
+    ended = place.run("hook", *arguments, stdin=PRE)
+    assert said(ended) == expected
+    assert "hooks.yaml" in ended.err + ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], ALLOWED), (["--on-failure", "deny"], DENIED)],
+    ids=["default", "deny"],
+)
+def test_an_unreadable_file_without_gates(place: Place, arguments: list[str], expected: str) -> None:
+    """Without a gate anywhere it passes, visibly; --on-failure deny is stricter."""
+    place.own("hooks: [\n")
+    ended = place.run("hook", *arguments, stdin=PRE)
+    assert said(ended) == expected
+    assert "hooks.yaml" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], DENIED), (["--on-failure", "allow"], ALLOWED)],
+    ids=["default", "allow"],
+)
+def test_a_named_file_that_is_not_there(place: Place, arguments: list[str], expected: str) -> None:
+    """Whoever names a file relies on it."""
+    ended = place.run("hook", "--config", "/does/not/exist.yaml", *arguments, stdin=PRE)
+    assert said(ended) == expected
+    assert "/does/not/exist.yaml" in ended.err
+
+
+def test_one_bad_entry_does_not_disable_its_neighbours(place: Place) -> None:
+    """It is reported in one note; the others are asked."""
+    place.own(
+        "hooks:\n  bad:\n    events: PreToolUse\n    rum: x\n  never:\n    events: PreToolUse\n    deny: not here\n"
+    )
+    ended = place.run("hook", stdin=PRE)
+    assert said(ended) == DENIED
+    assert ended.err.count("\n") == 1
+    assert "hooks.yaml:4:5: unknown key `rum`" in ended.err
+
+
+def test_a_changed_gate_denies(place: Place) -> None:
+    """A gate that was approved and then changed blocks what it would have judged."""
+    script = place.file("guard.sh", "#!/bin/sh\n", 0o755)
+    place.file("hooks.yaml", "hooks:\n  guard:\n    events: PreToolUse\n    run: ./guard.sh\n    gate: true\n")
+    assert place.alone("trust", "--all", "--yes").code == 0
+    assert said(place.run("hook", stdin=PRE)) == ALLOWED
+    script.write_text("#!/bin/sh\n\n")
+    assert said(place.run("hook", stdin=PRE)) == DENIED
+    assert said(place.run("hook", stdin=PRE[:60])) == DENIED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], DENIED), (["--on-failure", "allow"], ALLOWED)],
+    ids=["default", "allow"],
+)
+def test_approvals_that_can_not_be_read(place: Place, arguments: list[str], expected: str) -> None:
+    """Where approvals are lost a gate may be lost, too: that is no reason to let pass."""
+    place.file("hooks.yaml", GATE)
+    assert place.alone("trust", "--all", "--yes").code == 0
+    (place.home / ".claude" / "billhook" / "approvals").chmod(0o777)
+    ended = place.run("hook", *arguments, stdin=PRE)
+    assert said(ended) == expected
+    assert "approvals" in ended.err
+
+
+# -- faults of our own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], DENIED), (["--on-failure", "deny"], DENIED), (["--on-failure", "allow"], ALLOWED)],
+    ids=["default", "deny", "allow"],
+)
+def test_a_crash_while_loading(place: Place, arguments: list[str], expected: str) -> None:
+    """Nobody knows which gates there are: it is denied, and never ends with a code that agents let pass."""
+    broken = place.folder / "broken"
+    broken.mkdir()
+    (broken / "yaml.py").write_text("raise RuntimeError('a broken installation')")
+    place.own(GATE)
+    ended = place.run("hook", *arguments, stdin=PRE, PYTHONPATH=str(broken))
+    assert said(ended) == expected
+    assert "Traceback" not in ended.out + ended.err
+    assert ended.err.startswith("billhook: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param(["--as", "cluade"], 2, id="an unknown dialect"),
+        pytest.param(["--oops"], 2, id="an unknown option"),
+        pytest.param(["--on-failure"], 2, id="a missing value"),
+        pytest.param(["--as", "lesson", "--on-failure", "maybe"], 1, id="an unknown rule"),
+        pytest.param(["PreToolUse", "Bash"], 0, id="one argument too many: denied in JSON"),
+        pytest.param(["Stop", "--oops"], 0, id="never keeps an agent going"),
+        pytest.param(["--on-failure", "allow", "--oops"], 0, id="--on-failure allow"),
+    ],
+)
+def test_a_mistyped_command_line_is_no_open_door(place: Place, arguments: list[str], code: int) -> None:
+    """An agent's settings with a slip in them: the call is held up, and stderr says why."""
+    ended = place.run("hook", *arguments, stdin=b"{")
+    assert ended.code == code
+    assert ('"deny"' in ended.out) == (arguments[0] == "PreToolUse")
+    assert ended.err.startswith("billhook: ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+def test_signals(place: Place, number: int, gate: bool) -> None:
+    """A signal ends the hooks first; whoever sent it does not open a gate by it."""
+    tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
+    rule = "true" if gate else "false"
+    place.own(f"hooks:\n  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n    gate: {rule}\n")
+    with subprocess.Popen(
+        [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=place.env(), cwd=place.project,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(PRE)
+        process.stdin.close()
+        process.stdin = None
+        end = time.monotonic() + 30
+        while not (place.project / "began").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    ended = Ended(process.returncode, out.decode(), err.decode())
+    assert said(ended) == (DENIED if gate else ALLOWED), ended
+    assert ended.code == (0 if gate else 128 + number)
+    assert f"ended by signal {number}" in ended.err
+    assert gone(tag, 5)
+
+
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [("deny: not here", 2), ("ask: well?", 2), ("inject: hello", 0), ("run: 'true'", 0)],
+    ids=["deny", "ask", "inject", "nothing"],
+)
+def test_stdout_that_takes_nothing(place: Place, action: str, code: int) -> None:
+    """A refusal that can't be written is said by the exit code."""
+    place.own(f"hooks:\n  it:\n    events: PreToolUse\n    {action}\n")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [PROGRAM, "hook"], input=PRE, stdout=full, stderr=subprocess.PIPE, env=place.env(), cwd=place.project,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == code, done
+
+
+def test_closed_streams(place: Place) -> None:
+    """Nothing to read from and nobody to tell: the exit code still holds the call up."""
+    place.own(GATE)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec {PROGRAM} hook <&- >&- 2>&-"], env=place.env(), cwd=place.project, check=False
+    )
+    assert done.returncode == 2
+
+
+# -- what goes wrong in hooks, and later answers
+
+
+def test_what_failed_open_is_said(place: Place) -> None:
+    """A hook that fails and lets pass is named on stderr, with the reason."""
+    place.own("hooks:\n  it:\n    events: PreToolUse\n    run: 'exit 7'\n")
+    ended = place.run("hook", stdin=PRE)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == "billhook: hook `it` failed: exit code 7 (the event went on without its answer)\n"
+
+
+def test_later_answers(place: Place) -> None:
+    """The verdict is there and stdout closed before a hook in the background has ended; it may end in its time."""
+    place.own("hooks:\n  later:\n    events: PostToolUse\n    run: 'sleep 1; touch done'\n    background: true\n")
+    with subprocess.Popen(
+        [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.env(), cwd=place.project
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(POST)
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        assert not (place.project / "done").exists()
+        assert process.wait(30) == 0
+    assert (place.project / "done").exists()
+
+
+def test_light(place: Place) -> None:
+    """It starts at every tool call: nothing is imported that only people, or other hooks, need."""
+    place.own(GATE)
+    code = (
+        "import sys\nsys.argv = ['billhook', 'hook']\nfrom billhook.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=PRE, capture_output=True, env=place.env(), cwd=place.project, check=True
+    )
+    loaded = set(done.stdout.decode().split())
+    assert {"billhook.cli.hook", "billhook.engine"} <= loaded
+    assert set() == loaded & {"click", "httpx", "rich", "billhook.cli.group", "billhook.webhook", "http.client"}
+
+
+def test_every_event_passes_without_hooks(place: Place) -> None:
+    """Events that nobody wants end with 0 and say nothing, in one place and without a word on stderr."""
+    for name in ("Notification", "Stop"):
+        assert name in EVENTS
+        ended = place.run("hook", stdin=json.dumps({**EVENT, "hook_event_name": name, "message": ""}).encode())
+        assert (ended.code, ended.out) == (0, ""), ended
+
+
+def test_help(place: Place) -> None:
+    """`billhook hook --help` says how an agent calls it, and the failure rule."""
+    ended = place.run("hook", "--help")
+    assert ended.code == 0
+    assert "billhook hook --as claude" in ended.out
+    assert "--on-failure deny" in ended.out

@@ -14,23 +14,41 @@ def screen(*arguments: str) -> str:
     return billhook("fire", *arguments).screen
 
 
-def test_no_arguments() -> None:
-    """`billhook` alone says what there is."""
-    assert billhook().screen == snapshot("""\
+def test_help_of_all() -> None:
+    """`billhook --help`: daily verbs first, plumbing last."""
+    assert billhook("--help").screen == snapshot("""\
 Usage: billhook [OPTIONS] [COMMAND] [ARGS]...
 
   The hook system for AI agents: one event in, one verdict out.
 
+  Without a verb it says where it stands in this folder, and what to do next.
+
 Options:
+  --json      Without a verb: print where it stands here as JSON.
   --version   Show the version and exit.
   -h, --help  Show this message and exit.
 
-Verbs:
-  fire  Fire one event at hooks given on the command line and show the
-        verdict.
+Daily:
+  init     Write a first file with hooks that work.
+  list     Show every hook in the order in which it runs.
+  check    Find what is wrong with the hooks here, and how to mend it.
+  explain  Say which hooks an event or a command would get, and why.
+  fire     Fire one event at the configured hooks, or at given ones, and show
+           the verdict.
+  trust    Show the hooks that came with this project, and approve them.
+
+Looking up:
+  rule     Say what a code of `check` means.
+
+Plumbing:
+  hook     Be a hook: an event on stdin, the verdict in an agent's dialect.
+  schema   Print the JSON Schema of hooks.yaml or of settings files, for
+           editors.
 
   Try:
-    billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run 'echo no >&2; exit 2'
+    billhook init
+    billhook explain 'git push --force'
+    billhook fire PreToolUse --tool Bash --run 'echo no >&2; exit 2'
 -- exit 0
 """)
 

@@ -760,7 +760,13 @@ def test_whatever_a_hook_says(data: dict[str, Any]) -> None:
 def test_texts_made_to_be_slow(tmp_path: Path, text: str) -> None:
     """As a command, as a script, as a matcher and as a rule: the time is linear."""
     script(tmp_path, "long.sh", f"#!/bin/sh\n{text}")
-    place = {"name": "h", "file": "/nowhere/hooks.yaml", "line": 1, "folder": str(tmp_path), "events": ("PreToolUse",)}
+    place: dict[str, Any] = {
+        "name": "h",
+        "file": "/nowhere/hooks.yaml",
+        "line": 1,
+        "folder": str(tmp_path),
+        "events": ("PreToolUse",),
+    }
     hooks = [
         Declared(action=Run(text), **place),
         Declared(action=Run("./long.sh"), match=text, when=f"Bash({text})", **place),

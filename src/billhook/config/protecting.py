@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from billhook.builtins.self_protection import Protected
 from billhook.config import sources
+from billhook.config.named import named_files
 
 if TYPE_CHECKING:
     from billhook.config.loading import Entry
@@ -19,15 +20,17 @@ def protected(found: sources.Found, root: Path, entries: Sequence["Entry"]) -> P
     folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
     files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
     files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
-    files += [
-        mark.path
-        for entry in entries
-        if entry.consent.standing in ("approved", "changed") and entry.consent.fingerprint is not None
-        for mark in entry.consent.fingerprint.files
-    ]
+    files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry)]
     return Protected(
         files=tuple(dict.fromkeys(files)),
         folders=tuple(os.path.join(folder, ".billhook") for folder in folders),
         state=tuple(str(root / name) for name in ("billhook", "turns", "hooks")),
         names=NAMES,
     )
+
+
+def _named(entry: "Entry") -> list[str]:
+    """The files that a hook runs: a guard of the user's own is disarmed by an edit just as an approved one."""
+    if entry.consent.fingerprint is not None:
+        return [mark.path for mark in entry.consent.fingerprint.files]
+    return list(named_files(entry.declared.action, entry.declared.folder))

@@ -106,4 +106,26 @@ def test_a_miss_counts_only_when_it_misses_twice(module: Any, second: float, ok:
 def test_every_goal_has_a_number_of_its_own(module: Any) -> None:
     """`--only` picks by number."""
     numbers = [goal.number for goal in module("run").GOALS]
-    assert len(numbers) == len(set(numbers)) and {*range(6, 16)} <= {*numbers}
+    assert len(numbers) == len(set(numbers)) and {*range(6, 16), 23} <= {*numbers}
+
+
+def test_loading_again_is_measured_against_a_load_that_knows_nothing(module: Any) -> None:
+    """The hooks are approved and run; what is kept is the very same, and what was forgotten is loaded anew."""
+    loading = module("loading")
+    home = os.environ.get("HOME")
+    with loading.approved_project(3) as load:
+        kept = load()
+        assert [entry.state for entry in kept.entries] == ["runs"] * 3
+        assert load() is kept
+        loading.forget()
+        assert load() is not kept and load().entries == kept.entries
+        assert os.environ["HOME"] == os.path.join(os.path.dirname(kept.project), "home")
+    assert os.environ.get("HOME") == home and not os.path.exists(kept.project)
+
+
+def test_the_goal_about_loading_is_one_row() -> None:
+    """Loading again against the first load."""
+    ended = bench("--only", "23", "--json", passes="1")
+    (row,) = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (row["goal"], row["name"], row["against"]) == (23, "load again, 200 hooks", "first load")
+    assert row["at_most"] == 0.05

@@ -153,7 +153,7 @@ def native(project: Project, body: str) -> Declared:
     return hook
 
 
-NATIVE = {
+NATIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "run": ("run: ./x.sh", {"action": Run("./x.sh")}),
     "command is run": ("command: ./x.sh", {"action": Run("./x.sh")}),
     "exec": ("exec: [./x.sh, --all]", {"action": Exec(("./x.sh", "--all"))}),

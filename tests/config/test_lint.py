@@ -336,6 +336,7 @@ def project(tmp_path: Path) -> Path:
         pytest.param("./scripts/god.sh", "BH401", "did you mean `./scripts/good.sh`?", id="a slip"),
         pytest.param("./good.sh", "BH401", "did you mean `./scripts/good.sh`?", id="the wrong folder"),
         pytest.param("./nothing/like/it", "BH401", "create it, or mend the path", id="missing"),
+        pytest.param("/no/such/script", "BH401", "create it, or mend the path", id="absolute"),
         pytest.param("./scripts", "BH401", "name the script in it", id="a folder"),
         pytest.param("$CLAUDE_PROJECT_DIR/x/y", "BH401", "create it", id="the project's variable"),
         pytest.param("python3 scripts/nil.py --flag", "BH401", "create it", id="an interpreter's script"),

@@ -79,7 +79,8 @@ def _where_it_is(hook: Declared, one: Named) -> str:
         if near and os.path.isfile(os.path.join(place, near)):
             inside = os.path.relpath(os.path.join(place, near), hook.folder)
             return f"did you mean `{os.path.join(place, near) if inside.startswith('..') else './' + inside}`?"
-    return "create it, or mend the path; it starts from " + (hook.folder or "the project")
+    from_where = f"; it starts from {hook.folder}" if one.of_project and hook.folder else ""
+    return f"create it, or mend the path{from_where}"
 
 
 def _cannot_start(hook: Declared, one: Named) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from billhook.events import EVENTS
 from cli.terminal import billhook
 
 ROOT = Path(__file__).parents[2]
+STARTER = ROOT / "src" / "billhook" / "config" / "starter.yaml"
 HOOKS = Draft202012Validator(schema("hooks"))
 SETTINGS = Draft202012Validator(schema("settings"))
 
@@ -133,6 +134,7 @@ handlers:
         pytest.param(PIPELINE, "hooks.yaml", id="pipeline"),
         pytest.param(NATIVE_FILE, "hooks.yaml", id="native"),
         pytest.param(LISTED, "hooks.yaml", id="listed"),
+        pytest.param(STARTER.read_text(), "hooks.yaml", id="what init writes"),
         pytest.param("hooks:\n", "hooks.yaml", id="nothing yet"),
         pytest.param("{}", ".claude/settings.json", id="no hooks"),
     ],

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.fingerprint import approval_of, changes, definition, fingerprint, same_content, unchanged
+from billhook.config.looking import Look
 from billhook.store.approvals import Approvals
 
 FILES = {
@@ -36,6 +37,31 @@ def project(tmp_path: Path) -> Path:
         (root / name).write_text(text)
     (root / "link").symlink_to("lib.sh")
     return root
+
+
+def edit_x(root: Path) -> None:
+    (root / "x.sh").write_text("#!/bin/sh\n. ./lib2sh\n")
+
+
+def replace_x(root: Path) -> None:
+    (root / "new").write_text("#!/bin/sh\nrm -rf .\n")
+    (root / "new").rename(root / "x.sh")
+
+
+def remove_x(root: Path) -> None:
+    (root / "x.sh").unlink()
+
+
+def link_x(root: Path) -> None:
+    (root / "x.sh").unlink()
+    (root / "x.sh").symlink_to("other.txt")
+
+
+def edit_what_x_sources(root: Path) -> None:
+    (root / "lib.sh").write_text("exit 1\n")
+
+
+CHANGES_OF_X = [edit_x, replace_x, remove_x, link_x, edit_what_x_sources]
 
 
 def declared(root: Path, **more: Any) -> Declared:
@@ -240,6 +266,37 @@ def test_a_change_within_the_clocks_tick_is_seen(project: Path) -> None:
         assert all(map(unchanged, marks))
         script.write_text(f"echo {n:03}".replace("echo", "exit") + "\n")
         assert not all(map(unchanged, marks)) and not all(map(same_content, marks))
+
+
+def test_hooks_that_share_a_look_are_the_same_as_alone(project: Path) -> None:
+    """What one hook has seen changes nothing for the next."""
+    (project / "deep").mkdir()
+    (project / "deep" / "rules.py").write_text("import json, guard\n")
+    commands = [
+        COMMAND,
+        "./x.sh",
+        "cd deep && python3 rules.py",
+        "./link",
+        "python3 -m rules",
+        "PYTHONPATH=deep ./x.sh",
+    ]
+    hooks = [declared(project, action=Run(command)) for command in (*commands, *reversed(commands))]
+    look = Look()
+    assert [fingerprint(hook, look) for hook in hooks] == [fingerprint(hook) for hook in hooks]
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_X, ids=lambda change: change.__name__)
+def test_a_change_during_a_load_is_seen_after_it(project: Path, change: Callable[[Path], object]) -> None:
+    """A hook that was marked from an older look is not taken for unchanged, and the next load's look sees what is."""
+    look = Look()
+    hook = declared(project, action=Run("./x.sh --again"))
+    before = fingerprint(declared(project, action=Run("./x.sh")), look)
+    change(project)
+    marks = fingerprint(hook, look).files
+    assert [mark.path for mark in marks] == [mark.path for mark in before.files]
+    assert not all(map(unchanged, marks)) and not all(map(same_content, marks))
+    after = fingerprint(hook, Look())
+    assert after == fingerprint(hook) and after.files != marks
 
 
 def test_a_time_in_the_future_is_not_waited_for(project: Path) -> None:

@@ -173,11 +173,23 @@ def test_what_can_not_be_believed_does_not_count(tmp_path: Path, trick: Any) -> 
     approvals = Approvals(tmp_path)
     approvals.add(approval())
     trick(approvals)
-    assert not approvals.has(FILE, A) and not approvals.has(FILE, B)
+    assert not approvals.has(FILE, A) and not approvals.has(FILE, B) and approvals.approved(FILE, [A, B]) == set()
     for _ in range(2):
         assert approvals.of_file(FILE) == [] and approvals.all() == []
     assert approvals.problems and len(set(approvals.problems)) == len(approvals.problems)
     assert all(str(tmp_path) in problem for problem in approvals.problems)
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    """Asked for several hashes, it says of each what `has` says."""
+    approvals = Approvals(tmp_path)
+    assert approvals.approved(FILE, [A]) == set()
+    for hash_ in (A, B):
+        approvals.add(approval(hash_))
+    approvals.add(approval(C, "/other/hooks.yaml"))
+    place(approvals, B).write_text("{")
+    asked = (A, B, C, "../" + A, "")
+    assert approvals.approved(FILE, asked) == {hash_ for hash_ in asked if approvals.has(FILE, hash_)} == {A}
 
 
 def test_a_damaged_neighbour_harms_nobody(tmp_path: Path) -> None:

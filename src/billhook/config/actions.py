@@ -38,7 +38,7 @@ def _not_one_action(entry: "Entry", given: list[str], wanted: str | None) -> Non
         message, hint = f"no `{name}`", f"add it: `{name}` says what to run"
     elif not given:
         message = "it does nothing"
-        hint = f"say what: one of {', '.join(entry.spelt(field) for field in ACTIONS)}"
+        hint = f"say what: one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
     else:
         message = f"it does more than one thing: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
         hint = "keep one of them; write another hook for the other"

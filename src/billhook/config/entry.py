@@ -44,6 +44,8 @@ class Entry:
         self.findings: list[Finding] = []
         self.broken = ""
         self.seen: dict[str, Node] = {}
+        self.known: frozenset[str] = frozenset()
+        """The fields that an entry of this shape may have."""
         self.looks_like_gate = False
 
     # -- complaints
@@ -63,6 +65,7 @@ class Entry:
     def take(self, known: frozenset[str]) -> None:
         """Sort the entry's pairs by field; what we don't know is reported with what was likely meant."""
         assert isinstance(self.node.value, Fields)
+        self.known = known
         for key, value in self.node.value:
             text = str(key.value)
             field = field_of(text)

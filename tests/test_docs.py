@@ -11,6 +11,7 @@ import pytest
 from billhook.cli.main import VERBS
 from billhook.dialects import DIALECTS
 from billhook.events import EVENTS
+from replay import Session, replayed, steady
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -80,6 +81,17 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
 
     verdict = names["verdict"]
     assert (verdict.decision, verdict.reason) == ("deny", "no force pushes; open a pull request")  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the sessions use a POSIX shell")
+@pytest.mark.parametrize("name", ["README.md", "docs/guides/first-hooks.md"])
+def test_sessions_are_real(name: str, tmp_path: Path) -> None:
+    """Whoever follows a session sees what the document shows, times and hashes aside."""
+    text = (ROOT / name).read_text()
+    if name == "README.md":
+        text = text.partition("## The first minute\n")[2].partition("\n## ")[0]
+
+    assert steady(replayed(text, Session(tmp_path))) == steady(text)
 
 
 def test_links_lead_somewhere() -> None:

@@ -1,0 +1,97 @@
+"""Replay the console sessions of a document and compare what they print with what the document shows.
+
+Each block of console runs in one folder, one after the other, as a reader would follow them. `python tests/replay.py
+PAGE` writes what is really printed into the page.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
+_VARIES = (
+    (re.compile(r" +[\d.]+ ms"), " N ms"),
+    (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|\+00:00| UTC)?)?"), "<time>"),
+)
+
+
+class Session:
+    """A reader's shell: a home folder, a project in it, and the documents' commands one after the other."""
+
+    def __init__(self, base: Path) -> None:
+        self.home = base / "home"
+        self.folder = self.home / "shop"
+        (self.folder / ".git").mkdir(parents=True)
+        programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("CLAUDE", "BILLHOOK", "HOOK_"))}
+        marks = ("CODEX", "GEMINI", "CURSOR", "COPILOT", "QWEN", "OPENCODE", "XDG_CONFIG", "AGENT")
+        kept = {key: value for key, value in kept.items() if not key.startswith(marks) and "AGENT" not in key}
+        self.env = {**kept, "PATH": programs, "HOME": str(self.home), "COLUMNS": "100", "NO_COLOR": "1"}
+
+    def run(self, command: str) -> str:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return done.stdout.replace(str(self.home), "~")
+
+
+def replayed(text: str, session: Session) -> str:
+    """The document with the output of its sessions as it really is."""
+    return _BLOCK.sub(lambda block: block[1] + _replay_block(block[2], session) + block[3], text)
+
+
+def steady(text: str) -> str:
+    """The text without what differs from run to run."""
+    for pattern, instead in _VARIES:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _replay_block(block: str, session: Session) -> str:
+    printed = []
+    for command in _commands(block):
+        printed.append(f"$ {command}\n")
+        printed.append(session.run(command))
+        if printed[-1] and not printed[-1].endswith("\n"):
+            printed.append("\n")
+    return "".join(printed)
+
+
+def _commands(block: str) -> list[str]:
+    """The lines that begin with `$ `, with those that continue them."""
+    commands: list[str] = []
+    goes_on = False
+    here = ""
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            commands.append(line[2:])
+        elif goes_on or here:
+            commands[-1] += f"\n{line}"
+        else:
+            continue
+        goes_on = line.endswith("\\")
+        if here and line == here:
+            here = ""
+        elif not here:
+            started = re.search(r"<<\s*'?(\w+)'?\s*$", line)
+            here = started[1] if started else ""
+    return commands
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        page = Path(name)
+        with tempfile.TemporaryDirectory() as base:
+            page.write_text(replayed(page.read_text(), Session(Path(base))))

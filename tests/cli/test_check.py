@@ -1,5 +1,6 @@
 """`billhook check`: screens, formats, what is looked at, exit codes."""
 
+import contextlib
 import json
 import os
 import re
@@ -7,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from inline_snapshot import snapshot
 
+from billhook.cli.check import verb
+from billhook.config import load_config
 from cli.terminal import Ended, billhook, environment, on_terminal
 
 SETTINGS = """\
@@ -54,9 +58,18 @@ def check(project: Path, *arguments: str, cwd: Path | None = None) -> Ended:
     return billhook("check", *arguments, env=env, cwd=cwd or project)
 
 
+def inside(project: Path, *arguments: str, cwd: Path | None = None) -> Ended:
+    """The same without a process of its own: what a screen does not show needs none."""
+    home = str(project.parent / "home")
+    with contextlib.chdir(cwd or project):
+        env = {"HOME": home, "BILLHOOK_HOME": home, "XDG_CONFIG_HOME": None}
+        done = CliRunner(env=env).invoke(verb, arguments, standalone_mode=False, catch_exceptions=False)
+    return Ended(done.return_value, done.stdout, done.stderr)
+
+
 def found(project: Path, *arguments: str, cwd: Path | None = None) -> list[tuple[str, str, int]]:
     """Code, file and line of each finding."""
-    lines = check(project, "--json", *arguments, cwd=cwd).out.splitlines()
+    lines = inside(project, "--json", *arguments, cwd=cwd).out.splitlines()
     return [(one["code"], one["file"], one["line"]) for one in map(json.loads, lines)]
 
 
@@ -116,7 +129,7 @@ def test_select_and_ignore(project: Path) -> None:
         "BH306",
         "BH212",
     ]
-    quiet = check(project, "--ignore", "BH2,BH3,BH4,BH5")
+    quiet = inside(project, "--ignore", "BH2,BH3,BH4,BH5")
     assert (quiet.code, quiet.out) == (0, "no findings in 5 hooks of 2 files\n")
 
 
@@ -133,7 +146,7 @@ def test_github_escapes(project: Path) -> None:
     folder = project / "a,b:c%d"
     folder.mkdir()
     (folder / "hooks.yaml").write_text('hooks:\n  h: {events: PostToolUse, run: "./x%0A::error::y\\n./z"}\n')
-    lines = check(project, "--format", "github", str(folder / "hooks.yaml")).out.splitlines()
+    lines = inside(project, "--format", "github", str(folder / "hooks.yaml")).out.splitlines()
     assert len(lines) == 2
     assert all(line.startswith("::error file=a%2Cb%3Ac%25d/hooks.yaml,line=2,col=") for line in lines)
     assert "::`./x%250A::error::y` does not exist%0Ahint: " in lines[1]
@@ -141,7 +154,7 @@ def test_github_escapes(project: Path) -> None:
 
 def test_json(project: Path) -> None:
     """One object a line, and `--json` is short for it."""
-    ended = check(project, "--format", "json", "--select", "BH301")
+    ended = inside(project, "--format", "json", "--select", "BH301")
     assert ended.code == 1
     assert json.loads(ended.out) == snapshot(
         {
@@ -154,14 +167,14 @@ def test_json(project: Path) -> None:
             "hook": "guard",
         }
     )
-    assert check(project, "--json", "--select", "BH301").out == ended.out
-    clean = check(project, "--json", "--select", "BH1")
+    assert inside(project, "--json", "--select", "BH301").out == ended.out
+    clean = inside(project, "--json", "--select", "BH1")
     assert (clean.out, clean.code) == ("", 0)
 
 
 def test_sarif(project: Path) -> None:
     """SARIF 2.1.0 in its essentials: rules that results point at, relative addresses, regions that count from 1."""
-    ended = check(project, "--format", "sarif")
+    ended = inside(project, "--format", "sarif")
     log: dict[str, Any] = json.loads(ended.out)
     assert ended.code == 1
     assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-2.1.0.json")
@@ -176,12 +189,12 @@ def test_sarif(project: Path) -> None:
         place = result["locations"][0]["physicalLocation"]
         assert place["artifactLocation"]["uri"] in ("hooks.yaml", ".claude/settings.json")
         assert place["region"]["startLine"] >= 1 and place["region"]["startColumn"] >= 1
-    assert len(run["results"]) == len(check(project, "--json").out.splitlines())
+    assert len(run["results"]) == len(inside(project, "--json").out.splitlines())
 
 
 def test_sarif_of_nothing(project: Path) -> None:
     """An empty list of results is still a whole log."""
-    log = json.loads(check(project, "--format", "sarif", "--select", "BH1").out)
+    log = json.loads(inside(project, "--format", "sarif", "--select", "BH1").out)
     assert log["runs"][0]["results"] == [] and log["runs"][0]["tool"]["driver"]["rules"] == []
 
 
@@ -191,7 +204,7 @@ def test_sarif_escapes_addresses(project: Path) -> None:
     file.parent.mkdir()
     file.write_text("hooks: 5\n")
     for cwd, uri in ((project.parent, "a%20b%23c/hooks.yaml"), (project, file.resolve().as_uri())):
-        log = json.loads(check(project, "--format", "sarif", str(file), cwd=cwd).out)
+        log = json.loads(inside(project, "--format", "sarif", str(file), cwd=cwd).out)
         assert log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 
 
@@ -260,7 +273,7 @@ def test_what_cannot_be_opened(project: Path) -> None:
 1 finding in 1 file
 -- exit 2
 """)
-    assert check(project, "--select", "BH3").code == 2
+    assert inside(project, "--select", "BH3").code == 2
 
 
 @pytest.mark.parametrize(
@@ -289,14 +302,13 @@ def test_one_bad_entry_in_each_shape(project: Path, file: str, text: str, line: 
     for old in (project / ".claude" / "settings.json", project / "hooks.yaml"):
         old.unlink()
     (project / file).write_text(text)
-    ended = check(project, "--json")
+    ended = inside(project, "--json")
     findings = [json.loads(one) for one in ended.out.splitlines()]
     assert ended.code == 1
     assert findings and all(one["file"] == file and one["column"] for one in findings)
     assert {one["line"] for one in findings} == {line}
-    home = str(project.parent / "home")
-    listed = billhook("list", "--json", env=environment(HOME=home, BILLHOOK_HOME=home), cwd=project).out
-    assert '"what":"true"' in listed
+    config = load_config(project, home=project.parent / "home", layers=("project",), trust="all")
+    assert [entry.declared.does for entry in config.entries if entry.state == "runs"] == ["true"]
 
 
 def test_hostile_text(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""The first minute: a guard, a logger and an annotator meet five events. Run it with scripts/demo."""
+"""The first minute: a guard, a logger and an annotator meet five events, a clone brings a hook. scripts/demo runs it."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import shlex
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,9 +20,11 @@ from billhook import (
     SessionStart,
     Stop,
     Verdict,
+    approve,
     command,
     inject,
     keep_going,
+    load_config,
     on,
 )
 from billhook.answers import Answer
@@ -88,6 +91,32 @@ def events(cwd: str) -> list[tuple[str, Event]]:
     ]
 
 
+CONFIG = """\
+hooks:
+  no-destroy:
+    events: PreToolUse
+    if: Bash(terraform destroy *)
+    deny: Destroying infrastructure needs a human
+"""
+
+
+def clone(scratch: Path) -> None:
+    """Hooks that come with a repository are data until somebody approves them."""
+    project, state = scratch / "clone", scratch / "state"
+    (project / ".git").mkdir(parents=True)
+    (project / "hooks.yaml").write_text(CONFIG)
+    event = PreToolUse(
+        cwd=str(project), session_id="demo", tool_name="Bash", tool_input={"command": "cd infra && terraform destroy x"}
+    )
+    options: dict[str, Any] = {"layers": ["project"], "home": state, "builtins": False}
+    for what in ("6. A cloned repository brings a hook: nobody approved it", "7. The same, after `billhook trust`"):
+        config = load_config(project, **options)
+        text = verdict_text(config.engine().fire_sync(event), {hook.name: hook.title for hook in config.hooks})
+        click.echo(f"{what}\n" + "\n".join(f"   {line}".rstrip() for line in text.splitlines()) + "\n")
+        for pending in config.pending:
+            approve(pending.hash, cwd=project, home=state)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="billhook-demo-") as folder:
         scratch = Path(folder)
@@ -99,6 +128,7 @@ def main() -> None:
             text = verdict_text(engine.fire_sync(event), titles)
             click.echo("\n".join(f"   {line}".rstrip() for line in text.replace(folder, ".").splitlines()) + "\n")
         lines = (scratch / "events.jsonl").read_text().splitlines()
+        clone(scratch)
     denied = sum(verdict.denied for verdict in verdicts)
     click.echo(f"{len(verdicts)} events, {denied} denied, {len(lines)} lines logged.\n")
     program = shlex.quote(os.path.relpath(Path(sys.executable).parent / "billhook"))
@@ -107,6 +137,7 @@ def main() -> None:
 
 NEXT = """\
 Try next:
+  {billhook} init
   {billhook} fire PreToolUse --tool Bash --input '{{"command": "ls"}}' --run 'echo "not today" >&2; exit 2'
   {billhook} fire Stop --run 'echo "tests fail" >&2; exit 2' --json
   {here} is this program; docs/life-of-an-event.md follows one event through the code."""

@@ -188,6 +188,7 @@ NATIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "off": ("run: x\nenabled: false", {"enabled": False}),
     "shell": ("run: x\nshell: bash", {"action": Run("x", "bash")}),
     "login": ("run: x\nlogin: exact", {"action": Run("x", "", "exact")}),
+    "no login": ("run: x\nlogin: no", {"action": Run("x", "", "no")}),
 }
 
 
@@ -422,6 +423,25 @@ def test_names_that_come_twice(project: Project) -> None:
     text = "hooks:\n  - {name: a, events: Stop, run: x}\n  - {name: a, events: Stop, run: y}\n"
     file = read(project, "hooks.yaml", text)
     assert [one.code for one in file.findings] == ["BH211"] and len(file.entries) == 2
+
+
+WHOLE_FILE = {
+    "parallel": ("parallelExecution: 'no'\n", [("BH203", 1, 20)]),
+    "disable": ("disableAllHooks: 1\n", [("BH203", 1, 18)]),
+    "an unknown built-in": ("builtins:\n  turn-traker: true\n", [("BH202", 2, 3)]),
+    "built-ins that are a list": ("builtins: [x]\n", [("BH203", 1, 11)]),
+    "an unknown key of a built-in": ("builtins:\n  turn-tracker: {on: true}\n", [("BH202", 2, 18)]),
+    "an allow-list that is none": ("allowedHttpHookUrls: https://x\n", [("BH203", 1, 22)]),
+    "a dialect": ("dialect: klaud\n", [("BH205", 1, 10)]),
+    "a timeout": ("settings: {timeout: -1}\n", [("BH203", 1, 21)]),
+}
+
+
+@pytest.mark.parametrize("row", WHOLE_FILE)
+def test_slips_that_are_about_the_whole_file(project: Project, row: str) -> None:
+    """Each has its place, too."""
+    text, expected = WHOLE_FILE[row]
+    assert [(one.code, one.line, one.column) for one in read(project, "hooks.yaml", text).findings] == expected
 
 
 UNREADABLE = {

@@ -41,7 +41,7 @@ def self_protection(protected: Protected) -> Hook:
     """The built-in gate over all tool calls; first in order, and not passed when it fails."""
     return Hook(
         name=NAME,
-        title="Self-protection",
+        title="guards billhook's own files",
         run=SelfProtection(protected),
         events=("PreToolUse",),
         priority=1,

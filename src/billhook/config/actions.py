@@ -65,6 +65,9 @@ def _run(entry: "Entry") -> Action | None:
 
 
 def _choice(entry: "Entry", field: str, known: tuple[str, ...]) -> str:
+    node = entry.seen.get(field)
+    if node is not None and node.value is False and "no" in known:
+        return "no"  # a bare `no` is a text to everybody but YAML
     word = entry.text(field)
     if word is None or word in known:
         return word or ""

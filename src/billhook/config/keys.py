@@ -5,7 +5,7 @@ from typing import Final
 from billhook.answers import OnFailure
 from billhook.config.findings import folded
 
-_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     # our field: its spellings; case, `_` and `-` make no difference
     "events": ("events", "event"),
     "match": ("match", "matcher"),
@@ -38,10 +38,10 @@ _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "type": ("type",),
     "name": ("name", "id"),
 }
-_FIELDS: Final = {folded(spelling): field for field, all_ in _SPELLINGS.items() for spelling in all_}
+_FIELDS: Final = {folded(spelling): field for field, all_ in SPELLINGS.items() for spelling in all_}
 
 ACTIONS: Final = ("run", "exec", "python", "url", "deny", "ask", "allow", "inject")
-NATIVE: Final = frozenset(_SPELLINGS)
+NATIVE: Final = frozenset(SPELLINGS)
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "deny", "ask", "allow", "inject", "python", "exec"}
 """One handler of a nested group."""
 ENTRY: Final = HANDLER | {"match"}
@@ -70,8 +70,8 @@ def field_of(key: str) -> str:
 def spelling(field: str, *, json: bool) -> str:
     """How a field is written in a file of that kind, for hints."""
     if json and field in ("match", "run"):
-        return _SPELLINGS[field][1]
-    first = _SPELLINGS[field][0]
+        return SPELLINGS[field][1]
+    first = SPELLINGS[field][0]
     if not json:
         return first
     head, *rest = first.split("_")

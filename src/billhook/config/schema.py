@@ -6,8 +6,8 @@ It is for editors: it knows every key in both spellings and says what each is fo
 import re
 from typing import Any, Final, Literal
 
-from billhook.config.keys import _SPELLINGS, ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, TYPES
-from billhook.config.shapes import _OWN_KEYS, _SWITCHES
+from billhook.config.keys import ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, SPELLINGS, TYPES
+from billhook.config.shapes import OWN_KEYS, SWITCHES
 from billhook.events import EVENTS
 from billhook.meanings import MEANINGS
 
@@ -239,7 +239,7 @@ def _hook() -> Schema:
 
 
 def _object(fields: frozenset[str]) -> Schema:
-    properties = {name: _ref(field) for field in _SPELLINGS if field in fields for name in spellings(field)}
+    properties = {name: _ref(field) for field in SPELLINGS if field in fields for name in spellings(field)}
     others = dict.fromkeys(sorted(OF_OTHERS), _ref("other"))
     return {
         "type": "object",
@@ -260,7 +260,7 @@ def _entries() -> Schema:
 
 def spellings(field: str) -> list[str]:
     """Every key that means a field: `onFailure` and `on_failure`."""
-    return list(dict.fromkeys(form for spelt in _SPELLINGS[field] for form in (spelt, _snake(spelt), _camel(spelt))))
+    return list(dict.fromkeys(form for spelt in SPELLINGS[field] for form in (spelt, _snake(spelt), _camel(spelt))))
 
 
 def _spelt_top(keys: dict[str, Schema]) -> Schema:
@@ -289,5 +289,5 @@ def _camel(name: str) -> str:
     return head + "".join(word.capitalize() for word in rest)
 
 
-KEYS: Final = frozenset({*_OWN_KEYS, *_SWITCHES})
+KEYS: Final = frozenset({*OWN_KEYS, *SWITCHES})
 """The keys that a file may have at its top, by our name; `handlers` is another word for `hooks`."""

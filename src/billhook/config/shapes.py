@@ -30,9 +30,9 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
     "hooks.json": "lesson",
     "yaml": "claude",
 }
-_OWN_KEYS: Final = ("hooks", "builtins", "settings", "parallelExecution", "dialect", "timeout", "version")
-_SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
-_TOP: Final = {folded(key): key for key in (*_OWN_KEYS, *_SWITCHES)} | {"handlers": "hooks"}
+OWN_KEYS: Final = ("hooks", "builtins", "settings", "parallelExecution", "dialect", "timeout", "version")
+SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
+_TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
 
 _GATE: Final = re.compile(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
 """Words that only a guard has."""
@@ -128,13 +128,13 @@ class _File:
         return FileRead(
             source=self.source,
             entries=tuple(self.entries),
-            findings=tuple(self.findings),
             parallel=self._flag("parallelExecution"),
             disable_all=self._flag("disableAllHooks") is True,
             builtins=tuple(self._builtins()),
             allowed_urls=self._texts("allowedHttpHookUrls"),
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
             places={key: (node.line, node.column) for key, node in self.top.items()},
+            findings=tuple(self.findings),  # last: all of the above may find something
         )
 
     # -- what holds for the whole file
@@ -148,8 +148,8 @@ class _File:
             elif known is not None:
                 self.top[known] = value
             elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
-                near = nearest(str(key.value), _OWN_KEYS)
-                hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(_OWN_KEYS)}"
+                near = nearest(str(key.value), OWN_KEYS)
+                hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(OWN_KEYS)}"
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
 
     def _for_all(self) -> Where:

@@ -1,4 +1,4 @@
-"""The first minute: a guard, a logger and an annotator meet five events, a clone brings a hook. scripts/demo runs it."""
+"""The first minute: a guard, a logger and an annotator meet five events; a clone brings a hook. See scripts/demo."""
 
 import json
 import os

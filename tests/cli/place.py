@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import termios
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,19 @@ class Place:
             out, err = started.communicate(timeout=60)
             return Ended(_code(code), self.plain(out.decode()), self.plain(err.decode()))
 
-    def typing(self, *arguments: str, answers: list[tuple[str, str]], **changes: str | None) -> Ended:
+    def typing(
+        self,
+        *arguments: str,
+        answers: Sequence[tuple[str, str | Callable[[], str]]],
+        early: str = "",
+        **changes: str | None,
+    ) -> Ended:
         """Run billhook alone on a terminal, and type each answer when what it answers is on the screen."""
         ours, theirs = pty.openpty()
         settings = termios.tcgetattr(theirs)
         settings[3] &= ~termios.ECHO
         termios.tcsetattr(theirs, termios.TCSANOW, settings)
+        os.write(ours, early.encode())
         with tempfile.TemporaryDirectory() as folder:
             code = Path(folder, "code")
             subprocess.Popen(
@@ -88,7 +96,8 @@ class Place:
                     while left and (at := seen.find(left[0][0], looked)) >= 0:
                         looked = at + len(left[0][0])
                         time.sleep(0.1)  # what is typed before the question is asked does not count
-                        os.write(ours, left.pop(0)[1].encode())
+                        answer = left.pop(0)[1]
+                        os.write(ours, (answer if isinstance(answer, str) else answer()).encode())
             os.close(ours)
             return Ended(_code(code), self.plain(seen), "")
 

@@ -151,15 +151,16 @@ class _Going:
     def _end(self) -> int:
         """Look again, and say what runs now."""
         now = load_config(builtins=False)
-        left = [entry for entry in now.pending if not self.wanted or entry.hash in {one.hash for one in self.wanted}]
+        hashes = {entry.hash for entry in self.wanted}
+        left = [entry for entry in now.pending if entry.hash in hashes]
         if not self.as_json:
             say(_summary(now, len(self.approved)))
-        if hint := self._hint(now):
+        if hint := self._hint(left):
             say(f"\nhint: {hint}", err=True)
         return 1 if left or self.changed else 0
 
-    def _hint(self, now: Config) -> str:
-        if not now.pending or self.approved or self.over or self.asks:
+    def _hint(self, left: Sequence[Entry]) -> str:
+        if not left or self.approved or self.over or self.asks:
             return ""
         if self.agent:
             return f"this runs inside {self.agent}, and consent is a person's to give: run it in a terminal of your own"

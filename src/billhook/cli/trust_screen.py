@@ -37,9 +37,9 @@ def _lines(entry: Entry, number: int, count: int) -> Iterator[str]:
     yield f"{click.style(f'{number} of {count}  {safe(entry.declared.name)}', bold=True)}  ({standing})"
     yield ""
     for label, text in facts(entry):
-        first, *rest = safe(text).split("\n")
+        first, *rest = safe(text.rstrip("\n")).split("\n")
         yield f"  {label:<{_LABEL}}{first}".rstrip()
-        yield from (f"  {'':<{_LABEL}}{line}" for line in rest)
+        yield from (f"  {'':<{_LABEL}}{line}".rstrip() for line in rest)
     yield from _files(entry)
     yield from _texts(entry)
     if before is not None:
@@ -96,7 +96,7 @@ def _action(entry: Entry) -> Iterator[tuple[str, str]]:
             if allowed_env:
                 yield "may send", "the variables " + ", ".join(allowed_env)
         case Say(decision, text):
-            yield {"inject": "tells model", "deny": "denies", "ask": "asks", "allow": "allows"}[decision], text or "-"
+            yield {"inject": "injects", "deny": "denies", "ask": "asks", "allow": "allows"}[decision], text or "-"
         case None:
             does = "blocks what it would have judged" if declared.gate else "does nothing"
             yield "broken", f"{declared.broken}\nonce approved, it {does} until it is mended"
@@ -113,7 +113,7 @@ def _files(entry: Entry) -> Iterator[str]:
         label = ""
     missing = [mark for mark in marks if not mark.identity]
     for mark in missing[:_MISSING]:
-        yield f"  {label:<{_LABEL}}{safe(shown_path(mark.path))}  not there; it needs approval again when it appears"
+        yield f"  {label:<{_LABEL}}{safe(shown_path(mark.path))}  not there; if it appears, the hook waits again"
         label = ""
     if len(missing) > _MISSING:
         yield f"  {label:<{_LABEL}}and {len(missing) - _MISSING} more that are not there"
@@ -138,7 +138,7 @@ def _texts(entry: Entry) -> Iterator[str]:
             yield f"  {safe(shown_path(mark.path))}: binary, long or changing; not shown"
             continue
         yield f"  {safe(shown_path(mark.path))}"
-        lines = text.splitlines()
+        lines = text.removesuffix("\n").split("\n")  # not splitlines: to a shell, no other character ends a line
         yield from (f"    | {_line(line)}".rstrip() for line in lines[:LINES])
         if len(lines) > LINES:
             yield f"    ... {len(lines) - LINES} more lines; read them: {safe(mark.path)}"

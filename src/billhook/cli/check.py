@@ -84,7 +84,7 @@ def checked(paths: Sequence[str]) -> Checked:
 
 def _here() -> Config:
     try:
-        return load_config(builtins=False, trust="all")
+        return load_config(builtins=False, trust="all", env=_set_variables())
     except FileNotFoundError:
         raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
 
@@ -92,10 +92,15 @@ def _here() -> Config:
 def _of_path(path: str) -> Config:
     """A file as a file of its project, a folder as a project. Nothing is run, so nothing needs approval."""
     if os.path.isdir(path):
-        return load_config(path, layers=("project", "local"), builtins=False, trust="all")
+        return load_config(path, layers=("project", "local"), builtins=False, trust="all", env=_set_variables())
     if not os.path.exists(path):
         raise UsageError(f"`{path}` does not exist", hint=_beside(path))
-    return load_config(project_of(path), files=[path], builtins=False, trust="all")
+    return load_config(project_of(path), files=[path], builtins=False, trust="all", env=_set_variables())
+
+
+def _set_variables() -> dict[str, str]:
+    """Which variables are set, and nothing of what they hold: nobody has approved what is checked here."""
+    return dict.fromkeys(os.environ, "x")
 
 
 def project_of(file: str) -> str:

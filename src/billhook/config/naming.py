@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from billhook import shell
@@ -14,9 +15,9 @@ def made_name(action: Action | None) -> str:
     """A name for a hook that has none: what it runs, without folder and suffix."""
     match action:
         case Run(text):
-            return _program(shell.parse(text[:4096])) or "command"
+            return _program(command.words for command in shell.parse(text[:4096]).commands) or "command"
         case Exec(argv):
-            return _stem(argv[0]) or "command"
+            return _program([argv]) or "command"
         case Python(target):
             return target.rpartition(":")[2]
         case Url(url):
@@ -34,16 +35,19 @@ def made_name(action: Action | None) -> str:
             return "hook"
 
 
-_INTERPRETERS = re.compile(r"(?:ba|z|da|k)?sh|python[\d.]*|node|ruby|perl|php|deno|bun|uv|npx|env|run|exec|sudo")
+_INTERPRETERS = re.compile(r"(?:ba|z|da|k)?sh|python[\d.]*|node|ruby|perl|php|deno|bun|uv|npx|env|run|exec|sudo|cd")
+_NAME = re.compile(r"[\w.+@-]+")
 
 
-def _program(parsed: shell.Parsed) -> str:
+def _program(commands: Iterable[Sequence[str]]) -> str:
     """The script that a line runs, or its first program."""
     first = ""
-    for command in parsed.commands:
-        for word in command.words:
+    for words in commands:
+        for word in words:
             stem = _stem(word)
-            if not stem or word.startswith("-") or "\0" in word:
+            if word.startswith("-") and word[1:2] in "ce":
+                break  # the rest is code
+            if not stem:
                 continue
             if not _INTERPRETERS.fullmatch(stem):
                 return stem
@@ -52,8 +56,10 @@ def _program(parsed: shell.Parsed) -> str:
 
 
 def _stem(word: str) -> str:
-    stem = os.path.splitext(os.path.basename(word.replace("\0", "")))[0]
-    return re.sub(r"[^\w.+-]+", "-", stem).strip("-.")[:_LONGEST_NAME]
+    """The name of a file without its folder and suffix; nothing when the word is no name."""
+    name = os.path.basename(word)
+    stem = os.path.splitext(name)[0].strip("-.")
+    return stem[:_LONGEST_NAME] if _NAME.fullmatch(stem) and not name.startswith("-") else ""
 
 
 def checked_name(name: str) -> str:

@@ -1,0 +1,40 @@
+"""Names for hooks that have none: what they run."""
+
+import pytest
+
+from billhook.config.declared import Action, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.naming import checked_name, made_name
+
+NAMES: dict[str, tuple[Action | None, str]] = {
+    "a program": (Run("ruff check ."), "ruff"),
+    "a script": (Run("./scripts/lint.sh --all"), "lint"),
+    "a script of the project": (Run("$CLAUDE_PROJECT_DIR/.claude/hooks/check-style.sh"), "check-style"),
+    "quoted": (Run('"$CLAUDE_PROJECT_DIR"/.claude/hooks/check_style.py'), "check_style"),
+    "an interpreter's": (Run("python3 /path/to/safety-check.py"), "safety-check"),
+    "through a runner": (Run("uv run scripts/x.py"), "x"),
+    "code": (Run("python3 -c 'import sys; sys.exit(0)'"), "python3"),
+    "after cd": (Run('cd "$CLAUDE_PROJECT_DIR" && ./x.sh'), "x"),
+    "a condition": (Run("if echo x | grep -q y; then exit 2; fi"), "echo"),
+    "a variable": (Run("$GUARD --all"), "command"),
+    "argv": (Exec(("python3", "tools/guard.py")), "guard"),
+    "a function": (Python("policies.guard:check"), "check"),
+    "an address": (Url("https://user@hooks.example.com:8443/x"), "hooks.example.com"),
+    "no address": (Url("https://["), "http"),
+    "an answer": (Say("deny", "no"), "deny"),
+    "not run yet": (NotYet("prompt"), "prompt"),
+    "nothing": (None, "hook"),
+}
+
+
+@pytest.mark.parametrize("row", NAMES)
+def test_made_names(row: str) -> None:
+    """The script, else the program, without folder and suffix."""
+    action, expected = NAMES[row]
+    assert made_name(action) == expected
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[31m", "x" * 201])
+def test_names_that_are_none(name: str) -> None:
+    """A name fits on a line and does nothing to a terminal."""
+    assert checked_name(name)
+    assert checked_name("no-force-push") == ""

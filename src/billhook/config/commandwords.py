@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from billhook.shell import SimpleCommand
 from billhook.unwrap import SHELLS, WRAPPERS
 
 SUFFIXES: Final = (".sh", ".bash", ".zsh", ".py", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php")
@@ -65,12 +66,23 @@ _RUNNERS: Final = frozenset(
     | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
     | {("npx",), ("bunx",), ("uvx",), ("bun",)}
 )
+_RUNNER_NAMES: Final = frozenset(name for name, *_ in _RUNNERS)
 _RUNNER_VALUED: Final = frozenset(
     {"--with", "--with-requirements", "--with-editable", "--python", "-p", "--project", "--directory", "--env-file"}
     | {"--extra", "--group", "--index", "--package", "--config", "-c", "--import-map", "--from", "--cwd"}
 )
 READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
 """Programs that are told what to do by the file after `-f`."""
+
+
+def program(words: tuple[str, ...]) -> str:
+    """The command word without its folder."""
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def said(command: SimpleCommand) -> tuple[str, ...]:
+    """The words of a command that may give variables their values: `X=1`, and what `export` and its like are told."""
+    return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 
 
 def operand(words: tuple[str, ...], options: Options) -> tuple[str, str | None, str]:
@@ -104,7 +116,9 @@ def operand(words: tuple[str, ...], options: Options) -> tuple[str, str | None, 
 
 def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
     """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
-    name = words[0].rpartition("/")[2]
+    name = program(words)
+    if name not in _RUNNER_NAMES:
+        return ()
     taken = next((n for n in (2, 1) if (name, *words[1:n]) in _RUNNERS and len(words) > n), 0)
     if not taken:
         return ()
@@ -118,7 +132,7 @@ def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def read_words(words: tuple[str, ...]) -> Iterator[str]:
     """The words that may name a file which the command reads; what a wrapper runs has words of its own."""
-    name = words[0].rpartition("/")[2] if words else ""
+    name = program(words)
     if name in _READ_NOTHING or name in WRAPPERS:
         return
     written = set(written_words(words))
@@ -135,7 +149,7 @@ def read_words(words: tuple[str, ...]) -> Iterator[str]:
 
 def written_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words that name what the command writes, moves or removes."""
-    name = words[0].rpartition("/")[2] if words else ""
+    name = program(words)
     if name in _COPIERS:
         return words[-1:]
     edits = name == "sed" and any(word.startswith(("-i", "--in-place")) for word in words)

@@ -3,7 +3,6 @@
 Files that do not exist are no part of the hash, but of the marks: as soon as one appears it is, and the hash differs.
 """
 
-import hashlib
 import json
 import os
 import stat
@@ -75,7 +74,7 @@ def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
     marks = tuple(_marked(path, inside, look) for path in named_files(declared.action, folder, look))
     present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
-    return Fingerprint(hashlib.sha256(said.encode("ascii")).hexdigest(), marks)
+    return Fingerprint(_sha256(said.encode("ascii")), marks)
 
 
 def unchanged(mark: FileMark) -> bool:
@@ -165,7 +164,7 @@ def _texts(fp: Fingerprint) -> dict[str, str]:
         if not mark.sha256 or mark.identity[2] > min(left, MAX_TEXT):
             continue
         data = Look().read(mark.path, MAX_TEXT).data
-        if hashlib.sha256(data).hexdigest() != mark.sha256 or b"\0" in data:
+        if _sha256(data) != mark.sha256 or b"\0" in data:
             continue
         try:
             found[mark.path] = data.decode("utf-8")
@@ -214,7 +213,13 @@ def _mark(path: str, inside: str, look: Look) -> FileMark:
 
 
 def _by_target(target: str) -> str:
-    return hashlib.sha256(b"system " + os.fsencode(target)).hexdigest()
+    return _sha256(b"system " + os.fsencode(target))
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # a cryptographic library, for nothing where nothing needs approval
+
+    return hashlib.sha256(data).hexdigest()
 
 
 _known: dict[Identity, str] = {}
@@ -226,7 +231,9 @@ def _hashed(path: str, wanted: Identity, look: Look) -> tuple[Identity, str]:
         return wanted, _known[wanted]
     content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else Content()
     if content.identity == wanted:
-        return wanted, _remembered(wanted, hashlib.sha256(content.data).hexdigest())
+        return wanted, _remembered(wanted, _sha256(content.data))
+    import hashlib
+
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(file, "rb") as stream:

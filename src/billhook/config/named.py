@@ -123,7 +123,7 @@ class _Scan:
 
     def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
         """Where a command may leave the shell."""
-        if command.name not in ("cd", "pushd") or (keep and len(folders) >= MAX_FOLDERS):
+        if commandwords.program(command.words) not in ("cd", "pushd") or (keep and len(folders) >= MAX_FOLDERS):
             return folders
         operands = [word for word in command.words[1:] if not word.startswith("-")] or ["~"]
         moved = self.paths(operands[0], folders)
@@ -159,7 +159,7 @@ class _Scan:
                 continue
             break
         self.program(words[0], folders)
-        name = words[0].rpartition("/")[2]
+        name = commandwords.program(words)
         if name in commandwords.READS_PROGRAM:
             for option, value in itertools.pairwise(words):
                 if option in ("-f", "--file", "--from-file"):
@@ -185,7 +185,7 @@ class _Scan:
     def fed(self, text: str, folders: tuple[str, ...]) -> None:
         """`python3 - <<EOF`: a program that the text feeds to Python."""
         for command in script.read(text).commands if "<<" in text else ():
-            if command.words and commandwords.PYTHON.fullmatch(command.words[0].rpartition("/")[2]):
+            if commandwords.PYTHON.fullmatch(commandwords.program(command.words)):
                 for redirect in command.redirects:
                     self.code(redirect.body or "", folders)
 
@@ -263,7 +263,8 @@ class _Scan:
             return []
         if word.startswith("~"):
             word = os.path.expanduser(word)
-        return list(dict.fromkeys(_normal(os.path.join(folder, word)) for folder in folders))
+        found = [_normal(os.path.join(folder, word)) for folder in folders]
+        return found if len(found) == 1 else list(dict.fromkeys(found))
 
     def written(self, command: shell.SimpleCommand) -> Iterator[str]:
         """What a command writes, as seen from the project: that is the hook's own data."""
@@ -272,7 +273,7 @@ class _Scan:
 
     def pythonpath(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
         for command in commands:
-            said = (*command.assignments, *(command.words if command.name in commandwords.DECLARES else ()))
+            said = commandwords.said(command)
             for value in (word.partition("=")[2] for word in said if word.startswith("PYTHONPATH=")):
                 for entry in value.split(":"):
                     for path in self.paths(entry, (self.folder,)):
@@ -287,6 +288,8 @@ def _speakable(word: str) -> bool:
 def _normal(path: str) -> str:
     """The shortest spelling that leads to the same place: `..` behind a link is left as it is."""
     normal = os.path.normpath(path)
+    if ".." not in path:
+        return normal
     try:
         if ".." in path.split("/") and os.path.realpath(normal) != os.path.realpath(path):
             return path

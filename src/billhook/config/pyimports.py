@@ -48,6 +48,8 @@ class Budget(msgspec.Struct):
 
 def encodable(name: str) -> bool:
     """Whether a file can have this name: a lone surrogate can't be part of one."""
+    if name.isascii():
+        return True
     try:
         os.fsencode(name)
     except UnicodeEncodeError:

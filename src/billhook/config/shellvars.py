@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from billhook import shell
-from billhook.config.commandwords import DECLARES
+from billhook.config import commandwords
 from billhook.script import UNKNOWN
 
 _SELF: Final = r'"?\$(?:0|BASH_SOURCE\b|\{(?:0|BASH_SOURCE(?:\[0\])?)\})"?'
@@ -130,8 +130,7 @@ def _assigned(commands: tuple[shell.SimpleCommand, ...]) -> dict[str, str]:
     """The variables that are given one known value, and never another."""
     values: dict[str, set[str]] = {}
     for command in commands:
-        said = (*command.assignments, *(command.words[1:] if command.name in DECLARES else ()))
-        for name, equals, value in (word.partition("=") for word in said):
+        for name, equals, value in (word.partition("=") for word in commandwords.said(command)):
             if equals:
                 values.setdefault(name.rstrip("+"), set()).add("" if name.endswith("+") else value)
     return {

@@ -6,7 +6,6 @@ approved: switching branches does not ask again.
 """
 
 import functools
-import hashlib
 import json
 import os
 import re
@@ -117,7 +116,7 @@ class Approvals:
                 return ()
             found = os.fstat(folder)
             names = "\n".join(sorted(name for name in os.listdir(folder) if not name.startswith(files.TEMPORARY)))
-        listed = int.from_bytes(hashlib.sha256(os.fsencode(names)).digest()[:8], "big")
+        listed = int(_sha256(os.fsencode(names))[:16], 16)
         return (found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, listed)
 
     def _of(self, file: str) -> Path:
@@ -177,7 +176,13 @@ def _decoded(data: bytes) -> Approval:
 
 @functools.lru_cache(maxsize=64)
 def _folder_name(file: str) -> str:
-    return hashlib.sha256(_bytes(file)).hexdigest()[:32]
+    return _sha256(_bytes(file))[:32]
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # a cryptographic library, for nothing where nothing needs approval
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def _newest_first(records: Iterable[Approval]) -> list[Approval]:

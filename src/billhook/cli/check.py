@@ -14,7 +14,7 @@ from billhook.config import sources
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
 from billhook.config.lint import lint
-from billhook.config.lint_codes import sections
+from billhook.config.lint.codes import sections
 from billhook.config.loading import Config, load_config
 from billhook.errors import UsageError
 

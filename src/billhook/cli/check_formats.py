@@ -12,7 +12,7 @@ from billhook import __version__, strictjson
 from billhook.cli.show import safe
 from billhook.cli.table import counted
 from billhook.config.findings import Finding
-from billhook.config.lint_codes import Section, sections
+from billhook.config.lint.codes import Section, sections
 
 Format = Callable[[Sequence[Finding], int, int], str]
 

@@ -5,7 +5,7 @@ import click
 from billhook import strictjson
 from billhook.cli.show import say
 from billhook.config.findings import nearest
-from billhook.config.lint_codes import Section, sections
+from billhook.config.lint.codes import Section, sections
 from billhook.errors import UsageError
 
 

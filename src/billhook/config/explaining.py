@@ -13,7 +13,7 @@ from billhook.builtins.self_protection import SelfProtection
 from billhook.config.building import Refusal, absence
 from billhook.config.declared import Say
 from billhook.config.findings import Finding
-from billhook.config.lint_found import edit, listed
+from billhook.config.lint.found import edit, listed
 from billhook.config.loading import Config
 from billhook.config.mending import event_fix, match_reason, rule_reason
 from billhook.config.rows import Row, rows

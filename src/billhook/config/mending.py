@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from billhook import shell, tools
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
-from billhook.config.lint_found import edit, listed
-from billhook.config.lint_match import lint_match
-from billhook.config.lint_rule import lint_rules
+from billhook.config.lint.found import edit, listed
+from billhook.config.lint.match import lint_match
+from billhook.config.lint.rule import lint_rules
 from billhook.errors import RuleError
 from billhook.events import Event
 from billhook.match import compile_matcher

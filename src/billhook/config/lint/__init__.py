@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from billhook.config.declared import Declared, Exec, Run
 from billhook.config.findings import Finding
-from billhook.config.lint_command import lint_command
-from billhook.config.lint_exits import lint_exits
-from billhook.config.lint_found import finding
-from billhook.config.lint_match import lint_match
-from billhook.config.lint_rule import lint_rules
-from billhook.config.lint_timing import lint_timing
-from billhook.config.lint_url import lint_url
+from billhook.config.lint.command import lint_command
+from billhook.config.lint.exits import lint_exits
+from billhook.config.lint.found import finding
+from billhook.config.lint.match import lint_match
+from billhook.config.lint.rule import lint_rules
+from billhook.config.lint.timing import lint_timing
+from billhook.config.lint.url import lint_url
 
 _OF_ONE: tuple[Callable[[Declared], Iterable[Finding]], ...] = (
     lint_match,

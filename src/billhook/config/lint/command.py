@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding, nearest
-from billhook.config.lint_files import Named, named
-from billhook.config.lint_found import finding
+from billhook.config.lint.files import Named, named
+from billhook.config.lint.found import finding
 from billhook.spawn import diagnose
 from billhook.unwrap import SHELLS
 

@@ -10,8 +10,8 @@ import msgspec
 
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
-from billhook.config.lint_found import edit, finding, listed
-from billhook.config.lint_match import LONGEST
+from billhook.config.lint.found import edit, finding, listed
+from billhook.config.lint.match import LONGEST
 from billhook.errors import RuleError
 from billhook.rules import Rule
 

@@ -12,8 +12,8 @@ import msgspec
 
 from billhook.config.declared import Declared, Exec, Python, Run, Url
 from billhook.config.findings import Finding
-from billhook.config.lint_files import scripts
-from billhook.config.lint_found import edit, finding, kinds
+from billhook.config.lint.files import scripts
+from billhook.config.lint.found import edit, finding, kinds
 from billhook.events import Block
 
 # Blanks are counted in these patterns: on a text that is made for it, `\s*` twice would take for ever.

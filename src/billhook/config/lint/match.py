@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding, folded
-from billhook.config.lint_found import edit, finding, kinds, listed
+from billhook.config.lint.found import edit, finding, kinds, listed
 from billhook.errors import RuleError
 from billhook.events import Event
 from billhook.match import NARROW, Matcher, compile_matcher

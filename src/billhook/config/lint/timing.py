@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
-from billhook.config.lint_found import edit, finding, kinds, listed
+from billhook.config.lint.found import edit, finding, kinds, listed
 from billhook.events import Block
 
 

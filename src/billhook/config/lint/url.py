@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from billhook.config.declared import Declared, Url
 from billhook.config.findings import Finding
-from billhook.config.lint_found import edit, finding
+from billhook.config.lint.found import edit, finding
 
 _SECRET = re.compile(r"(?:api|access|auth|secret|private)?[_-]?(?:key|token|secret|password|passwd|pwd|auth|sig)", re.I)
 

@@ -152,7 +152,7 @@ def test_no_hooks(tmp_path: Path) -> None:
     assert billhook("fire", "PreToolUse", "--tool", "bash", env=nobody, cwd=tmp_path).screen == snapshot("""\
 PreToolUse Bash
 
-  self-protection  no objection         N.N ms  Self-protection
+  self-protection  no objection         N.N ms  guards billhook's own files
 
 verdict   none (no objection)
 -- stderr

@@ -15,6 +15,7 @@ from billhook.cli import configured
 from billhook.cli.event import build_event
 from billhook.cli.firing import catch_signals, fire
 from billhook.cli.show import not_written, note, safe, say, verdict_text
+from billhook.cli.table import with_shown_paths
 from billhook.cli.values import one_of, seconds
 from billhook.dialects import DIALECTS
 from billhook.engine import Engine
@@ -132,7 +133,7 @@ def _configured(event: Event, given: dict[str, Any]) -> "Config":
             raise UsageError(f"--config {file}: there is no such file", hint="check the path")
     config = configured.load(event.cwd, given["files"], given["trust"])
     for text in configured.notes(config):
-        note(text)
+        note(with_shown_paths(text))
     return config
 
 

@@ -109,7 +109,12 @@ class _Done:
         if others := self._others():
             yield ""
             yield "found, and used as well"
-            yield from (f"  {safe(shown_path(read.source.path))}  {_described(read, hooks)}" for read, hooks in others)
+            paths = [safe(shown_path(read.source.path)) for read, _ in others]
+            width = max(map(len, paths))
+            for path, (read, hooks) in zip(paths, others, strict=True):
+                yield f"  {path:<{width}}  {_described(read, hooks)}"
+            if any(entry.pending for _, hooks in others for entry in hooks):
+                yield "  what is not approved does not run: `billhook trust` shows each hook and asks"
         yield ""
         yield "next"
         for command, shows in _NEXT:
@@ -149,5 +154,5 @@ def _described(read: FileRead, hooks: list[Entry]) -> str:
     waiting = sum(entry.pending for entry in hooks)
     if not waiting:
         return f"{counted(len(hooks), 'hook')}{'' if needs_consent(read.source.layer) else ' of your own'}"
-    wait = "waits" if waiting == 1 else "wait"
-    return f"{counted(len(hooks), 'hook')}, {waiting} {wait} for approval (`billhook trust` shows each and asks)"
+    some = "" if waiting == len(hooks) else f"{waiting} "
+    return f"{counted(len(hooks), 'hook')}, {some}not approved yet"

@@ -1,0 +1,189 @@
+"""`billhook fire` without --run: the hooks that are configured where the event happens."""
+
+import json
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.place import Place
+from cli.terminal import Ended
+
+TWO = """\
+hooks:
+  log:
+    events: PreToolUse
+    run: touch ran-log
+  stop-it:
+    events: PreToolUse
+    if: Bash(rm *)
+    deny: nothing is removed here
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def fire(place: Place, *arguments: str) -> Ended:
+    return place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "rm x"}', *arguments)
+
+
+def test_not_approved(place: Place) -> None:
+    """Hooks that came with the project do nothing, and are named once."""
+    place.file("hooks.yaml", TWO)
+    assert place.plain(fire(place).screen) == snapshot("""\
+PreToolUse Bash
+
+  self-protection  no objection         N.N ms  guards billhook's own files
+  log              skipped                      touch ran-log
+                   not approved; `billhook trust` shows it
+  stop-it          skipped                      deny: nothing is removed here
+                   not approved; `billhook trust` shows it
+
+verdict   none (no objection)
+-- stderr
+note: 2 hooks are not approved and did not run: log, stop-it (`billhook trust` shows them)
+-- exit 0
+""")
+    assert not (place.project / "ran-log").exists()
+
+
+def test_approved(place: Place) -> None:
+    """After `billhook trust` they run."""
+    place.file("hooks.yaml", TWO)
+    assert place.alone("trust", "--all", "--yes").code == 0
+    assert place.plain(fire(place).screen) == snapshot("""\
+PreToolUse Bash
+
+  self-protection  no objection         N.N ms  guards billhook's own files
+  log              no objection         N.N ms  touch ran-log
+  stop-it          deny                 N.N ms  deny: nothing is removed here
+                   nothing is removed here
+
+verdict   deny
+reason    nothing is removed here
+-- exit 1
+""")
+    assert (place.project / "ran-log").exists()
+
+
+def test_trust_all(place: Place) -> None:
+    """--trust all runs everything this once; nothing is approved by it."""
+    place.file("hooks.yaml", TWO)
+    ended = fire(place, "--trust", "all")
+    assert (ended.code, ended.err) == (1, "")
+    assert (place.project / "ran-log").exists()
+    assert "2 hooks are not approved" in fire(place).err
+
+
+def test_trust_none(place: Place) -> None:
+    """--trust none runs nothing that came with a project, approved or not."""
+    place.file("hooks.yaml", TWO)
+    place.alone("trust", "--all", "--yes")
+    assert fire(place, "--trust", "none").code == 0
+    assert not (place.project / "ran-log").exists()
+
+
+def test_own_hooks_need_no_approval(place: Place) -> None:
+    """The user's own file, and a file that is named with --config, which is one more layer."""
+    place.own("hooks:\n  mine:\n    events: PreToolUse\n    inject: mine\n")
+    file = place.folder / "more.yaml"
+    file.write_text("hooks:\n  more:\n    events: PreToolUse\n    inject: more\n")
+    verdict = fire(place, "--config", str(file), "--json").verdict
+    assert verdict["context"] == ["mine", "more"]
+
+
+def test_where_the_event_happens(place: Place) -> None:
+    """The event's cwd decides which project's hooks are asked."""
+    place.file("hooks.yaml", TWO)
+    place.alone("trust", "--all", "--yes")
+    there = str(place.project)
+    outside = place.folder / "outside"
+    outside.mkdir()
+    event = json.dumps(
+        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "rm x"}, "cwd": there}
+    )
+    assert place.run("fire", "--event", event, cwd=outside).code == 1
+    assert place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "rm x"}', cwd=outside).code == 0
+    assert fire(place, "--cwd", str(outside)).code == 0
+
+
+def test_problems_are_noted_once(place: Place) -> None:
+    """One line with the first place; the neighbours run."""
+    place.own(
+        "hooks:\n  a:\n    events: Stop\n    rum: x\n"
+        "  b:\n    events: [Stopp]\n    run: 'true'\n  c:\n    events: Stop\n    inject: c\n"
+    )
+    ended = place.run("fire", "Stop")
+    assert ended.err == (
+        "note: 3 problems in the configuration: the first: ~/.config/billhook/hooks.yaml:4:5: unknown key `rum` "
+        "(`billhook check` shows all)\n"
+    )
+    assert "c  " in ended.out
+
+
+def test_nobody_was_asked(place: Place) -> None:
+    """Hooks are configured, but none wants this: where to look."""
+    place.own("hooks:\n  mine:\n    events: Stop\n    run: 'true'\n")
+    assert place.run("fire", "SessionStart").screen == snapshot("""\
+SessionStart
+
+  no hook wanted this event
+
+verdict   none (no objection)
+-- stderr
+
+hint: no configured hook was asked; `billhook explain SessionStart ...` says why
+-- exit 0
+""")
+
+
+def test_failed_open(place: Place) -> None:
+    """A configured hook that failed and let pass: what would have held it up."""
+    place.own("hooks:\n  mine:\n    events: PreToolUse\n    run: exit 3\n")
+    assert fire(place).screen == snapshot("""\
+PreToolUse Bash
+
+  self-protection  no objection         N.N ms  guards billhook's own files
+  mine             failed               N.N ms  exit 3
+                   exit code 3
+                   went on without its answer (on_failure: allow)
+
+verdict   none
+open      1 hook failed and let the event pass
+-- stderr
+
+hint: `gate: true` makes such a hook hold the event up
+-- exit 0
+""")
+
+
+def test_later_answers_of_configured_hooks(place: Place) -> None:
+    """They are waited for and shown."""
+    place.own("hooks:\n  later:\n    events: PostToolUse\n    run: sleep 0.2; echo done\n    background: true\n")
+    ended = place.run("fire", "PostToolUse", "--tool", "Bash")
+    assert ended.code == 0
+    assert "later answered later: " in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--match", "Bash"], "--match is about hooks of --run and --exec"),
+        (["--dialect", "claude"], "--dialect is about hooks of --run and --exec"),
+        (["--timeout", "5"], "--timeout is about hooks of --run and --exec"),
+        (["--on-failure", "deny"], "--on-failure is about hooks of --run and --exec"),
+        (["--run", "true", "--trust", "all"], "--trust is about configured hooks"),
+        (["--exec", "true", "--config", "x"], "--config is about configured hooks"),
+        (["--config", "/does/not/exist"], "--config /does/not/exist: there is no such file"),
+        (["--trust", "al"], "unknown --trust `al`"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_options_that_would_have_no_effect(place: Place, arguments: list[str], message: str) -> None:
+    """They are slips, and answered as such."""
+    ended = fire(place, *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"error: {message}\n\nhint: ")

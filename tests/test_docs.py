@@ -88,8 +88,6 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
 def test_sessions_are_real(name: str, tmp_path: Path) -> None:
     """Whoever follows a session sees what the document shows, times and hashes aside."""
     text = (ROOT / name).read_text()
-    if name == "README.md":
-        text = text.partition("## The first minute\n")[2].partition("\n## ")[0]
 
     assert steady(replayed(text, Session(tmp_path))) == steady(text)
 

@@ -110,7 +110,11 @@ def lesson(clone: Clone) -> None:
 def native(clone: Clone) -> None:
     clone.script("x.sh")
     clone.write("policy.py", clone.code + "def check(event):\n    return None\n")
-    hooks = {"a": {"run": clone.bite}, "b": {"exec": ["./x.sh"]}, "c": {"python": "policy:check"}}
+    hooks: dict[str, dict[str, Any]] = {
+        "a": {"run": clone.bite},
+        "b": {"exec": ["./x.sh"]},
+        "c": {"python": "policy:check"},
+    }
     hooks |= {"d": {"url": clone.url}, "e": {"deny": "no"}}
     about = {"events": ["PreToolUse", "SessionStart"]}
     clone.write("hooks.yaml", json.dumps({"hooks": {name: {**about, **hook} for name, hook in hooks.items()}}))

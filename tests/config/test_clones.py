@@ -166,8 +166,8 @@ def test_python_sees_the_same(tmp_path: Path, server: Server) -> None:
     assert_quiet(looked_at(clone, tmp_path, "audit"), clone, server)
 
 
-SHADOWS = ("billhook", "msgspec", "yaml", "click", "re2", "tree_sitter", "httpx", "sitecustomize", "usercustomize")
-SHADOWS += ("json", "re", "os", "typing", "enum", "encodings", "asyncio", "_distutils_hack")
+SHADOWS: tuple[str, ...] = ("billhook", "msgspec", "yaml", "click", "re2", "tree_sitter", "httpx", "sitecustomize")
+SHADOWS += ("usercustomize", "json", "re", "os", "typing", "enum", "encodings", "asyncio", "_distutils_hack")
 SCRIPT = """
 billhook
 billhook list

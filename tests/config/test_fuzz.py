@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from billhook.config.findings import Finding
-from billhook.config.keys import _SPELLINGS, OF_OTHERS, field_of
+from billhook.config.keys import OF_OTHERS, SPELLINGS, field_of
 from billhook.config.lint import lint
 from billhook.config.loading import Config, load_config
 from config.project import Project
@@ -222,7 +222,7 @@ def _bytes(loads: Loads, examples: settings) -> None:
 
 
 words = st.sampled_from(
-    [spelling for all_ in _SPELLINGS.values() for spelling in all_]
+    [spelling for all_ in SPELLINGS.values() for spelling in all_]
     + ["hooks", "PreToolUse", "Stop", "nothing-known", "gaet", "x-mine", "$schema", "on", "onFailure"]
 )
 texts = st.one_of(

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,17 @@ class Place:
         path.write_text(text)
         return path
 
-    def run(self, *arguments: str, stdin: bytes = b"", cwd: Path | None = None, **changes: str | None) -> Ended:
-        return billhook(*arguments, stdin=stdin, env=self.env(**changes), cwd=cwd or self.project)
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+        told: Mapping[str, str | None] | None = None,
+        **changes: str | None,
+    ) -> Ended:
+        """Run billhook in the project; `told` and `changes` are variables."""
+        env = self.env(**{**(told or {}), **changes})
+        return billhook(*arguments, stdin=stdin, env=env, cwd=cwd or self.project)
 
     def alone(self, *arguments: str, stdin: Any = subprocess.DEVNULL, **changes: str | None) -> Ended:
         """Run billhook with no ancestors but init: this suite may itself be run by an agent."""

@@ -71,7 +71,7 @@ def test_every_answer_in_every_dialect(place: Place, speech: str, name: str, dec
     event = about(name)
     codec = dialect(speech)
     stdin, env = codec.write_call(Context(event, [], {}))
-    ended = place.run("hook", "--as", speech, stdin=stdin, **{**env, "CLAUDE_PROJECT_DIR": None})
+    ended = place.run("hook", "--as", speech, stdin=stdin, told=env, CLAUDE_PROJECT_DIR=None)
     verdict = load_config(place.project, files=[file]).engine().fire_sync(event)
     reply = codec.read_exit(event, Exit(code=ended.code, stdout=ended.out.encode(), stderr=ended.err.encode()))
     assert reply.status is Status.OK
@@ -101,7 +101,7 @@ def test_the_lesson_speaks_through_the_environment(place: Place) -> None:
     """A hook of seed 004 gets nothing on stdin: the environment tells it."""
     place.own("hooks:\n  never:\n    events: PreToolUse\n    match: Bash\n    deny: not here\n")
     told = {"HOOK_EVENT": "PreToolUse", "HOOK_TOOL_NAME": "bash", "HOOK_TOOL_INPUT": '{"command":"ls"}'}
-    ended = place.run("hook", "--as", "lesson", **told)
+    ended = place.run("hook", "--as", "lesson", told=told)
     assert (ended.code, ended.out, ended.err) == (1, "", "not here")
 
 
@@ -114,7 +114,9 @@ def test_an_agent_that_does_not_name_the_event(place: Place) -> None:
 # -- which configuration
 
 
-@pytest.mark.parametrize("how", ["CLAUDE_PROJECT_DIR", "the event's cwd", "our cwd", "a folder that is gone"])
+@pytest.mark.parametrize(
+    "how", ["CLAUDE_PROJECT_DIR", "the event's cwd", "our cwd", "a folder that is gone", "a stale variable"]
+)
 def test_the_project(place: Place, how: str) -> None:
     """The agent's variable, else the event, else where we stand says which project's hooks are asked."""
     (place.project / ".git").mkdir()
@@ -122,11 +124,13 @@ def test_the_project(place: Place, how: str) -> None:
     assert place.alone("trust", "--all", "--yes").code == 0
     elsewhere = place.folder / "elsewhere"
     elsewhere.mkdir()
-    cwd = {"the event's cwd": str(place.project), "a folder that is gone": f"{place.project}/a/b/c"}.get(how, "")
+    there = str(place.project)
+    cwds = {"the event's cwd": there, "a folder that is gone": f"{there}/a/b/c", "a stale variable": there}
+    cwd = cwds.get(how, "")
     stdin = json.dumps({**EVENT, "hook_event_name": "PreToolUse", **BASH, "cwd": cwd}).encode()
-    variable = str(place.project) if how == "CLAUDE_PROJECT_DIR" else None
+    variables = {"CLAUDE_PROJECT_DIR": str(place.project), "a stale variable": "/does/not/exist"}
     ended = place.run(
-        "hook", stdin=stdin, cwd=place.project if how == "our cwd" else elsewhere, CLAUDE_PROJECT_DIR=variable
+        "hook", stdin=stdin, cwd=place.project if how == "our cwd" else elsewhere, CLAUDE_PROJECT_DIR=variables.get(how)
     )
     assert said(ended) == DENIED
     assert ended.err == ""

@@ -130,7 +130,8 @@ class _Run:
         from billhook.cli import configured
 
         cwd = self.event.cwd if self.event is not None else ""
-        config = configured.load(os.environ.get("CLAUDE_PROJECT_DIR") or cwd or _here(), self.files)
+        project = os.environ.get("CLAUDE_PROJECT_DIR", "")
+        config = configured.load(project if os.path.isdir(project) else cwd or project or _here(), self.files)
         if self.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
         return config

@@ -18,7 +18,10 @@ When the event or the configuration can't be read, or billhook fails:
   --on-failure deny   the event is denied, in the dialect's words
   --on-failure allow  it passes
   neither             it is denied as soon as a gate is configured for it, else it passes;
-                      both can be seen on stderr""",
+                      both can be seen on stderr
+
+\b
+A hook that answers later may end within its time-out, after the verdict; its answer has no reader.""",
 )
 @click.argument("event", required=False, metavar="EVENT")
 @click.option("--as", "dialect", metavar="|".join(DIALECTS), help="The agent's dialect.  [default: claude]")

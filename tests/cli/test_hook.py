@@ -473,6 +473,42 @@ def test_later_answers(place: Place) -> None:
     assert (place.project / "done").exists()
 
 
+def test_an_agent_that_leaves_the_pipe_open(place: Place) -> None:
+    """A whole event is answered, even if the end of stdin never comes."""
+    place.own("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
+    with subprocess.Popen(
+        [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.env(), cwd=place.project
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(PRE[:70])
+        process.stdin.flush()
+        time.sleep(0.05)
+        process.stdin.write(PRE[70:] + b"\n")
+        process.stdin.flush()
+        assert b'"deny"' in process.stdout.read()
+        assert process.wait(30) == 0
+
+
+def test_pipes_that_do_not_block(place: Place) -> None:
+    """Agents may set up pipes so that reading and writing them does not wait: long events and answers are whole."""
+    place.own("hooks:\n  it:\n    events: PreToolUse\n    run: head -c 300000 /dev/zero | tr '\\0' x >&2; exit 2\n")
+    their_in, our_in = os.pipe()
+    our_out, their_out = os.pipe()
+    os.set_blocking(their_in, False)
+    os.set_blocking(their_out, False)
+    process = subprocess.Popen([PROGRAM, "hook"], stdin=their_in, stdout=their_out, env=place.env(), cwd=place.project)
+    os.close(their_in)
+    os.close(their_out)
+    time.sleep(0.3)
+    with open(our_in, "wb") as stdin:
+        stdin.write(PRE)
+    time.sleep(0.3)
+    with open(our_out, "rb") as stdout:
+        answer = json.loads(stdout.read())["hookSpecificOutput"]
+    assert process.wait(30) == 0
+    assert (answer["permissionDecision"], len(answer["permissionDecisionReason"]) > 60_000) == ("deny", True)
+
+
 def test_light(place: Place) -> None:
     """It starts at every tool call: nothing is imported that only people, or other hooks, need."""
     place.own(GATE)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DIALECTS = ("claude", "claw", "claw-text", "lesson")
 _NAME = re.compile(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
+_SILENCE = 0.5
+"""Seconds without a word after which a whole document counts as all that comes."""
 _BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)
 """Where a refusal has a reader."""
 
@@ -345,20 +347,53 @@ def _here() -> str:
 
 
 def _all_of(descriptor: int) -> bytes:
-    parts = []
-    while part := os.read(descriptor, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
+    """Everything up to the end; or up to a whole document, for agents that leave the pipe open."""
+    data = bytearray()
+    while True:
+        looks_whole = data[-64:].rstrip().endswith(b"}")
+        if looks_whole and not _ready(descriptor, _SILENCE) and _is_whole(bytes(data)):
+            return bytes(data)
+        try:
+            part = os.read(descriptor, 1 << 20)
+        except BlockingIOError:
+            _ready(descriptor, None)
+            continue
+        if not part:
+            return bytes(data)
+        data += part
+
+
+def _ready(descriptor: int, seconds: float | None) -> bool:
+    """Whether there is something to read within so long, the end included."""
+    import select
+
+    if os.name == "nt":  # there only sockets can be waited for
+        return True
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def _is_whole(data: bytes) -> bool:
+    from billhook import strictjson
+    from billhook.errors import StrictJSONError
+
+    try:
+        return isinstance(strictjson.loads_leniently(data, max_depth=400), dict)
+    except StrictJSONError:
+        return False
 
 
 def _put(descriptor: int, data: bytes) -> bool:
     """Write everything; False when it can't be written."""
     left = memoryview(data)
-    try:
-        while left:
+    while left:
+        try:
             left = left[os.write(descriptor, left) :]
-    except OSError:
-        return False
+        except BlockingIOError:  # an agent's pipe may be set up so
+            import select
+
+            select.select([], [descriptor], [])
+        except OSError:
+            return False
     return True
 
 

@@ -208,3 +208,20 @@ def test_init_approves_only_what_it_wrote(tmp_path: Path, server: Server) -> Non
     seen = watch(verbs, clone.folder, environment(clone), tmp_path / "watched", TRACERS[0])
     assert not clone.canary.exists() and server.connections == 0
     assert all(screen.code in (0, 1, 2) for screen in seen.screens.values()), seen.screens
+
+
+@pytest.mark.xfail(reason="modules of the user's own hooks are looked for in the project first")
+def test_a_users_own_python_hook_is_not_taken_over(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's `python: module:function` is the user's module, whatever a clone calls its own."""
+    clone = Clone(tmp_path, server.url)
+    monkeypatch.setenv("HOME", str(clone.home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    own = clone.home / ".config" / "billhook"
+    own.mkdir(parents=True)
+    (own / "hooks.yaml").write_text("hooks:\n  mine: {events: PreToolUse, python: 'my_policy:check'}\n")
+    (own / "my_policy.py").write_text("def check(event):\n    return None\n")
+    clone.write("my_policy.py", clone.code + "def check(event):\n    return None\n")
+    fire_all(clone)
+    assert not clone.canary.exists()

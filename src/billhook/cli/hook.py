@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from billhook.answers import NOTHING, Answer, Decision, Status, Verdict
+from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.errors import EventError, UsageError
 from billhook.events import EVENTS, Block, Event, parse
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 DIALECTS = ("claude", "claw", "claw-text", "lesson")
 _NAME = re.compile(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
-_SILENCE = 0.5
-"""Seconds without a word after which a whole document counts as all that comes."""
 _BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)
 """Where a refusal has a reader."""
 
@@ -117,8 +116,8 @@ class _Run:
 
     def _read(self) -> Event:
         if os.isatty(0):
-            _tell(["waiting for an event as JSON on standard input (Ctrl-D ends it)"])
-        self.stdin = _all_of(0)
+            tell(["waiting for an event as JSON on standard input (Ctrl-D ends it)"])
+        self.stdin = all_of(0)
         try:
             return self.dialect.read_call(self.stdin, os.environ)
         except EventError as error:
@@ -166,7 +165,7 @@ class _Run:
             firing.catch_signals(self.caught)
             self._say(verdict, config)
             if any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes):
-                _hang_up()
+                hang_up()
                 while not engine.background.settle(0.05) and not self.caught:
                     pass
         finally:
@@ -192,14 +191,14 @@ class _Run:
         if not written.exit.stderr:
             lines += [f"note: {note}" for note in notes]
         self.told = True
-        if not _put(1, written.exit.stdout) and (answer.objects or answer.rewrites or answer.decision in _HELD):
+        if not put(1, written.exit.stdout) and (answer.objects or answer.rewrites or answer.decision in _HELD):
             # stdout is gone, and with it a refusal: the exit code has to say it
             self.code = self.last_code() if event.gates else self.code
             lines.insert(0, f"the answer could not be written to stdout: {answer.reason or answer.decision.value}")
         spoken = written.exit.stderr
         lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
-        _put(2, spoken + b"\n" if spoken and not spoken.endswith(b"\n") and lines else spoken)
-        _tell(lines)
+        put(2, spoken + b"\n" if spoken and not spoken.endswith(b"\n") and lines else spoken)
+        tell(lines)
 
     # -- when something is wrong
 
@@ -209,7 +208,7 @@ class _Run:
 
             traceback.print_exception(error)
         if self.told:
-            _tell([f"after the answer: {type(error).__name__}: {error}"])
+            tell([f"after the answer: {type(error).__name__}: {error}"])
             return self.code
         if self.caught or isinstance(error, KeyboardInterrupt):
             number = (self.caught or [2])[0]
@@ -223,11 +222,11 @@ class _Run:
         event = self.event or self._guessed()
         denies = self.on_failure == "deny" or (not self.on_failure and (sure or self._gated(event)))
         if not denies:
-            _tell([why, "the event passes without having been judged"])
+            tell([why, "the event passes without having been judged"])
             return passing
         reason = f"billhook: {why}"
         if event is None:
-            _tell([why])
+            tell([why])
             return self.last_code()
         refuses = event.block in _BLOCKS
         self.write(event, Answer(decision=Decision.DENY, reason=reason) if refuses else NOTHING, [why])
@@ -245,7 +244,7 @@ class _Run:
         """An event of the kind that this probably is; None when nobody knows."""
         if self.stdin is None and not os.isatty(0):
             try:
-                self.stdin = _all_of(0)
+                self.stdin = all_of(0)
             except OSError:
                 self.stdin = b""
         said = _names_in(self.stdin or b"")
@@ -344,73 +343,6 @@ def _here() -> str:
         return os.getcwd()
     except OSError:
         return os.environ.get("PWD", "/")
-
-
-def _all_of(descriptor: int) -> bytes:
-    """Everything up to the end; or up to a whole document, for agents that leave the pipe open."""
-    data = bytearray()
-    while True:
-        looks_whole = data[-64:].rstrip().endswith(b"}")
-        if looks_whole and not _ready(descriptor, _SILENCE) and _is_whole(bytes(data)):
-            return bytes(data)
-        try:
-            part = os.read(descriptor, 1 << 20)
-        except BlockingIOError:
-            _ready(descriptor, None)
-            continue
-        if not part:
-            return bytes(data)
-        data += part
-
-
-def _ready(descriptor: int, seconds: float | None) -> bool:
-    """Whether there is something to read within so long, the end included."""
-    import select
-
-    if os.name == "nt":  # there only sockets can be waited for
-        return True
-    return bool(select.select([descriptor], [], [], seconds)[0])
-
-
-def _is_whole(data: bytes) -> bool:
-    from billhook import strictjson
-    from billhook.errors import StrictJSONError
-
-    try:
-        return isinstance(strictjson.loads_leniently(data, max_depth=400), dict)
-    except StrictJSONError:
-        return False
-
-
-def _put(descriptor: int, data: bytes) -> bool:
-    """Write everything; False when it can't be written."""
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[os.write(descriptor, left) :]
-        except BlockingIOError:  # an agent's pipe may be set up so
-            import select
-
-            select.select([], [descriptor], [])
-        except OSError:
-            return False
-    return True
-
-
-def _tell(lines: Iterable[str]) -> None:
-    text = "".join(f"billhook: {_visible(line)}\n" for line in lines)
-    _put(2, text.encode("utf-8", "replace"))
-
-
-def _visible(text: str) -> str:
-    return "".join(char if char.isprintable() else " " if char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
-
-
-def _hang_up() -> None:
-    """Let whoever reads stdout go on."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
 
 
 def __getattr__(name: str) -> Any:

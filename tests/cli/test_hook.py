@@ -1,10 +1,12 @@
 """`billhook hook`: an agent's hook, through real pipes; and what it says when something is wrong."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -353,6 +355,7 @@ def test_approvals_that_can_not_be_read(place: Place, arguments: list[str], expe
     ended = place.run("hook", *arguments, stdin=PRE)
     assert said(ended) == expected
     assert "approvals" in ended.err
+    assert place.run("hook", *arguments, stdin=POST).out == ""
 
 
 # -- faults of our own
@@ -436,6 +439,36 @@ def test_stdout_that_takes_nothing(place: Place, action: str, code: int) -> None
             check=False,
         )  # fmt: skip
     assert done.returncode == code, done
+
+
+def test_a_refusal_is_no_failure(place: Place) -> None:
+    """`--on-failure allow` is about our own failures: a hook's deny that can't be written still denies."""
+    place.own("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
+    command = f"exec {PROGRAM} hook --on-failure allow >/dev/full"
+    done = subprocess.run(["/bin/sh", "-c", command], input=PRE, env=place.env(), cwd=place.project, check=False)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(("text", "code"), [(GATE, 2), (LOGGER, 143)], ids=["gate", "no gate"])
+def test_a_signal_while_it_reads(place: Place, text: str, code: int) -> None:
+    """It ends at once, though stdin is still open."""
+    place.own(text)
+    with subprocess.Popen(
+        [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.env(), cwd=place.project
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"{")
+        process.stdin.flush()
+        end = time.monotonic() + 30
+        while _unread(process.stdin.fileno()) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == code
+
+
+def _unread(pipe: int) -> int:
+    """How much of what was written into a pipe nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_closed_streams(place: Place) -> None:

@@ -117,6 +117,7 @@ class _Run:
     def _read(self) -> Event:
         if os.isatty(0):
             tell(["waiting for an event as JSON on standard input (Ctrl-D ends it)"])
+        self.stdin = b""  # a signal that ends the reading must not make us begin again
         self.stdin = all_of(0)
         try:
             return self.dialect.read_call(self.stdin, os.environ)
@@ -125,7 +126,9 @@ class _Run:
                 raise
         # some agents' payload does not say which event it is
         name = self.argument.encode("utf-8", "replace").replace(b'"', b"")
-        return self.dialect.read_call(b'{"hook_event_name":"' + name + b'",' + self.stdin.lstrip()[1:], os.environ)
+        rest = self.stdin.lstrip()[1:].lstrip()
+        comma = b"" if rest.startswith(b"}") else b","
+        return self.dialect.read_call(b'{"hook_event_name":"' + name + b'"' + comma + rest, os.environ)
 
     def _load(self) -> "Config":
         from billhook.cli import configured
@@ -139,8 +142,6 @@ class _Run:
 
     def _doubt(self) -> str:
         """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""
-        from billhook.cli import configured
-
         assert self.config is not None and self.event is not None
         if self.on_failure == "allow":
             return ""
@@ -148,9 +149,7 @@ class _Run:
             named = read.source.layer == "explicit"
             if self.event.gates and (named or self.on_failure == "deny"):
                 return f"{read.source.path} can't be read: {read.findings[0].message}"
-        pending = [entry for entry in self.config.pending if entry.declared.gate]
-        doubts = configured.doubts(self.config) if pending else []
-        return f"approvals can't be read: {doubts[0]}" if doubts else ""
+        return _lost_approvals(self.config, self.event)
 
     def _fire(self, event: Event, config: "Config") -> int:
         import asyncio
@@ -193,7 +192,7 @@ class _Run:
         self.told = True
         if not put(1, written.exit.stdout) and (answer.objects or answer.rewrites or answer.decision in _HELD):
             # stdout is gone, and with it a refusal: the exit code has to say it
-            self.code = self.last_code() if event.gates else self.code
+            self.code = self._refusing_code if event.gates else self.code
             lines.insert(0, f"the answer could not be written to stdout: {answer.reason or answer.decision.value}")
         spoken = written.exit.stderr
         lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
@@ -257,12 +256,11 @@ class _Run:
 
     def _gated(self, event: Event | None) -> bool:
         """Whether a gate is configured for the event, or nobody can tell. Built-ins don't count."""
-        from billhook.cli import configured
         from billhook.config.declared import Say
 
         try:
             config = self.config or self._load()
-            if configured.doubts(config) and any(entry.declared.gate for entry in config.pending):
+            if _lost_approvals(config, event):
                 return True
         except BaseException:
             return True
@@ -279,6 +277,15 @@ class _Run:
 
 
 _HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
+
+
+def _lost_approvals(config: "Config", event: Event | None) -> str:
+    """Why approvals can't be read, where a gate for this event waits for one: it may have had it."""
+    from billhook.cli import configured
+
+    gates = [entry for entry in config.pending if entry.declared.gate and _about(entry.declared.events, event)]
+    doubts = configured.doubts(config) if gates else []
+    return f"approvals can't be read: {doubts[0]}" if doubts else ""
 
 
 def _about(events: tuple[str, ...], event: Event | None) -> bool:

@@ -20,6 +20,9 @@ _GLOB = re.compile(r"[*?\[]")
 
 LONGEST_NAME = 1024
 """Characters. Nothing real is called by a longer name: it matches every expression, and none spends time on it."""
+LARGEST_EXPRESSION = 256 << 10
+"""Bytes that RE2 may take for one. No pattern for names needs more, and those that do take long to compile: a file that
+nobody approved must not delay the hooks of others."""
 NARROW = frozenset({"FileChanged", "StopFailure"})
 """Events whose matchers count as plain names only when they hold letters, digits, `_` and `|`."""
 
@@ -122,7 +125,9 @@ def expression(text: str) -> Any:
     """Compile with RE2, which is asked not to print."""
     import re2
 
-    return re2.compile(text, _quiet())
+    options = _quiet()
+    options.max_mem = LARGEST_EXPRESSION
+    return re2.compile(text, options)
 
 
 class ExpressionSet:

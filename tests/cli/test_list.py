@@ -86,8 +86,8 @@ Not approved (`billhook trust` shows each and asks)
      PreToolUse   match Write|Edit   claude   gate   priority 50   not approved
      .billhook/hooks.yaml:6
    - no-destroy       deny: Destroying infrastructure needs a human
-     PreToolUse   if Bash(terraform destroy *)   claude   on_failure allow
-     not approved   .billhook/hooks.yaml:2
+     PreToolUse   if Bash(terraform destroy *)   claude   gate   not approved
+     .billhook/hooks.yaml:2
    - lint             ./lint.sh --fix
      PostToolUse, PostToolUseFailure   match Write|Edit   claude
      on_failure allow   timeout 20 s   after scan   not approved
@@ -114,7 +114,7 @@ PreToolUse
      match Write|Edit   claude   gate   priority 50   approved
      .billhook/hooks.yaml:6
    3 no-destroy       deny: Destroying infrastructure needs a human
-     if Bash(terraform destroy *)   claude   on_failure allow   approved
+     if Bash(terraform destroy *)   claude   gate   approved
      .billhook/hooks.yaml:2
 
 PostToolUse
@@ -145,8 +145,8 @@ PreToolUse
 
 Not approved (`billhook trust` shows each and asks)
    - no-destroy       deny: Destroying infrastructure needs a human
-     PreToolUse   if Bash(terraform destroy *)   claude   on_failure allow
-     not approved   .billhook/hooks.yaml:2
+     PreToolUse   if Bash(terraform destroy *)   claude   gate   not approved
+     .billhook/hooks.yaml:2
 -- stderr
 
 hint: 2 hooks wait for your approval: `billhook trust`

@@ -216,7 +216,7 @@ def variables(clone: Clone) -> None:
         hooks[f"a{number}"] = {"run": f"echo {text}", "title": text, "match": text, "if": f"Bash({text})"}
         hooks[f"b{number}"] = {"exec": [text, text], "after": [text], "timeout": text}
         hooks[f"c{number}"] = {"url": f"{clone.url}/{text}", "headers": {"x": text}, "allowedEnvVars": ["SECRET"]}
-        hooks[text] = {"deny": text, "dialect": text}
+        hooks[text] = {"deny": text, "dialect": text, "on_failure": "allow"}
     hooks["runs"] = {"run": f"echo '${{SECRET}}'; {clone.bite}"}
     about = {"events": ["PreToolUse", "SessionStart"]}
     clone.write("hooks.yaml", json.dumps({"hooks": {name: {**about, **hook} for name, hook in hooks.items()}}))
@@ -373,7 +373,7 @@ def bombs(clone: Clone) -> None:
     clone.write(".claude/settings.json", both(*groups))
     hooks: dict[str, Any] = {
         f"r{number}": {"events": "PreToolUse", "run": "true", "if": rule}
-        for number, rule in enumerate(("Bash(" + "*a" * 100_000 + ")", "Bash(" + "(" * 50_000, "(" * 20_000))
+        for number, rule in enumerate(("Bash(" + "*a" * 50_000 + ")", "Bash(" + "(" * 50_000, "(" * 20_000))
     }
     hooks["bite"] = {"events": "PreToolUse", "run": clone.bite}
     clone.write("hooks.yaml", json.dumps({"hooks": hooks}))

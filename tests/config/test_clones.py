@@ -210,7 +210,6 @@ def test_init_approves_only_what_it_wrote(tmp_path: Path, server: Server) -> Non
     assert all(screen.code in (0, 1, 2) for screen in seen.screens.values()), seen.screens
 
 
-@pytest.mark.xfail(reason="modules of the user's own hooks are looked for in the project first")
 def test_a_users_own_python_hook_is_not_taken_over(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

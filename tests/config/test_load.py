@@ -533,3 +533,34 @@ def test_numbers_that_are_none(project: Project, value: str) -> None:
     """A priority or a timeout that can't be compared breaks its own hook only."""
     project.write(USER, f"hooks:\n  a: {{events: Stop, run: x, priority: {value}}}\n  b: {{events: Stop, run: x}}\n")
     assert states(project.load()) == {"a": "broken", "b": "runs"}
+
+
+def test_expressions_of_one_file_are_counted(project: Project) -> None:
+    """A file that nobody approved can't delay the hooks of others by what it makes us compile; names are free."""
+    many = "".join(f"  h{i}: {{events: PreToolUse, match: 'x{i}.*', deny: x}}\n" for i in range(203))
+    names = "".join(f"  n{i}: {{events: PreToolUse, match: 'Tool{i}|Other', deny: x}}\n" for i in range(300))
+    project.write("hooks.yaml", f"hooks:\n{names}{many}")
+    assert codes(project.load()) == ["BH209"] * 3
+    project.write("hooks.yaml", "hooks:\n  a: {events: Stop, match: '(?:\\pL{1,900}x)', deny: x}\n")
+    assert codes(project.load()) == ["BH209"]
+
+
+def test_the_size_of_a_projects_file(project: Project) -> None:
+    """One that is too large can't be read; the user's own may be larger."""
+    text = "hooks:\n  a: {events: PreToolUse, deny: x}\n" + "# " + "x" * 300_000 + "\n"
+    project.write("hooks.yaml", text)
+    assert codes(project.load()) == ["BH103"]
+    project.write("hooks.yaml", "")
+    project.write(USER, text)
+    assert project.fire().decision is Decision.DENY
+
+
+def test_a_plain_no_is_strict_without_saying_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `deny` that can't be used, blocks; an `ask` as well; with `on_failure: allow` neither does."""
+    monkeypatch.delenv("NOBODY", raising=False)
+    for slip in ("deny: no", "deny: '${NOBODY}'", "ask: [sure]"):
+        project.write(USER, f"hooks:\n  a: {{events: PreToolUse, match: Bash, {slip}}}\n")
+        assert project.fire().decision is Decision.DENY, slip
+        assert project.fire("Write").decision is Decision.NONE, slip
+        project.write(USER, f"hooks:\n  a: {{events: PreToolUse, match: Bash, {slip}, on_failure: allow}}\n")
+        assert project.fire().decision is Decision.NONE, slip

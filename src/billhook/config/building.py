@@ -131,7 +131,7 @@ def _handler(declared: Declared, limits: Limits) -> Handler:
         case Python(target, interpreter):
             from billhook.worker import python
 
-            return python(target, folder=folder, interpreter=interpreter, dialect=dialect)
+            return python(target, folder=declared.module_folder, interpreter=interpreter, dialect=dialect)
         case Url(url, headers, allowed_env):
             from billhook.webhooks import webhook
 

@@ -14,6 +14,7 @@ import msgspec
 from billhook.answers import Reply, Status
 from billhook.config.declared import Declared, needs_consent
 from billhook.config.fingerprint import FileMark, Fingerprint, definition, fingerprint, same_content, unchanged
+from billhook.config.looking import Look
 from billhook.hook import Context
 from billhook.store.approvals import Approval, Approvals
 
@@ -40,17 +41,27 @@ _OWN = Consent("own")
 
 def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) -> list[Consent]:
     """How each of the hooks stands, in their order."""
-    found: list[Consent] = []
-    for entry in entries:
-        if not needs_consent(entry.layer) or trust == "all":
-            found.append(_OWN)
-            continue
-        print_ = fingerprint(entry)
-        approved = trust == "approved" and approvals.has(entry.file, print_.hash)
-        found.append(Consent("approved" if approved else "new", print_))
+    look = Look()
+    prints = [fingerprint(entry, look) if needs_consent(entry.layer) and trust != "all" else None for entry in entries]
+    approved = _approved(entries, prints, approvals) if trust == "approved" else set()
+    found = [
+        _OWN if one is None else Consent("approved" if (entry.file, one.hash) in approved else "new", one)
+        for entry, one in zip(entries, prints, strict=True)
+    ]
     if trust == "approved":
         _find_changed(entries, found, approvals)
     return found
+
+
+def _approved(
+    entries: Sequence[Declared], prints: Sequence[Fingerprint | None], approvals: Approvals
+) -> set[tuple[str, str]]:
+    """The files and hashes that are approved; each file's approvals are opened once."""
+    hashes: dict[str, list[str]] = defaultdict(list)
+    for entry, one in zip(entries, prints, strict=True):
+        if one is not None:
+            hashes[entry.file].append(one.hash)
+    return {(file, one) for file, some in hashes.items() for one in approvals.approved(file, some)}
 
 
 def _find_changed(entries: Sequence[Declared], found: list[Consent], approvals: Approvals) -> None:

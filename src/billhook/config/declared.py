@@ -4,6 +4,7 @@ Everything that reads configuration ends in `Declared`, whatever the shape of th
 (trust, lint, the screens) and everything that makes it run begins there.
 """
 
+import os
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -104,6 +105,12 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     def gate(self) -> bool:
         """It does not fail open."""
         return self.on_failure != "allow"
+
+    @property
+    def module_folder(self) -> str:
+        """Where Python modules are looked up: in the project for its own hooks, else beside the file. A clone must not
+        put a module of its own in the place of a user's."""
+        return self.folder if needs_consent(self.layer) else os.path.dirname(self.file)
 
     @property
     def place(self) -> str:

@@ -1,6 +1,7 @@
 """One entry of a file, read into a `Declared`: the same for every shape. What is wrong with it becomes findings."""
 
 import math
+import re
 from typing import Final, cast
 
 import msgspec
@@ -19,6 +20,9 @@ from billhook.meanings import MEANINGS, meanings
 from billhook.rules import Rule
 
 _EVENTS_BY_FOLD: Final = {folded(name): name for name in EVENTS}
+_NAMES = re.compile(r"[\w\- ,|]*", re.ASCII)
+MOST_EXPRESSIONS: Final = 200
+"""Expressions in one file that are compiled: it may be a file that nobody approved, and compiling takes its time."""
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -30,6 +34,8 @@ class Where(msgspec.Struct, frozen=True):
     dialect: str = ""
     """What the file says for all its hooks; empty: what follows from the shape."""
     timeout: float | None = None
+    expressions: list[int] = msgspec.field(default_factory=lambda: [MOST_EXPRESSIONS])
+    """How many matchers of this file may still be compiled."""
 
     @property
     def json(self) -> bool:
@@ -185,6 +191,8 @@ class Entry:
                 self.wrong_type("gate", gate, "true or false")
             if gate.value is not False and rule == "allow":
                 rule = "deny"
+        if node is None and gate is None and rule == "allow":  # whoever says no in so many words means it
+            rule = "deny" if "deny" in self.seen else "ask" if "ask" in self.seen else rule
         return "deny" if self.looks_like_gate and rule == "allow" else rule
 
     def dialect(self, shape_default: str) -> str:
@@ -216,12 +224,20 @@ class Entry:
 
     def match(self, dialect: str, events: tuple[str, ...]) -> str | None:
         pattern = self.text("match", empty=True)
-        if pattern:
-            matching = meanings(dialect).matching
-            problem = compile_matcher(pattern, matching, events[0] if len(events) == 1 else "").problem
-            if problem:
-                hint = "mend the expression; until then the hook is asked about everything"
-                self.find("BH209", f"the matcher `{pattern}` can't be used: {problem}", self.seen["match"], hint=hint)
+        if not pattern:
+            return pattern
+        if not _NAMES.fullmatch(pattern):
+            self.where.expressions[0] -= 1
+            if self.where.expressions[0] < 0:
+                hint = "write plain names where they do, or split the file"
+                message = f"more than {MOST_EXPRESSIONS} matchers of this file are expressions; it matches everything"
+                self.find("BH209", message, self.seen["match"], hint=hint)
+                return None
+        matching = meanings(dialect).matching
+        problem = compile_matcher(pattern, matching, events[0] if len(events) == 1 else "").problem
+        if problem:
+            hint = "mend the expression; until then the hook is asked about everything"
+            self.find("BH209", f"the matcher `{pattern}` can't be used: {problem}", self.seen["match"], hint=hint)
         return pattern
 
     def rule(self) -> str:

@@ -143,9 +143,14 @@ def _diff(old: str, new: str, name: str) -> list[str]:
     if old == new:
         return []
     was, now = f"{name} (approved)", f"{name} (now)"
-    return list(difflib.unified_diff(old.splitlines(), new.splitlines(), was, now, lineterm="")) or [
+    return list(difflib.unified_diff(_lines(old), _lines(new), was, now, lineterm="")) or [
         f"{name}: only its line ends differ"
     ]
+
+
+def _lines(text: str) -> list[str]:
+    """As an editor counts them: a carriage return or a separator inside a line is a character of it, and is shown."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _pretty(value: dict[str, Any]) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from billhook.builtins.self_protection import Protected
 from billhook.config import sources
+from billhook.config.declared import Python
+from billhook.config.looking import Look
 from billhook.config.named import named_files
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ def protected(found: sources.Found, root: Path, entries: Sequence["Entry"]) -> P
     folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
     files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
     files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
-    files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry)]
+    look = Look()
+    files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry, look)]
     return Protected(
         files=tuple(dict.fromkeys(files)),
         folders=tuple(os.path.join(folder, ".billhook") for folder in folders),
@@ -29,8 +32,10 @@ def protected(found: sources.Found, root: Path, entries: Sequence["Entry"]) -> P
     )
 
 
-def _named(entry: "Entry") -> list[str]:
+def _named(entry: "Entry", look: Look) -> list[str]:
     """The files that a hook runs: a guard of the user's own is disarmed by an edit just as an approved one."""
     if entry.consent.fingerprint is not None:
         return [mark.path for mark in entry.consent.fingerprint.files]
-    return list(named_files(entry.declared.action, entry.declared.folder))
+    action = entry.declared.action
+    folder = entry.declared.module_folder if isinstance(action, Python) else entry.declared.folder
+    return list(named_files(action, folder, look))

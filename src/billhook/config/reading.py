@@ -30,13 +30,11 @@ class Read(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def read_text(text: bytes, file: str) -> Read:
+def read_text(text: bytes, file: str, largest: int = MAX_BYTES) -> Read:
     """Read one configuration file; never raises. `file` is its name, whose ending picks the reader."""
-    if len(text) > MAX_BYTES:
-        size = f"{len(text):,} bytes, and at most {MAX_BYTES:,} are read"
-        return unread(
-            Finding("BH103", f"the file is too large: {size}", file, 1, 1, "move what is not hooks elsewhere")
-        )
+    if len(text) > largest:
+        message = f"the file is too large: more than {largest:,} bytes"
+        return unread(Finding("BH103", message, file, 1, 1, "move what is not hooks elsewhere"))
     decoded = _decoded(text, file)
     if isinstance(decoded, Finding):
         return unread(decoded)

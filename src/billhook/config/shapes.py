@@ -14,7 +14,7 @@ import msgspec
 
 from billhook import shell, strictjson
 from billhook.config import sources
-from billhook.config.declared import Action, Declared, Exec, Layer, Run, Shape
+from billhook.config.declared import Action, Declared, Exec, Layer, Run, Shape, needs_consent
 from billhook.config.entry import Entry, Where
 from billhook.config.findings import Finding, folded, nearest
 from billhook.config.keys import BUILTINS, ENTRY, HANDLER, NATIVE
@@ -71,13 +71,14 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     """Read one file. Never raises for what is in it."""
     source = sources.SourceFile(file, layer, folder)
     try:
-        text = sources.read_bytes(file)
+        largest = sources.LARGEST_OF_A_PROJECT if needs_consent(layer) else sources.LARGEST
+        text = sources.read_bytes(file, largest)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         hint = "mend its permissions" if isinstance(error, PermissionError) else "mend or remove it"
         finding = Finding("BH101", f"it can't be opened: {why}", file, 1, 1, hint)
         return FileRead(source=source, findings=(finding,), readable=False, says_gate=True)
-    values = read_text(text, file)
+    values = read_text(text, file, largest)
     read = shape(values, source)
     lost = not read.readable or any(finding.code in _LOSSES for finding in read.findings)
     return msgspec.structs.replace(read, says_gate=_lost_gate(text, values.node)) if lost else read

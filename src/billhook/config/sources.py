@@ -25,7 +25,8 @@ PROJECT_FILES = (
 )
 LOCAL_FILES = (".claude/settings.local.json", ".billhook/hooks.local.yaml", ".billhook/hooks.local.yml")
 LARGEST = 1 << 20
-"""Bytes. A larger file is no configuration."""
+LARGEST_OF_A_PROJECT = 256 << 10
+"""Bytes. A larger file is no configuration, and reading what nobody approved must not delay the hooks of others."""
 
 Identity = tuple[int, ...]
 
@@ -171,14 +172,14 @@ def homes() -> tuple[str | None, ...]:
     return os.environ.get("HOME"), os.environ.get("XDG_CONFIG_HOME")
 
 
-def read_bytes(path: str) -> bytes:
-    """The whole file, or OSError; a pipe or a device is none, and can't make us wait."""
+def read_bytes(path: str, largest: int = LARGEST) -> bytes:
+    """The file, or one byte more than the largest, or OSError; a pipe or a device is none, and can't make us wait."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise OSError(None, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(LARGEST + 1)
+            return stream.read(largest + 1)
     finally:
         os.close(descriptor)

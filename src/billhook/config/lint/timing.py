@@ -55,6 +55,8 @@ def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
     events = kinds(hook)
     if not hook.gate or not events or len(events) < len(hook.events) or hook.background:
         return
+    if "on_failure" not in hook.places:  # a plain `deny` is strict without saying so
+        return
     if any(kind.can_block and kind.block is not Block.KEEP_GOING for kind in events):
         return
     spelt = _strictness(hook)

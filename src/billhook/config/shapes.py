@@ -332,9 +332,9 @@ class _File:
             if problem:
                 entry.find("BH210", f"a hook can't be called `{declared.name}`: {problem}", name, hint="rename it")
                 declared = msgspec.structs.replace(declared, broken=problem, action=None)
+        self.findings += entry.findings
         if is_billhook(declared.action):
             return  # what we ourselves put into an agent's file would only call us again
-        self.findings += entry.findings
         self.entries.append(declared)
 
     def _name_all(self) -> None:

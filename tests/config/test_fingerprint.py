@@ -202,7 +202,6 @@ SAME: dict[str, dict[str, Any]] = {
     "layer": {"layer": "local"},
     "shape": {"shape": "nested"},
     "what is wrong with it": {"broken": "no such key"},
-    "switched off": {"enabled": False},
 }
 
 

@@ -48,7 +48,8 @@ def _not_one_action(entry: "Entry", given: list[str], wanted: str | None) -> Non
 def _run(entry: "Entry") -> Action | None:
     node = entry.seen["run"]
     if isinstance(node.value, tuple):
-        entry.find("BH203", "a list is no shell command", node, hint="write `exec: [program, argument]`", fatal=True)
+        hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
+        entry.find("BH203", "a list is no shell command", node, hint=f"write `{hint}`", fatal=True)
         return None
     text = entry.text("run")
     if text is None:
@@ -117,7 +118,7 @@ def _url(entry: "Entry") -> Action | None:
     if node is not None and node.value is not None:
         pairs = node.value.pairs if isinstance(node.value, Fields) else None
         if pairs is None or not all(isinstance(value.value, str) for _, value in pairs):
-            entry.wrong_type("headers", node, "a mapping from names to texts")
+            entry.wrong_type("headers", node, "a mapping whose values are texts")
         else:
             headers = [(str(key.value), str(value.value)) for key, value in pairs]
     return Url(url, tuple(headers), entry.texts("allowed_env"))

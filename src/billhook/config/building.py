@@ -38,7 +38,7 @@ def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
 
 def refusal(declared: Declared, why: str) -> Hook:
     """What stands in for a gate that can't be used: it blocks what the gate would have judged."""
-    return _hook(declared, Refusal(why), "deny")
+    return _hook(declared, Refusal(why, f"{declared.place} {declared.name}"), "deny")
 
 
 def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
@@ -58,7 +58,7 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
 
 def absence(declared: Declared, why: str) -> Hook:
     """What stands in for a hook that may not run: it does nothing, and says why."""
-    return _hook(declared, Absence(why), "allow")
+    return _hook(declared, Absence(why, f"{declared.place} {declared.name}"), "allow")
 
 
 GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)
@@ -77,6 +77,8 @@ class Refusal(msgspec.Struct, frozen=True):
     """Can't be asked, and says why."""
 
     why: str
+    of: str = ""
+    """Whose place it takes: two of them are never the same hook."""
 
     def __call__(self, ctx: Context) -> Reply:
         return Reply(status=Status.COULD_NOT_START, error=self.why)
@@ -86,6 +88,7 @@ class Absence(msgspec.Struct, frozen=True):
     """Is not asked, and says why."""
 
     why: str
+    of: str = ""
 
     def __call__(self, ctx: Context) -> Reply:
         return Reply(status=Status.SKIPPED, error=self.why)

@@ -1,10 +1,16 @@
-"""`after`: who waits for whom. A missing name or a cycle breaks the hooks that are part of it, and no others."""
+"""`after`: who waits for whom. A missing name or a cycle breaks the hooks that are part of it, and no others.
 
-from collections.abc import Iterator, Sequence
+A less trusted layer can't break a hook of a more trusted one by waiting for it: of a cycle through several layers only
+the least trusted hooks are broken, and a name means the hooks of one's own and more trusted layers first.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from billhook.config import merging
 from billhook.config.building import refusal
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding, nearest
@@ -13,26 +19,61 @@ from billhook.config.keys import BUILTINS
 if TYPE_CHECKING:
     from billhook.config.loading import Entry
 
+_PRESENT = frozenset({"self-protection"})
+"""The built-ins that are hooks of every engine which has any."""
 
-def settle_order(entries: Sequence["Entry"]) -> tuple[list["Entry"], list[Finding]]:
-    """The entries, each waiting only for hooks that are there; and what was wrong with their `after`."""
+
+def settle_order(entries: Sequence["Entry"], *, builtins: bool) -> tuple[list["Entry"], list[Finding]]:
+    """The entries by unique names, each waiting only for hooks that run; and what was wrong with their `after`."""
+    settled = _named(entries)
     findings: list[Finding] = []
-    known = {entry.declared.name for entry in entries} | set(BUILTINS)
-    settled = list(entries)
-    for i, entry in enumerate(entries):
-        missing = [name for name in entry.declared.after if name not in known]
+    waits: dict[int, list[int]] = {}
+    for i, entry in enumerate(settled):
+        found, missing = _meant(i, settled)
         if missing:
-            message = f"it runs after `{missing[0]}`, which does not exist"
-            near = nearest(missing[0], known)
+            message = f"it runs after `{missing}`, which does not exist"
+            near = nearest(missing, [*(one.declared.name for one in settled), *BUILTINS])
             hint = f"did you mean `{near}`?" if near else "remove it, or name a hook that is there"
             findings.append(_finding("BH212", message, hint, entry.declared))
             settled[i] = _broken(entry, message)
-    for i, path in _cycles(settled):
-        message = f"hooks wait for each other: {' -> '.join(path)}"
-        findings.append(_finding("BH213", message, "remove one of these `after`", settled[i].declared))
-        settled[i] = _broken(settled[i], message)
-    present = {entry.hook.name for entry in settled if entry.hook is not None}
-    return [_waiting_for(entry, present) for entry in settled], findings
+        waits[i] = found
+    for i, entry in enumerate(settled):
+        way = _way_back(i, waits, merging.rank(entry.declared.layer), settled)
+        if way:
+            message = f"hooks wait for each other: {' -> '.join(settled[at].declared.name for at in way)}"
+            findings.append(_finding("BH213", message, "remove one of these `after`", entry.declared))
+            settled[i] = _broken(entry, message)
+    present = _PRESENT if builtins else frozenset[str]()
+    return [_waiting(entry, [settled[j] for j in waits[i]], present) for i, entry in enumerate(settled)], findings
+
+
+def _named(entries: Sequence["Entry"]) -> list["Entry"]:
+    """The same name in two layers is shown as `layer/name`; one that comes again in a layer is numbered."""
+    times = Counter(entry.declared.name for entry in entries)
+    seen: Counter[str] = Counter()
+    named = []
+    for entry in entries:
+        name = entry.declared.name
+        if times[name] > 1:
+            name = f"{entry.declared.layer}/{name}"
+        seen[name] += 1
+        shown = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        hook = entry.hook and msgspec.structs.replace(entry.hook, name=shown)
+        named.append(msgspec.structs.replace(entry, shown=shown, hook=hook))
+    return named
+
+
+def _meant(i: int, entries: Sequence["Entry"]) -> tuple[list[int], str]:
+    """The entries that one waits for, and the first name that nobody has."""
+    own = merging.rank(entries[i].declared.layer)
+    found: list[int] = []
+    for name in entries[i].declared.after:
+        called = [j for j, one in enumerate(entries) if name in (one.declared.name, one.shown)]
+        above = [j for j in called if merging.rank(entries[j].declared.layer) <= own]
+        if not called and name not in BUILTINS:
+            return found, name
+        found += above or called
+    return found, ""
 
 
 def _finding(code: str, message: str, hint: str, declared: Declared) -> Finding:
@@ -43,41 +84,46 @@ def _finding(code: str, message: str, hint: str, declared: Declared) -> Finding:
 def _broken(entry: "Entry", why: str) -> "Entry":
     if entry.state != "runs":
         return entry  # whatever stands in for it stays
-    hook = refusal(entry.declared, f"{why} ({entry.declared.place})") if entry.declared.gate else None
+    hook = None
+    if entry.declared.gate:
+        stand_in = refusal(entry.declared, f"{why} ({entry.declared.place})")
+        hook = msgspec.structs.replace(stand_in, name=entry.shown)
     return msgspec.structs.replace(entry, state="broken", why=why, hook=hook)
 
 
-def _waiting_for(entry: "Entry", present: set[str]) -> "Entry":
-    if entry.hook is None or not entry.hook.after:
+def _waiting(entry: "Entry", others: Sequence["Entry"], builtins: frozenset[str]) -> "Entry":
+    """What only stands in for a hook waits for nobody."""
+    if entry.hook is None or not entry.declared.after:
         return entry
-    after = () if entry.state == "broken" else tuple(name for name in entry.hook.after if name in present)
+    names = [one.shown for one in others if one.state == "runs"]
+    names += [name for name in entry.declared.after if name in builtins]
+    after = tuple(dict.fromkeys(names)) if entry.state == "runs" else ()
     return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
 
 
-def _cycles(entries: Sequence["Entry"]) -> Iterator[tuple[int, list[str]]]:
-    """The entries that wait, through others, for themselves; each with the way round."""
-    waits = {entry.declared.name: entry.declared.after for entry in entries if entry.hook is not None}
-    for i, entry in enumerate(entries):
-        name = entry.declared.name
-        if name in waits:
-            way = _way_back(name, waits)
-            if way:
-                yield i, way
+def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Sequence["Entry"]) -> list[int]:
+    """How a hook that runs waits for itself, through hooks that run and are at least as trusted; empty: it doesn't."""
 
+    def next_to(at: int) -> list[int]:
+        others = [(j, entries[j]) for j in waits[at]]
+        return [j for j, one in others if one.state in _CAN_WAIT and merging.rank(one.declared.layer) <= rank]
 
-def _way_back(start: str, waits: dict[str, tuple[str, ...]]) -> list[str]:
-    came_from: dict[str, str] = {}
-    to_do = [start]
+    came_from: dict[int, int] = {}
+    to_do = [start] if waits[start] and entries[start].state == "runs" else []
     while to_do:
         at = to_do.pop()
-        for name in waits.get(at, ()):
-            if name == start:
+        for j in next_to(at):
+            if j == start:
                 way = [start]
                 while at != start:
                     way.insert(0, at)
                     at = came_from[at]
                 return [start, *way]
-            if name not in came_from:
-                came_from[name] = at
-                to_do.append(name)
+            if j not in came_from:
+                came_from[j] = at
+                to_do.append(j)
     return []
+
+
+_CAN_WAIT = ("runs", "broken")
+"""One that was found broken a moment ago is still part of the others' cycle."""

@@ -20,6 +20,8 @@ from billhook.meanings import MEANINGS, meanings
 from billhook.rules import Rule
 
 _EVENTS_BY_FOLD: Final = {folded(name): name for name in EVENTS}
+_MAY_REPEAT: Final = frozenset({"title", "name", "background"})
+"""Fields that two keys may fill: a title and a description, `async` and `asyncRewake`."""
 _NAMES = re.compile(r"[\w\- ,|]*", re.ASCII)
 MOST_EXPRESSIONS: Final = 200
 """Expressions in one file that are compiled: it may be a file that nobody approved, and compiling takes its time."""
@@ -76,9 +78,22 @@ class Entry:
             text = str(key.value)
             field = field_of(text)
             if field in known:
-                self.seen[field] = value
+                self._see(field, text, key, value)
             elif text not in OF_OTHERS and not text.startswith(("x-", "$", "//", "_")):
                 self._unknown_key(key, text, known)
+
+    def _see(self, field: str, text: str, key: Node, value: Node) -> None:
+        """Take a value. The same key twice, in one spelling or two, leaves open which of both was meant."""
+        if field in self.seen and field not in _MAY_REPEAT:
+            # whoever said once that it is a gate meant one
+            self.looks_like_gate |= field in ("gate", "on_failure") and {self.seen[field].value, value.value} != {False}
+            message = f"`{text}` is there twice, or another spelling of it"
+            self.find("BH105", message, key, hint="keep one of them", fatal=True)
+        if field == "name":
+            if self.name and value.value != self.name:  # an id and a name: the name is what people see
+                self.seen.setdefault("title", value)
+        else:
+            self.seen[field] = value
 
     def _unknown_key(self, key: Node, text: str, known: frozenset[str]) -> None:
         names = {self.spelt(field): field for field in sorted(known)}
@@ -109,7 +124,7 @@ class Entry:
         if node is None or node.value is None:
             return None
         if isinstance(node.value, bool) or not isinstance(node.value, int | float) or not math.isfinite(node.value):
-            self.wrong_type(field, node, "a number")
+            self.wrong_type(field, node, "a finite number")
             return None
         return node.value
 
@@ -190,6 +205,9 @@ class Entry:
             if not isinstance(gate.value, bool):
                 self.wrong_type("gate", gate, "true or false")
             if gate.value is not False and rule == "allow":
+                if node is not None:
+                    message = f"`gate` and `{self.spelt('on_failure')}` contradict each other"
+                    self.find("BH206", message, gate, hint="keep one of them; until then the stricter counts")
                 rule = "deny"
         if node is None and gate is None and rule == "allow":  # whoever says no in so many words means it
             rule = "deny" if "deny" in self.seen else "ask" if "ask" in self.seen else rule
@@ -214,7 +232,7 @@ class Entry:
         if not 0 < seconds < 1e9:
             self.find(
                 "BH206",
-                f"`timeout` is {seconds:g}; it must be a positive number of seconds",
+                f"`timeout` is {seconds:g}; it must be a positive number of seconds, less than a billion",
                 self.seen["timeout"],
                 hint="for example `timeout: 20`",
                 fatal=True,

@@ -57,6 +57,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         "on_failure": declared.on_failure,
         "background": declared.background,
         "dialect": declared.dialect,
+        **({} if declared.enabled else {"enabled": False}),
     }
 
 

@@ -43,6 +43,8 @@ class Entry(msgspec.Struct, frozen=True):
     """Why it does not run; nothing when it does."""
     hook: Hook | None = None
     """What an engine has for it: the hook, or what stands in for it."""
+    shown: str = ""
+    """Its name, unique in this configuration: `name`, `layer/name` or `layer/name#2`."""
 
     @property
     def hash(self) -> str:
@@ -105,20 +107,30 @@ def load_config(
     """
     if trust not in ("approved", "all", "none"):
         raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
+    if isinstance(files, str | os.PathLike):
+        raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
     explicit = () if files is None else tuple(os.fspath(file) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     env = os.environ if env is None else env
     root = state_root(home)
-    key = (os.path.realpath(cwd or os.getcwd()), explicit, wanted, str(root), builtins, trust, sources.homes())
+    key = (os.path.realpath(cwd or _here()), explicit, wanted, str(root), builtins, trust, sources.homes())
     kept = _kept.get(key)
     if kept is not None and kept.holds(env):
         return kept.config
-    loading = _Loading(sources.find(cwd, files=explicit, layers=wanted), root, builtins=builtins, trust=trust, env=env)
+    found = sources.find(key[0], files=explicit, layers=wanted)
+    loading = _Loading(found, root, builtins=builtins, trust=trust, env=env)
     config = loading.config()
     if len(_kept) >= _KEEP_AT_MOST:
         _kept.clear()
     _kept[key] = loading.snapshot(config)
     return config
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
@@ -160,16 +172,12 @@ class _Loading:
     def config(self) -> Config:
         from billhook.plan import Plan
 
-        off, attempts = merging.switched_off(self.reads)
+        declared, off, attempts = merging.switched_off(self.reads)
         settings, more = merging.builtin_settings(self.reads)
         self.problems += [*attempts, *more]
-        declared = [entry for read in self.reads for entry in read.entries]
         standing = consents(declared, self.approvals, self.trust)
-        self.limits = merging.limits(self.reads)
-        entries = [
-            self._entry(one, consent, off.get(id(one), "")) for one, consent in zip(declared, standing, strict=True)
-        ]
-        entries, cycles = settle_order(_once(entries))
+        entries = [self._entry(*each) for each in zip(declared, standing, off, strict=True)]
+        entries, cycles = settle_order(_once(entries), builtins=self.with_builtins)
         self.problems += cycles
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if self.with_builtins:
@@ -201,7 +209,7 @@ class _Loading:
         return _Snapshot(config, probed, tuple(marks.values()), dict(self.values.used), self.approvals, stamps)
 
     def _entry(self, declared: Declared, consent: Consent, off: str) -> Entry:
-        if off:
+        if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
             return Entry(declared, consent, "off", off)
         if not consent.given:
             return self._pending(declared, consent)
@@ -219,7 +227,8 @@ class _Loading:
     def _running(self, declared: Declared, consent: Consent) -> Entry:
         try:
             filled = interpolated(declared, self.values)
-            return Entry(declared, consent, "runs", "", build(filled, consent, self.limits))
+            limits = merging.limits(self.reads, declared.layer)
+            return Entry(declared, consent, "runs", "", build(filled, consent, limits))
         except UnsetError as unset:
             why = f"the variable `{unset}` is not set"
             hint = f"set it, or give a default: `${{{unset}:-...}}`"

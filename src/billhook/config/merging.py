@@ -1,6 +1,7 @@
 """Layers add up. A less trusted one can only tighten: it can't switch off, loosen or shorten what a more trusted one
 set, whatever it says."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -21,32 +22,40 @@ def rank(layer: Layer) -> int:
     return LAYERS.index(layer)
 
 
-def switched_off(reads: Sequence[FileRead]) -> tuple[dict[int, str], list[Finding]]:
-    """Which entries don't run because somebody switched them off, by id of the entry, with the reason; and the attempts
-    that came from a layer which can't."""
-    off: dict[int, str] = {}
-    findings: list[Finding] = []
+def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], list[Finding]]:
+    """All entries; for each, why it is switched off, if it is; and the attempts that came from a layer which can't.
+
+    An entry that a file of the project switches off says so itself from here on (`enabled`): that somebody switched off
+    what was approved is a change like any other, and of a gate one that has to be approved.
+    """
     entries = [entry for read in reads for entry in read.entries]
+    off: dict[int, tuple[Layer, str]] = {}
+    findings: list[Finding] = []
     for read in reads:
         if read.disable_all:
             line, _ = read.places.get("disableAllHooks", (1, 1))
-            for entry in entries:
+            why = f"`disableAllHooks` in {read.source.path}:{line}"
+            for i, entry in enumerate(entries):
                 if rank(entry.layer) >= rank(read.source.layer):
-                    off.setdefault(id(entry), f"`disableAllHooks` in {read.source.path}:{line}")
-    for switch in entries:
+                    off.setdefault(i, (read.source.layer, why))
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for i, entry in enumerate(entries):
+        by_name[entry.name].append(i)
+    for i, switch in enumerate(entries):
         if switch.enabled or switch.broken:
             continue
-        off.setdefault(id(switch), f"`enabled: false` in {switch.place}")
-        if not switch.named:
-            continue
-        for entry in entries:
-            if entry.name != switch.name or entry is switch or not entry.enabled:
-                continue
+        why = f"`enabled: false` in {switch.place}"
+        off.setdefault(i, (switch.layer, why))
+        for j in by_name[switch.name] if switch.named and switch.action is None else ():
+            entry = entries[j]
             if rank(entry.layer) >= rank(switch.layer):
-                off.setdefault(id(entry), f"`enabled: false` in {switch.place}")
-            elif switch.action is None:
+                off.setdefault(j, (switch.layer, why))
+            elif entry.enabled:
                 findings.append(_cannot_loosen(switch, entry))
-    return off, findings
+    for i, (layer, _) in off.items():
+        if needs_consent(layer) and entries[i].enabled:
+            entries[i] = msgspec.structs.replace(entries[i], enabled=False)
+    return entries, [off[i][1] if i in off else "" for i in range(len(entries))], findings
 
 
 def _cannot_loosen(switch: Declared, entry: Declared) -> Finding:
@@ -91,13 +100,13 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
     return settled, findings
 
 
-def limits(reads: Iterable[FileRead]) -> Limits:
-    """The allow-lists for HTTP hooks: every layer's has to agree, so none can widen another's."""
+def limits(reads: Iterable[FileRead], layer: Layer) -> Limits:
+    """The allow-lists for the HTTP hooks of a layer: that layer's and every more trusted one's have to agree."""
     reads = list(reads)
     urls: list[tuple[str, ...]] = []
     header_env: list[tuple[str, ...]] = []
-    for layer in LAYERS:
-        own = [read for read in reads if read.source.layer == layer]
+    for above in LAYERS[: rank(layer) + 1]:
+        own = [read for read in reads if read.source.layer == above]
         lists = [read.allowed_urls for read in own if read.allowed_urls is not None]
         names = [read.allowed_header_env for read in own if read.allowed_header_env is not None]
         if lists:

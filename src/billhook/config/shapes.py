@@ -81,7 +81,9 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     values = read_text(text, file, largest)
     read = shape(values, source)
     lost = not read.readable or any(finding.code in _LOSSES for finding in read.findings)
-    return msgspec.structs.replace(read, says_gate=_lost_gate(text, values.node)) if lost else read
+    if not lost or read.says_gate:
+        return read
+    return msgspec.structs.replace(read, says_gate=_lost_gate(text, values.node))
 
 
 def _lost_gate(text: bytes, node: Node | None) -> bool:
@@ -107,6 +109,9 @@ class _File:
         self.findings: list[Finding] = []
         self.entries: list[Declared] = []
         self.top: dict[str, Node] = {}
+        self.hooks: list[Node] = []
+        """Every `hooks` of the file: that one of them is one too many must not switch the others off."""
+        self.lost_gate = False
         self.native = source.path.endswith((".yaml", ".yml"))
         self.lesson = os.path.basename(source.path) == ".hooks.json"
         self.where = Where(source.path, source.layer, source.folder)
@@ -122,8 +127,7 @@ class _File:
             return FileRead(source=self.source, findings=tuple(self.findings), readable=False)
         self._take_top(self.node.value)
         self.where = self._for_all()
-        hooks = self.top.get("hooks")
-        if hooks is not None and hooks.value is not None:
+        for hooks in self.hooks:
             self._hooks(hooks)
         self._name_all()
         return FileRead(
@@ -135,6 +139,7 @@ class _File:
             allowed_urls=self._texts("allowedHttpHookUrls"),
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
             places={key: (node.line, node.column) for key, node in self.top.items()},
+            says_gate=self.lost_gate,
             findings=tuple(self.findings),  # last: all of the above may find something
         )
 
@@ -148,10 +153,20 @@ class _File:
                 self._take_top(value.value)
             elif known is not None:
                 self.top[known] = value
+                if known == "hooks" and value.value is not None:
+                    self.hooks.append(value)
             elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
                 near = nearest(str(key.value), OWN_KEYS)
                 hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(OWN_KEYS)}"
+                self.lose(Node(Fields(((key, value),)), key.line, key.column))
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
+            elif nearest(str(key.value), ("hooks",), 0.8):
+                self.lose(value)
+                self.find("BH202", f"unknown key `{key.value}`", key, "did you mean `hooks`?")
+
+    def lose(self, node: Node) -> None:
+        """Something of the file can't be used as it stands. A gate in it is not forgotten."""
+        self.lost_gate |= _GATE.search(strictjson.encode(node.plain())) is not None
 
     def _for_all(self) -> Where:
         dialect, timeout = "", None
@@ -240,6 +255,7 @@ class _File:
                 self._listed(item)
             return
         if not isinstance(node.value, Fields):
+            self.lose(node)
             self.find("BH203", f"`hooks` is {node.kind}; it must be a mapping", node, "put names or events below it")
             return
         for key, value in node.value:
@@ -253,17 +269,37 @@ class _File:
         name = str(key.value)
         if not isinstance(value.value, Fields):
             hint = "write `events:` and `run:` below it"
-            self.find("BH203", f"hook `{name}` is {value.kind}; it must be a mapping", value, hint, name)
+            message = f"hook `{name}` is {value.kind}; it must be a mapping"
+            self.lose(value)
+            self.find("BH203", message, value, hint, name)
+            self.entries.append(self._only_its_name(name, key, message))
             return
         # The place of a hook is that of its name.
         self._add(Entry(self.where, Node(value.value, key.line, key.column), "yaml", name=name), None, NATIVE, key)
 
+    def _only_its_name(self, name: str, key: Node, why: str) -> Declared:
+        """An entry of which nothing but the name can be read: if a gate of that name was approved, it has changed."""
+        source = self.source
+        return Declared(
+            name=name,
+            named=True,
+            broken=why,
+            layer=source.layer,
+            file=source.path,
+            line=key.line,
+            column=key.column,
+            folder=source.folder,
+        )
+
     def _listed(self, item: Node) -> None:
         """An item of a list, which names itself."""
         if not isinstance(item.value, Fields):
+            self.lose(item)
             self.find("BH203", f"an entry is {item.kind}; it must be a mapping", item, "write `name:` and `events:`")
             return
-        name = item.value.get("name", "id")
+        if item.value.get("events", "event") is None:
+            self.lose(item)
+        name = item.value.get("id") or item.value.get("name")
         text = name.value if name is not None and isinstance(name.value, str) else ""
         self._add(Entry(self.where, item, "yaml", name=text), None, NATIVE, name or item)
 
@@ -271,6 +307,7 @@ class _File:
         """`Event: [entries]`, as in a settings file."""
         if not isinstance(value.value, tuple):
             hint = f'put it into a list: "{key.value}": [...]'
+            self.lose(value)
             self.find("BH203", f"`{key.value}` is {value.kind}; it must be a list", value, hint)
             return
         for item in value.value:
@@ -291,6 +328,7 @@ class _File:
             yield Entry(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
         else:
             hint = 'write a command as text, or {"command": ...}'
+            self.lose(item)
             self.find("BH203", f"an entry is {item.kind}; it must be text or a mapping", item, hint)
 
     def _group(self, item: Node, fields: Fields) -> Iterator[tuple[Entry, frozenset[str]]]:
@@ -306,6 +344,7 @@ class _File:
                     hint = "put it on each handler inside `hooks`"
                     group.find("BH510", f"`{key.value}` has no effect on a matcher group", key, hint=hint)
                 case _ if not str(key.value).startswith(("x-", "$", "//", "_")):
+                    self.lose(value)
                     near = nearest(str(key.value), ("matcher", "hooks"))
                     hint = f"did you mean `{near}`?" if near else "known here: matcher, hooks"
                     group.find("BH202", f"unknown key `{key.value}`", key, hint=hint)
@@ -314,6 +353,7 @@ class _File:
         handlers = fields.get("hooks")
         if handlers is None or not isinstance(handlers.value, tuple):
             at = handlers or item
+            self.lose(at)
             self.find("BH203", f"`hooks` is {at.kind}; it must be a list of handlers", at, 'write "hooks": [{...}]')
             return
         for handler in handlers.value:
@@ -321,6 +361,7 @@ class _File:
                 yield Entry(self.where, handler, "nested", group=group), HANDLER
             else:
                 hint = 'write {"type": "command", "command": ...}'
+                self.lose(handler)
                 self.find("BH203", f"a handler is {handler.kind}; it must be a mapping", handler, hint)
 
     def _add(self, entry: Entry, event: Node | None, known: frozenset[str], name: Node | None) -> None:

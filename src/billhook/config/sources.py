@@ -151,10 +151,19 @@ def identity(path: str) -> Identity:
     try:
         found = os.stat(path)
     except (OSError, ValueError):
-        return ()
+        return _of_a_link(path)
     if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
         return (found.st_dev, found.st_ino)
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _of_a_link(path: str) -> Identity:
+    """A link that leads nowhere is not nothing: what should be there can't be read."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return ()
+    return (found.st_dev, found.st_ino, -1)
 
 
 def settled(found: Identity) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from billhook.config.declared import LAYERS
+from billhook.errors import UsageError
 
 if TYPE_CHECKING:
     from billhook.config import Config, Entry
@@ -25,7 +26,10 @@ def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved") -> "C
 def standing(folder: str) -> str:
     """A folder, or the nearest one above it that exists: an agent that removed the folder it stands in still stands in
     its project."""
-    folder = os.path.abspath(folder or ".")
+    try:
+        folder = os.path.abspath(folder or ".")
+    except FileNotFoundError:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return folder
@@ -64,6 +68,6 @@ def doubts(config: "Config") -> list[str]:
 
 def _called(entry: "Entry") -> str:
     if entry.state != "changed":
-        return entry.declared.name
+        return entry.shown
     gate = entry.declared.gate or (entry.consent.before is not None and entry.consent.before.gate)
-    return f"{entry.declared.name} (changed{'; blocks until it is approved' if gate else ''})"
+    return f"{entry.shown} (changed{'; blocks until it is approved' if gate else ''})"

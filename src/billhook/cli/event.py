@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from billhook import strictjson, tools
+from billhook.cli.received import canonical
 from billhook.cli.show import note
 from billhook.cli.values import json_of, json_or_text, nearest, text_of
 from billhook.errors import EventError, UsageError
@@ -36,13 +37,12 @@ _EMPTY: dict[type, Any] = {str: "", bool: False, int: 0, float: 0, list: [], dic
 def build_event(given: dict[str, Any]) -> Event:
     """The event of EVENT, --event and the options that name single fields. What is missing gets samples, but only
     without --event: an event that was recorded is fired as it is, or its fault is shown."""
-    name = given["event"]
+    name = given["event"] and (canonical(given["event"]) or given["event"])
     if given["whole"] is not None:
         return _recorded(name, given)
     if not name:
         raise UsageError("which event?", hint="billhook fire PreToolUse ..., or --event '{\"hook_event_name\": ...}'")
-    if name not in EVENTS and (near := nearest(name, EVENTS)).startswith("did"):
-        note(f"`{name}` is no event that billhook knows, and is fired as it is; {near}")
+    _doubt(name)
     fields, raw = _fields(name, given)
     payload = {"session_id": "fire", "transcript_path": "", "cwd": _here(), "hook_event_name": name}
     payload |= _samples(name, fields) | fields
@@ -53,6 +53,12 @@ def build_event(given: dict[str, Any]) -> Event:
     return decode(f'{strictjson.dumps(payload)[:-1]},"tool_input":{raw}}}'.encode("utf-8", "surrogatepass"))
 
 
+def _doubt(name: str) -> None:
+    """A name that is nearly that of an event may be a slip, or an event of another agent's."""
+    if name not in EVENTS and (near := nearest(name, EVENTS)).startswith("did"):
+        note(f"`{name}` is no event that billhook knows, and is fired as it is; {near}")
+
+
 def _recorded(name: str | None, given: dict[str, Any]) -> Event:
     """The event of --event."""
     text = text_of(given["whole"], "--event")
@@ -60,6 +66,12 @@ def _recorded(name: str | None, given: dict[str, Any]) -> Event:
     if not isinstance(whole, dict):
         raise UsageError("--event is not a JSON object", hint='as in --event \'{"hook_event_name": "Stop"}\'')
     said = whole.get("hook_event_name")
+    if isinstance(said, str) and said not in EVENTS:
+        if known := canonical(said):
+            said = whole["hook_event_name"] = known
+            text = strictjson.dumps(whole)
+        else:
+            _doubt(said)
     if name and said not in (None, name):
         raise UsageError(f"--event says `{said}`, but the event to fire is `{name}`", hint="leave one of them out")
     fields, _ = _fields(name or said, given)
@@ -85,6 +97,14 @@ def _here() -> str:
         return ""
 
 
+def _folder(given: str) -> str:
+    """The folder of --cwd; UsageError when there is none: hooks would be looked for elsewhere."""
+    folder = os.path.normpath(os.path.join(_here(), given))
+    if not os.path.isdir(folder):
+        raise UsageError(f"--cwd {given}: there is no such folder", hint="check the path")
+    return folder
+
+
 def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The fields that the options give, and the tool's input as it was typed."""
     fields: dict[str, Any] = {}
@@ -93,7 +113,7 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
     if given["session"] is not None:
         fields["session_id"] = given["session"]
     if given["cwd"] is not None:
-        fields["cwd"] = os.path.normpath(os.path.join(_here(), given["cwd"]))
+        fields["cwd"] = _folder(given["cwd"])
     if given["tool"] is not None and _applies("--tool", "tool_name", name, known):
         fields["tool_name"] = tools.canonical(given["tool"])
     if given["input_"] is not None:

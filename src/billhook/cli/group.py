@@ -53,7 +53,11 @@ class Verbs(click.Group):
 Try:
   billhook init
   billhook explain 'git push --force'
-  billhook fire PreToolUse --tool Bash --run 'echo no >&2; exit 2'""",
+  billhook fire PreToolUse --tool Bash --run 'echo no >&2; exit 2'
+
+\b
+Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
+3 a fault of billhook's own; `billhook hook` answers as its agent has it.""",
 )
 @click.option("--json", "as_json", is_flag=True, help="Without a verb: print where it stands here as JSON.")
 @click.version_option(__version__, prog_name="billhook", message="%(prog)s %(version)s")

@@ -12,24 +12,25 @@ Start-up is felt at every tool call: nothing here imports click.
 """
 
 import os
-import re
 import signal
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from billhook.answers import NOTHING, Answer, Decision, Status, Verdict
 from billhook.cli.pipes import all_of, hang_up, put, tell
+from billhook.cli.received import MistypedError, about_unknown, guessed, received
 from billhook.errors import EventError, UsageError
-from billhook.events import EVENTS, Block, Event, parse
+from billhook.events import EVENTS, Block, Event
 
 if TYPE_CHECKING:
     from billhook.config import Config
     from billhook.dialects import Dialect
 
 DIALECTS = ("claude", "claw", "claw-text", "lesson")
-_NAME = re.compile(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)
 """Where a refusal has a reader."""
+_DEEPEST = 3
+"""Hooks that call billhook, which calls hooks, that call billhook: from here on it is a circle."""
 
 
 def main(argv: list[str]) -> int:
@@ -97,11 +98,19 @@ class _Run:
     # -- the usual way
 
     def answer(self) -> int:
+        if _depth() >= _DEEPEST:
+            return self.fail("billhook hook is called by a hook of billhook's own, three deep")
         try:
             self.event = self._read()
+        except MistypedError as error:
+            return self.fail(error.message)
         except (EventError, OSError, ValueError) as error:
             why = error.message if isinstance(error, EventError) else str(error)
             return self.fail(f"the event on stdin can't be read: {why}")
+        if not (self._folder or _here()):
+            return self.fail(
+                "the working directory is gone, and the event names none: nobody can tell whose hooks apply"
+            )
         self.config = self._load()
         doubt = self._doubt()
         if doubt:
@@ -119,23 +128,22 @@ class _Run:
             tell(["waiting for an event as JSON on standard input (Ctrl-D ends it)"])
         self.stdin = b""  # a signal that ends the reading must not make us begin again
         self.stdin = all_of(0)
-        try:
-            return self.dialect.read_call(self.stdin, os.environ)
-        except EventError as error:
-            if error.path != "$.hook_event_name" or not self.argument:
-                raise
-        # some agents' payload does not say which event it is
-        name = self.argument.encode("utf-8", "replace").replace(b'"', b"")
-        rest = self.stdin.lstrip()[1:].lstrip()
-        comma = b"" if rest.startswith(b"}") else b","
-        return self.dialect.read_call(b'{"hook_event_name":"' + name + b'"' + comma + rest, os.environ)
+        # What the shell called this folder is no news about one that is gone.
+        env = os.environ if _here() else {name: value for name, value in os.environ.items() if name != "PWD"}
+        return received(self.dialect, self.stdin, env, self.argument)
+
+    @property
+    def _folder(self) -> str:
+        """The folder that the agent is in, as far as it says so."""
+        cwd = self.event.cwd if self.event is not None else ""
+        project = os.environ.get("CLAUDE_PROJECT_DIR", "")
+        return project if os.path.isdir(project) else cwd or project
 
     def _load(self) -> "Config":
         from billhook.cli import configured
 
-        cwd = self.event.cwd if self.event is not None else ""
-        project = os.environ.get("CLAUDE_PROJECT_DIR", "")
-        config = configured.load(project if os.path.isdir(project) else cwd or project or _here(), self.files)
+        folder = self._folder or _here() or os.environ.get("PWD", "/")
+        config = configured.load(folder, self.files)
         if self.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
         return config
@@ -177,7 +185,9 @@ class _Run:
         from billhook.cli import configured
 
         answer = verdict.as_answer(self.dialect.meanings.join)
-        self.write(verdict.about, answer, verdict.warnings, configured.notes(config))
+        self.write(
+            verdict.about, answer, verdict.warnings, [*_strange(verdict.event, config), *configured.notes(config)]
+        )
 
     def write(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> None:
         """Give the answer. Where stderr is part of it, only what went wrong is added, and no notes."""
@@ -246,13 +256,7 @@ class _Run:
                 self.stdin = all_of(0)
             except OSError:
                 self.stdin = b""
-        said = _names_in(self.stdin or b"")
-        if not said:
-            said = {self.argument or os.environ.get("HOOK_EVENT", "")}
-        elif self.argument:
-            said.add(self.argument)
-        name = said.pop() if len(said) == 1 else ""
-        return _blank(name) if name else None
+        return guessed(self.stdin or b"", self.argument)
 
     def _gated(self, event: Event | None) -> bool:
         """Whether a gate is configured for the event, or nobody can tell. Built-ins don't count."""
@@ -297,6 +301,12 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
     return any(name not in EVENTS or EVENTS[name].can_block for name in events)
 
 
+def _strange(event: str, config: "Config") -> Iterable[str]:
+    """A line about an event that nobody has heard of: it may be one that guards were meant for."""
+    if event not in EVENTS and not any(event in entry.declared.events for entry in config.entries):
+        yield about_unknown(event)
+
+
 def _listen(caught: list[int]) -> None:
     """A signal that comes before the hooks are asked is a failure like others, not a silent end."""
 
@@ -307,32 +317,6 @@ def _listen(caught: list[int]) -> None:
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
-
-
-def _names_in(stdin: bytes) -> set[str]:
-    """What the event may be called. In broken text the name of another event may stand, too: in a tool's input."""
-    from billhook import strictjson
-    from billhook.errors import StrictJSONError
-
-    try:
-        whole = strictjson.loads(stdin, max_depth=400, max_bytes=None)
-        name = whole.get("hook_event_name") if isinstance(whole, dict) else None
-        return {name} if isinstance(name, str) and name else set()
-    except StrictJSONError:
-        return {name.decode("ascii") for name in _NAME.findall(stdin)}
-
-
-def _blank(name: str) -> Event:
-    """An event of that name with nothing in it: enough to word an answer to it."""
-    from msgspec.structs import fields
-
-    kind = EVENTS.get(name)
-    if kind is None:
-        return parse({"hook_event_name": name})
-    empty: dict[str, Any] = {
-        field.name: {} if field.name == "tool_input" else "" for field in fields(kind) if field.required
-    }
-    return kind(**empty)
 
 
 def _without_stand_ins(config: "Config") -> "Config":
@@ -346,10 +330,19 @@ def _without_stand_ins(config: "Config") -> "Config":
 
 
 def _here() -> str:
+    """Our working directory; nothing when it is gone."""
     try:
         return os.getcwd()
     except OSError:
-        return os.environ.get("PWD", "/")
+        return ""
+
+
+def _depth() -> int:
+    """How many hooks of billhook's stand between us and the agent."""
+    try:
+        return int(os.environ.get("BILLHOOK_DEPTH", "") or 0)
+    except ValueError:
+        return 0
 
 
 def __getattr__(name: str) -> Any:

@@ -6,14 +6,12 @@ from typing import Any
 
 import click
 
+from billhook.cli.received import canonical
 from billhook.cli.values import nearest
 from billhook.config.declared import LAYERS
-from billhook.config.findings import folded
 from billhook.config.loading import Config, load_config
 from billhook.errors import UsageError
 from billhook.events import EVENTS
-
-_EVENTS = {folded(name): name for name in EVENTS}
 
 
 def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,10 +32,7 @@ def loaded(files: Iterable[str]) -> Config:
     for file in named:
         if not os.path.isfile(file):
             raise UsageError(f"--config `{file}`: there is no such file", hint="name a settings file or a hooks.yaml")
-    try:
-        return load_config(files=named, layers=LAYERS)
-    except FileNotFoundError:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+    return load_config(files=named, layers=LAYERS)
 
 
 def event_named(text: str, config: Config) -> str:
@@ -45,8 +40,8 @@ def event_named(text: str, config: Config) -> str:
 
     Events that only configured hooks know count, too.
     """
-    known = _EVENTS.get(folded(text))
-    if known is not None:
+    known = canonical(text)
+    if known:
         return known
     return text if any(text in entry.declared.events for entry in config.entries) else ""
 

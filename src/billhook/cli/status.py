@@ -49,7 +49,7 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
             }
             for read in config.sources
         ],
-        "pending": [entry.declared.name for entry in config.pending],
+        "pending": [entry.shown for entry in config.pending],
         "problems": [
             {"code": one.code, "message": one.message, "file": one.file, "line": one.line, "column": one.column}
             for one in problems

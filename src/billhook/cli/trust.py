@@ -8,6 +8,7 @@ import click
 
 from billhook import strictjson
 from billhook.cli import configured
+from billhook.cli.chosen import chosen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, safe, say
 from billhook.cli.table import counted
@@ -18,8 +19,7 @@ from billhook.config import Config, Entry, load_config
 from billhook.config.approving import ChangedError, approve_entry
 from billhook.errors import UsageError
 
-_HASH = re.compile(r"[0-9a-f]{8,64}")
-_WHOLE = 64
+_WHOLE = re.compile(r"[0-9a-f]{64}")
 
 
 @click.command(
@@ -59,7 +59,7 @@ def verb(hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, li
         return revoke(config, hooks, everything=everything, as_json=as_json)
     if yes and not hooks and not everything:
         raise UsageError("--yes approves what?", hint="name hooks, or say --all")
-    whole = [word for word in hooks if _HASH.fullmatch(word) and len(word) == _WHOLE]
+    whole = [word for word in hooks if _WHOLE.fullmatch(word)]
     if yes or whole:
         _refuse_agents("--yes" if yes else "a hash")
     wanted = _wanted(config, hooks)
@@ -81,9 +81,9 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Entry]:
         return list(config.pending)
     found: dict[int, Entry] = {}
     for word in words:
-        entries = [entry for entry in config.entries if entry.hash and _is_called(entry, word)]
+        entries = chosen(config, word)
         if not entries:
-            names = dict.fromkeys(entry.declared.name for entry in config.entries if entry.hash)
+            names = [entry.shown for entry in config.entries if entry.hash]
             hint = nearest(word, names) if names else "no hook of this project needs approval"
             raise UsageError(f"no hook of this project is called `{word}`", hint=hint)
         pending = [entry for entry in entries if entry.pending]
@@ -91,13 +91,6 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Entry]:
             note(f"`{word}` is {'switched off' if entries[0].state == 'off' else 'approved already'}")
         found |= {id(entry): entry for entry in pending}
     return list(found.values())
-
-
-def _is_called(entry: Entry, word: str) -> bool:
-    declared = entry.declared
-    if word in (declared.name, f"{declared.layer}/{declared.name}"):
-        return True
-    return _HASH.fullmatch(word) is not None and entry.hash.startswith(word)
 
 
 class _Going:
@@ -132,7 +125,7 @@ class _Going:
             return True
         if not self.asks:
             return False
-        word = _asked(f"approve {safe(entry.declared.name)}? [y/N/q] ")
+        word = _asked(f"approve {safe(entry.shown)}? [y/N/q] ")
         self.over = word in ("q", "quit")
         return word in ("y", "yes")
 
@@ -145,7 +138,7 @@ class _Going:
             return False
         self.approved.append(entry)
         if not self.as_json:
-            say(click.style(f"approved {safe(entry.declared.name)}", fg="green") + "\n")
+            say(click.style(f"approved {safe(entry.shown)}", fg="green") + "\n")
         return True
 
     def _end(self) -> int:
@@ -184,11 +177,11 @@ def _summary(now: Config, approved: int) -> str:
     theirs = [entry for entry in now.entries if entry.hash]
     if not theirs:
         return "no hook here needs approval: none came with this project"
-    run = [entry.declared.name for entry in theirs if entry.state == "runs"]
+    run = [entry.shown for entry in theirs if entry.state == "runs"]
     parts = [f"{counted(approved, 'hook')} approved"] if approved else []
     parts.append(f"{counted(len(run), 'hook')} of this project {'runs' if len(run) == 1 else 'run'}")
     text = "; ".join(parts) + (f": {', '.join(map(safe, run))}" if run else "")
-    waiting = [entry.declared.name for entry in now.pending]
+    waiting = [entry.shown for entry in now.pending]
     if not waiting:
         return f"{text}\nnothing waits for approval"
     wait = "waits" if len(waiting) == 1 else "wait"

@@ -34,7 +34,7 @@ def screen(entry: Entry, number: int, count: int) -> str:
 def _lines(entry: Entry, number: int, count: int) -> Iterator[str]:
     before = entry.consent.before
     standing = f"changed since it was approved on {before.approved_at[:10]}" if before else "not approved yet"
-    yield f"{click.style(f'{number} of {count}  {safe(entry.declared.name)}', bold=True)}  ({standing})"
+    yield f"{click.style(f'{number} of {count}  {safe(entry.shown)}', bold=True)}  ({standing})"
     yield ""
     for label, text in facts(entry):
         first, *rest = safe(text.rstrip("\n")).split("\n")
@@ -165,7 +165,7 @@ def as_data(entry: Entry, approved: bool) -> dict[str, Any]:
     declared, print_ = entry.declared, entry.consent.fingerprint
     assert print_ is not None
     return {
-        "name": declared.name,
+        "name": entry.shown,
         "approved": approved,
         "state": entry.state,
         "events": list(declared.events),

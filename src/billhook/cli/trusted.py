@@ -1,7 +1,6 @@
 """What was approved: shown, and taken back."""
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,21 +8,22 @@ from typing import Any
 import click
 
 from billhook import strictjson
+from billhook.cli.chosen import is_hash_of, refuse_several
 from billhook.cli.show import note, safe, say
 from billhook.cli.table import counted, shown_path
 from billhook.cli.values import nearest
-from billhook.config import Config
+from billhook.config import Config, Entry
 from billhook.config.declared import needs_consent
 from billhook.errors import UsageError
 from billhook.store.approvals import Approval, Approvals
-
-_HASH = re.compile(r"[0-9a-f]{8,64}")
 
 
 def list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as_json: bool) -> int:
     """Show approvals of this project, or of every one; the newest first."""
     approvals = Approvals(Path(config.root))
-    found = _named(_known(config, approvals, everywhere), words) if words else _known(config, approvals, everywhere)
+    found = _known(config, approvals, everywhere)
+    if words:
+        found = list({one.file + one.hash: one for word in words for one in _called(word, found, config)}.values())
     for text in approvals.problems:
         note(f"does not count: {text}")
     if as_json:
@@ -42,15 +42,15 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
         raise UsageError("--revoke takes back what?", hint="name hooks, or say --all")
     approvals = Approvals(Path(config.root))
     known = _known(config, approvals, everywhere=False)
-    chosen = _named(known, words) if words else known
+    chosen = _chosen(known, words, config) if words else known
     gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
     for one in gone:
         if as_json:
             say(strictjson.dumps({**_data(one, config), "revoked": True}))
         else:
-            say(f"revoked {safe(one.name)}  {shown_path(one.file)}  {one.hash[:12]}")
+            say(f"revoked {safe(_shown(one, config))}  {shown_path(one.file)}  {one.hash[:12]}")
     if not as_json:
-        names = list(dict.fromkeys(one.name for one in gone))
+        names = list(dict.fromkeys(_shown(one, config) for one in gone))
         text = f"{counted(len(gone), 'approval')} taken back"
         say(f"{text}; not run any more: {', '.join(map(safe, names))}" if gone else "nothing was approved here")
     return 0 if gone else 1
@@ -65,17 +65,71 @@ def _known(config: Config, approvals: Approvals, everywhere: bool) -> list[Appro
     return [one for one in approvals.all() if one.file in files or one.file.startswith(inside)]
 
 
-def _named(known: list[Approval], words: Sequence[str]) -> list[Approval]:
+def _chosen(known: list[Approval], words: Sequence[str], config: Config) -> list[Approval]:
+    """The approvals of the hooks that are named, earlier ones of the same hook included; UsageError when a word could
+    mean several hooks."""
     found: dict[str, Approval] = {}
     for word in words:
-        prefix = word if _HASH.fullmatch(word) else "-"
-        chosen = [one for one in known if one.name == word or one.hash.startswith(prefix)]
-        if not chosen:
-            names = dict.fromkeys(one.name for one in known)
-            hint = nearest(word, names) if names else "nothing was approved here"
-            raise UsageError(f"no approval here is for `{word}`", hint=hint)
-        found |= {one.hash + one.file: one for one in chosen}
+        approvals = _with_earlier(_shown_as(word, known, config), known)
+        if not approvals:
+            approvals = _called(word, known, config)
+            hooks = {_hook_of(one, config): (_shown(one, config), one.hash) for one in reversed(approvals)}
+            refuse_several(word, hooks.values())
+        found |= {one.hash + one.file: one for one in approvals}
     return list(found.values())
+
+
+def _shown_as(word: str, known: list[Approval], config: Config) -> list[Approval]:
+    """The approvals of the one hook that is shown so."""
+    hooks = [entry for entry in config.entries if entry.hash and entry.shown == word]
+    keys = {(entry.declared.file, key) for entry in hooks for key in (entry.hash, entry.shown)}
+    return [one for one in known if {(one.file, one.hash), _hook_of(one, config)} & keys]
+
+
+def _with_earlier(found: list[Approval], known: list[Approval]) -> list[Approval]:
+    """Those that these replaced as well: else a hook that changes back would run again."""
+    chosen = list(found)
+    for one in chosen:
+        chosen += [old for old in known if old not in chosen and (old.file, old.hash) == (one.file, one.replaces)]
+    return chosen
+
+
+def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
+    """The approvals of the hook that is shown so; else of every hook that has the name; else those of the hash."""
+    layers = {read.source.path: read.source.layer for read in config.sources}
+    found = _shown_as(word, known, config)
+    found = found or [one for one in known if word in (one.name, f"{layers.get(one.file, '')}/{one.name}")]
+    found = found or [one for one in known if is_hash_of(word, one.hash)]
+    if not found:
+        names = dict.fromkeys(_shown(one, config) for one in known)
+        hint = nearest(word, names) if names else "nothing was approved here"
+        raise UsageError(f"no approval here is for `{word}`", hint=hint)
+    return found
+
+
+def _entry_of(one: Approval, config: Config) -> Entry | None:
+    """The hook that an approval is for: the one that it approves; else the one that came of it; else the only one of
+    that name in its file."""
+    here = [entry for entry in config.entries if entry.hash and entry.declared.file == one.file]
+    for entry in here:
+        if entry.hash == one.hash:
+            return entry
+    for entry in here:
+        if entry.consent.before is not None and entry.consent.before.hash == one.hash:
+            return entry
+    called = [entry for entry in here if entry.declared.name == one.name]
+    return called[0] if len(called) == 1 else None
+
+
+def _hook_of(one: Approval, config: Config) -> tuple[str, str]:
+    """What the approvals of one hook have in common."""
+    entry = _entry_of(one, config)
+    return one.file, entry.shown if entry is not None else f" {one.name}"
+
+
+def _shown(one: Approval, config: Config) -> str:
+    entry = _entry_of(one, config)
+    return entry.shown if entry is not None else one.name
 
 
 def _standing(one: Approval, config: Config) -> str:
@@ -93,13 +147,13 @@ def _lines(one: Approval, config: Config) -> list[str]:
     mark = "" if standing == "in force" else f"  ({standing})"
     gate = ", gate" if one.gate else ""
     when = one.approved_at[:16].replace("T", " ")
-    first = f"{when}  {click.style(safe(one.name), fg='cyan')}{gate}{mark}"
+    first = f"{when}  {click.style(safe(_shown(one, config)), fg='cyan')}{gate}{mark}"
     return [first, f"                  {safe(shown_path(one.file))}  {one.hash[:12]}"]
 
 
 def _data(one: Approval, config: Config) -> dict[str, Any]:
     return {
-        "name": one.name,
+        "name": _shown(one, config),
         "file": one.file,
         "hash": one.hash,
         "gate": one.gate,

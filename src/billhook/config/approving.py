@@ -20,7 +20,7 @@ def approve_entry(entry: Entry, root: str | os.PathLike[str]) -> Approval:
     now = fingerprint(entry.declared)
     if now.hash != entry.hash:
         raise ChangedError(
-            f"`{entry.declared.name}` was changed while it was being looked at",
+            f"`{entry.shown}` was changed while it was being looked at",
             place=entry.declared.place,
             hint="look at it again: `billhook trust`",
         )
@@ -41,4 +41,7 @@ def approve(
     for entry in config.pending:
         if entry.hash == hash:
             return approve_entry(entry, config.root)
-    raise UsageError(f"no hook that waits for approval has the hash `{hash}`", hint="`billhook trust` shows them")
+    raise UsageError(
+        f"no hook that waits for approval in {config.project} has the hash `{hash}`",
+        hint="`billhook trust` shows them; for another folder: `approve(hash, cwd=...)`",
+    )

@@ -158,7 +158,7 @@ def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
     """What keeps it from running, whatever the event is about."""
     if row.state == "runs":
         return
-    name = _word(row.declared.name if row.declared is not None else row.name)
+    name = _word(row.name)
     if row.state == "new":
         yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
     elif row.state == "changed":

@@ -1,6 +1,6 @@
 """Every configured hook as people want to see it: in the order in which it runs, with what became of it."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
@@ -23,7 +23,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One hook: what it is, where it is from, how it stands."""
 
     name: str
-    """As verdicts call it: `layer/name` where two layers have it."""
+    """As verdicts call it, unique here: `name`, `layer/name` or `layer/name#2`."""
     what: str
     kind: str
     """run, exec, python, url, answer, built-in, or the kind of a handler that is not run yet; empty: broken."""
@@ -91,7 +91,7 @@ def rows(config: Config) -> list[Row]:
         if first:
             owners.append((hook, name, entry))
     found = [
-        _of_entry(entry, name, tuple(of_entry[id(entry)])) if entry is not None else _alone(hook, name)
+        _of_entry(entry, tuple(of_entry[id(entry)])) if entry is not None else _alone(hook, name)
         for hook, name, entry in owners
     ]
     found += _without_hook(config, [id(entry) for _, _, entry in owners if entry is not None])
@@ -99,18 +99,15 @@ def rows(config: Config) -> list[Row]:
 
 
 def _without_hook(config: Config, shown: list[int]) -> Iterator[Row]:
-    times = Counter(entry.declared.name for entry in config.entries)
     for entry in config.entries:
         if id(entry) not in shown:
-            declared = entry.declared
-            name = f"{declared.layer}/{declared.name}" if times[declared.name] > 1 else declared.name
-            yield _of_entry(entry, name, ())
+            yield _of_entry(entry, ())
 
 
-def _of_entry(entry: Entry, name: str, hooks: tuple[Hook, ...]) -> Row:
+def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
     declared = entry.declared
     return Row(
-        name=name,
+        name=entry.shown,
         what=declared.does,
         kind=kind_of(declared.action),
         events=declared.events,

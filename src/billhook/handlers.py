@@ -5,6 +5,7 @@ do the same compare equal. Functions become handlers in `billhook.callbacks`.
 """
 
 import asyncio
+import os
 import re
 import shlex
 import sys
@@ -49,6 +50,7 @@ class Command(msgspec.Struct, frozen=True):
         cwd = self.cwd or event.cwd
         if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
             env["CLAUDE_PROJECT_DIR"] = self.cwd
+            env["BILLHOOK_DEPTH"] = str(_depth() + 1)
         child = process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
         promises: list[dict[str, object]] = []
         until = (lambda stdout: promised(stdout, promises)) if self.dialect == "claude" else None
@@ -73,6 +75,12 @@ class Command(msgspec.Struct, frozen=True):
             return reply
         why = process.why_not([named[1]], env, cwd or None)
         return msgspec.structs.replace(reply, error=f"{why} ({reply.error})") if why else reply
+
+
+def _depth() -> int:
+    """How many hooks deep we are: one that asks billhook again must not do so for ever."""
+    said = os.environ.get("BILLHOOK_DEPTH", "")
+    return int(said) if said.isdecimal() and len(said) < 4 else 0
 
 
 async def _login_environment(base: Mapping[str, str], seconds: float) -> Mapping[str, str]:

@@ -246,7 +246,8 @@ OURS = {
     "client": "billhook-hook --as claude --deadline 5000",
     "absolute": "/home/me/.local/bin/billhook hook --as claude",
     "module": "python3 -m billhook hook --as claude",
-    "guarded": "command -v billhook-hook >/dev/null && billhook-hook --as claude || exit 2",
+    "guarded": "command -v billhook-hook >/dev/null && billhook-hook --as claude",
+    "uvx": "uvx billhook hook --as claude",
 }
 
 
@@ -254,14 +255,23 @@ OURS = {
 def test_what_billhook_installed_is_no_hook(project: Project, row: str) -> None:
     """Our own entries in an agent's file would only call us again."""
     group = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": OURS[row]}]}, "echo hi"]}}
-    assert [hook.name for hook in read(project, ".claude/settings.json", group).entries] == ["echo"]
+    hooks = read(project, ".claude/settings.json", group).entries
+    assert [(hook.name, hook.ours) for hook in hooks if not hook.ours] == [("echo", False)]
 
 
 def test_what_only_looks_like_billhook(project: Project) -> None:
     """A command that speaks of billhook, but doesn't run it as a hook, stays."""
-    commands = ["echo billhook hook", "billhook fire Stop", "./billhook-hook-wrapper.sh"]
+    commands = [
+        "echo billhook hook --as claude",
+        "billhook fire Stop",
+        "./billhook-hook-wrapper.sh",
+        "./billhook hook --as claude",
+        "./guard.sh && billhook hook --as claude",
+        "echo no >&2; exit 2; billhook hook --as claude",
+        "billhook hook --as claude >/dev/null; exit 2",
+    ]
     file = read(project, ".claude/settings.json", {"hooks": {"PreToolUse": commands}})
-    assert len(file.entries) == 3
+    assert not any(hook.ours for hook in file.entries) and len(file.entries) == len(commands)
 
 
 SLIPS: dict[str, tuple[str, str, list[tuple[str, int, int]], str]] = {
@@ -488,3 +498,66 @@ def test_a_missing_file(project: Project) -> None:
     """That it can't be opened is a finding as well."""
     file = read_file(str(project.folder / "nothing.yaml"), "explicit", str(project.folder))
     assert [(one.code, one.line) for one in file.findings] == [("BH101", 1)] and not file.readable
+
+
+BLOCKS_ALL = '{"type": "command", "command": "exit 2", "onFailure": "block"}'
+STRUCTURAL = {
+    "an event that is a mapping": (
+        ".claude/settings.json",
+        '{"hooks": {"PreToolUse": {"matcher": "Bash", "hooks": [%s]}}}',
+    ),
+    "hooks that are a mapping": (".claude/settings.json", '{"hooks": {"PreToolUse": [{"hooks": %s}]}}'),
+    "a list in a list": (".claude/settings.json", '{"hooks": {"PreToolUse": [[%s]]}}'),
+    "a list of groups": (".claude/settings.json", '{"hooks": [{"hooks": [%s]}]}'),
+    "handlers in a list": (".claude/settings.json", '{"hooks": {"PreToolUse": [{"hooks": [[%s]]}]}}'),
+    "a group with `hook`": (".claude/settings.json", '{"hooks": {"PreToolUse": [{"hook": [%s]}]}}'),
+    "a settings file with `hoks`": (".claude/settings.json", '{"hoks": {"PreToolUse": [%s]}}'),
+    "a list of named hooks": ("hooks.yaml", "hooks:\n  - a: {events: PreToolUse, run: 'true', gate: true}\n"),
+    "a hook that is a list": ("hooks.yaml", "hooks:\n  a:\n    - [{events: PreToolUse, gate: true}]\n"),
+    "`hook` for `hooks`": ("hooks.yaml", "hook:\n  a: {events: PreToolUse, run: 'true', gate: true}\n"),
+    "no `hooks` at all": ("hooks.yaml", "a: {events: PreToolUse, run: 'true', gate: true}\n"),
+    "not indented": ("hooks.yaml", "hooks:\na:\nevents: PreToolUse\nrun: 'true'\ngate: true\n"),
+}
+
+
+@pytest.mark.parametrize("row", STRUCTURAL)
+def test_a_gate_in_the_wrong_place_is_not_forgotten(project: Project, row: str) -> None:
+    """What stands where no hook can stand still says that there should be a gate."""
+    name, text = STRUCTURAL[row]
+    file = read(project, name, text.replace("%s", BLOCKS_ALL))
+    blocks = any(hook.gate and not hook.action for hook in file.entries)
+    assert file.findings and (file.says_gate or blocks)
+    harmless = text.replace("%s", '{"type": "command", "command": "x"}').replace(", gate: true", "")
+    assert not read(project, name, harmless.replace("gate: true\n", "")).says_gate
+
+
+TWICE = {
+    "two blocks of hooks": ("hooks:\n  g: {events: Stop, run: x}\nhooks:\n  l: {events: Stop, run: y}\n", 2, ["BH105"]),
+    "run and command": ("hooks:\n  a: {events: Stop, run: x, command: y}\n", 0, ["BH105"]),
+    "match and matcher": ("hooks:\n  a: {events: Stop, run: x, match: A, matcher: B}\n", 0, ["BH105"]),
+    "run and run": ("hooks:\n  a: {events: Stop, run: x, run: y}\n", 0, ["BH105"]),
+    "gate and on_failure": ("hooks:\n  a: {events: Stop, run: x, gate: true, on_failure: allow}\n", 1, ["BH206"]),
+    "a title and a description": ("hooks:\n  a: {events: Stop, run: x, title: t, description: d}\n", 1, []),
+}
+
+
+@pytest.mark.parametrize("row", TWICE)
+def test_twice(project: Project, row: str) -> None:
+    """Two blocks of hooks count both; of one key in two spellings nobody knows which was meant."""
+    text, usable, expected = TWICE[row]
+    file = read(project, "hooks.yaml", text)
+    assert sum(not hook.broken for hook in file.entries) == usable
+    assert [one.code for one in file.findings] == expected
+
+
+def test_a_gate_that_is_said_twice(project: Project) -> None:
+    """Whoever said once that it is a gate meant one."""
+    (hook,) = read(project, "hooks.yaml", "hooks:\n  a: {events: Stop, run: x, gate: true, gate: false}\n").entries
+    assert hook.gate and hook.broken
+
+
+def test_an_id_and_a_name(project: Project) -> None:
+    """Seed 002's handlers have both: the id is the name, the name is what people see."""
+    text = "hooks:\n  - {id: a, name: My Handler, events: Stop, run: x}\n"
+    (hook,) = read(project, "hooks.yaml", text).entries
+    assert (hook.name, hook.title) == ("a", "My Handler")

@@ -97,7 +97,7 @@ def _python(entry: "Entry") -> Action | None:
         return None
     from billhook.worker import problem_with
 
-    problem = problem_with(target)
+    problem = "" if "${" in target else problem_with(target)
     if problem:
         hint = "name a function: `python: policies.guard:check`"
         entry.find("BH206", problem, entry.seen["python"], hint=hint, fatal=True)

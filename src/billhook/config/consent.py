@@ -106,9 +106,11 @@ def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
     """What was approved in this hook's place: the same name, or, without names, the same event in the same file."""
     if entry.named:
         return next((one for one in gone if one.definition.get("name") == entry.name), None)
-    nameless = [one for one in gone if "name" not in one.definition and _share(one.definition.get("events"), entry)]
-    same_name = (one for one in nameless if one.name == entry.name)
-    return next(same_name, nameless[0] if nameless else None)
+    nameless = [one for one in gone if "name" not in one.definition]
+    same_event = [one for one in nameless if _share(one.definition.get("events"), entry)]
+    alike = [one for one in nameless if one.name == entry.name]
+    both = [one for one in alike if one in same_event]
+    return next(iter([*both, *same_event, *alike]), None)
 
 
 def _share(events: Any, entry: Declared) -> bool:

@@ -98,6 +98,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     """What its relative paths start from: the project, absolute."""
     shape: Shape = "yaml"
+    ours: bool = False
+    """It is billhook itself, installed into an agent's file: never run, only here in case it took a gate's place."""
     places: dict[str, tuple[int, int]] = {}
     """Line and column of its values, by field: `match`, `when`, `timeout`, `action`, `on_failure`, `events` ..."""
 

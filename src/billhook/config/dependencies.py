@@ -1,7 +1,7 @@
 """`after`: who waits for whom. A missing name or a cycle breaks the hooks that are part of it, and no others.
 
 A less trusted layer can't break a hook of a more trusted one by waiting for it: of a cycle through several layers only
-the least trusted hooks are broken, and a name means the hooks of one's own and more trusted layers first.
+the least trusted hooks are broken, and a name means the hooks of one's own and more trusted layers.
 """
 
 from collections import Counter
@@ -70,9 +70,9 @@ def _meant(i: int, entries: Sequence["Entry"]) -> tuple[list[int], str]:
     for name in entries[i].declared.after:
         called = [j for j, one in enumerate(entries) if name in (one.declared.name, one.shown)]
         above = [j for j in called if merging.rank(entries[j].declared.layer) <= own]
-        if not called and name not in BUILTINS:
+        if not above and name not in BUILTINS:
             return found, name
-        found += above or called
+        found += above
     return found, ""
 
 

@@ -52,6 +52,7 @@ class Entry:
         self.findings: list[Finding] = []
         self.broken = ""
         self.seen: dict[str, Node] = {}
+        self.spellings: set[str] = set()
         self.known: frozenset[str] = frozenset()
         """The fields that an entry of this shape may have."""
         self.looks_like_gate = False
@@ -81,6 +82,7 @@ class Entry:
                 self._see(field, text, key, value)
             elif text not in OF_OTHERS and not text.startswith(("x-", "$", "//", "_")):
                 self._unknown_key(key, text, known)
+                self.looks_like_gate |= isinstance(value.value, tuple | Fields) and value.says_gate
 
     def _see(self, field: str, text: str, key: Node, value: Node) -> None:
         """Take a value. The same key twice, in one spelling or two, leaves open which of both was meant."""
@@ -88,7 +90,10 @@ class Entry:
             # whoever said once that it is a gate meant one
             self.looks_like_gate |= field in ("gate", "on_failure") and {self.seen[field].value, value.value} != {False}
             message = f"`{text}` is there twice, or another spelling of it"
-            self.find("BH105", message, key, hint="keep one of them", fatal=True)
+            if text not in self.spellings:  # else whoever read the file has said it
+                self.find("BH105", message, key, hint="keep one of them")
+            self.broken = self.broken or message
+        self.spellings.add(text)
         if field == "name":
             if self.name and value.value != self.name:  # an id and a name: the name is what people see
                 self.seen.setdefault("title", value)

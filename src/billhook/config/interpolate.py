@@ -5,7 +5,7 @@ become code.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -25,14 +25,16 @@ class Values:
         self._env = env
         self.used: dict[str, str | None] = {}
 
-    def fill(self, text: str) -> str:
+    def fill(self, text: str, folder: str = "") -> str:
         """The text with its variables put in; `$${VAR}` stays as `${VAR}`. UnsetError names one that is missing."""
-        return _VARIABLE.sub(self._value, text) if "${" in text else text
+        return _VARIABLE.sub(lambda found: self._value(found, folder), text) if "${" in text else text
 
-    def _value(self, found: re.Match[str]) -> str:
+    def _value(self, found: re.Match[str], folder: str) -> str:
         escaped, name, default = found.groups()
         if escaped:
             return found[0][1:]
+        if name == "CLAUDE_PROJECT_DIR":  # the hook's own project, whatever is set outside
+            return folder
         value = self.used[name] = self._env.get(name)
         if value or (value is not None and default is None):
             return value
@@ -45,18 +47,20 @@ def interpolated(declared: Declared, values: Values) -> Declared:
     """The hook with its variables put in. Only hooks.yaml has them; elsewhere the text means itself."""
     if declared.shape != "yaml":
         return declared
-    fill = values.fill
+
+    def fill(text: str) -> str:
+        return values.fill(text, declared.folder)
+
     return msgspec.structs.replace(
         declared,
-        action=_filled(declared.action, values),
+        action=_filled(declared.action, fill),
         match=None if declared.match is None else fill(declared.match),
         when=fill(declared.when),
         title=fill(declared.title),
     )
 
 
-def _filled(action: Action | None, values: Values) -> Action | None:
-    fill = values.fill
+def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
     match action:
         case Exec(argv):
             return Exec(tuple(fill(word) for word in argv))

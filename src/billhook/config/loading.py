@@ -176,7 +176,8 @@ class _Loading:
         settings, more = merging.builtin_settings(self.reads)
         self.problems += [*attempts, *more]
         standing = consents(declared, self.approvals, self.trust)
-        entries = [self._entry(*each) for each in zip(declared, standing, off, strict=True)]
+        all_of_them = zip(declared, standing, off, strict=True)
+        entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
         entries, cycles = settle_order(_once(entries), builtins=self.with_builtins)
         self.problems += cycles
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
@@ -265,7 +266,8 @@ class _Loading:
     def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
         """A file that can't be read holds up what a gate in it may have judged, and what other gates judge: whoever has
         one wants to be asked. What nobody consented to has no effect, readable or not."""
-        first, source = read.findings[0], read.source
+        source = read.source
+        first = next((one for one in read.findings if one.code in _STRUCTURAL), read.findings[0])
         why = f"{source.path} can't be read: {first.message} ({first.place})"
         consented = [entry for entry in entries if entry.consent.given and entry.state != "off"]
         if needs_consent(source.layer):
@@ -285,7 +287,7 @@ class _Loading:
         from billhook.builtins.self_protection import self_protection
         from billhook.config.protecting import protected
 
-        yield self_protection(protected(self.found, self.root, entries))
+        yield self_protection(protected(self.found, self.root, entries, self.approvals))
 
 
 def _judges_the_same(entry: Entry) -> bool:
@@ -294,6 +296,9 @@ def _judges_the_same(entry: Entry) -> bool:
     assert before is not None
     now = definition(entry.declared)
     return before.gate and all(now[key] == before.definition[key] for key in ("events", "match", "if", "dialect"))
+
+
+_STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})
 
 
 def _absence(declared: Declared, why: str) -> Hook | None:

@@ -4,6 +4,7 @@ Found by reading, never by running, and never completely: what a program opens o
 there so that editing a script takes the approval away, as editing the command does.
 """
 
+import glob
 import itertools
 import os
 import re
@@ -27,6 +28,9 @@ MAX_FOUND: Final = 20_000
 _SYSTEM = re.compile(r"/(?:bin|sbin|usr|lib[^/]*|opt|nix|etc|dev|proc|sys)(?:/|$)")
 _KEPT_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
 _SHEBANG = re.compile(rb"#![ \t]*(\S+)[ \t]*([^\n]*)")
+_PATTERN: Final = re.compile(r"[*?\[]")
+_LOOP: Final = re.compile(r"\bfor\s+\w+\s+in\s+([^;\n]{1,2000})")
+MAX_MATCHES: Final = 200
 _SEPARATORS = re.compile(r"[;|&(){}`\n]")
 
 
@@ -111,6 +115,8 @@ class _Scan:
             folders = self.moved(command, folders, keep=False) if in_order else folders
             self.command(command, folders, written)
         self.fed(known.text, folders)
+        if "for " in text:
+            self.looped(text, folders)
 
     def known(self, text: str, path: str) -> shellvars.Known:
         key = (self.folder, path, text)
@@ -224,9 +230,22 @@ class _Scan:
 
     def scripts_named(self, word: str, kind: str, folders: tuple[str, ...]) -> None:
         paths = self.paths(word, folders)
+        if _PATTERN.search(word):
+            paths = [match for path in paths for match in self.matching(path)]
         if "/" in word or word.endswith(SUFFIXES) or any(map(self.look.state, paths)):
             for path in paths:
                 self.take(path, kind)
+
+    def matching(self, pattern: str) -> list[str]:
+        """The files that a pattern of the shell's stands for now."""
+        return sorted(itertools.islice(glob.iglob(pattern), MAX_MATCHES))
+
+    def looped(self, text: str, folders: tuple[str, ...]) -> None:
+        """`for f in hooks.d/*.sh; do ...`: scripts that a loop goes through are meant to be run."""
+        for words in _LOOP.findall(text):
+            for word in words.split():
+                if word.strip("'\"").endswith(SUFFIXES):
+                    self.scripts_named(word.strip("'\""), "", folders)
 
     def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
         for path in self.paths(word, folders):

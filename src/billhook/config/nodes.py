@@ -1,9 +1,13 @@
 """What stands in a file, with the place of every value: the one form that YAML and JSON are read into."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import msgspec
+
+GATE_WORDS = re.compile(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
+"""Words that only a guard has."""
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -31,6 +35,11 @@ class Node(msgspec.Struct, frozen=True):
                 return "a mapping"
             case _:
                 return "a list"
+
+    @property
+    def says_gate(self) -> bool:
+        """Whether a guard's words stand in it."""
+        return GATE_WORDS.search(msgspec.json.encode(self.plain())) is not None
 
     def plain(self) -> Any:
         """The value as Python has it, without places."""

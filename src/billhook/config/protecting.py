@@ -10,6 +10,7 @@ from billhook.config import sources
 from billhook.config.declared import Python
 from billhook.config.looking import Look
 from billhook.config.named import named_files
+from billhook.store.approvals import Approvals
 
 if TYPE_CHECKING:
     from billhook.config.loading import Entry
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES})
 
 
-def protected(found: sources.Found, root: Path, entries: Sequence["Entry"]) -> Protected:
-    """Files that exist and files that don't exist yet alike: one that appears is a new layer."""
+def protected(found: sources.Found, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
+    """Files that exist and files that don't exist yet alike: one that appears is a new layer. What was approved in
+    folders below counts as well: it applies as soon as somebody works there."""
     folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
     files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
     files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
+    loaded = {file.path for file in found.files}
+    below = [one for one in approvals.all() if one.file.startswith(found.project + os.sep) and one.file not in loaded]
+    files += [path for one in below for path in (one.file, *one.files)]
     look = Look()
     files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry, look)]
     return Protected(

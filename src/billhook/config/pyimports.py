@@ -115,7 +115,19 @@ class _Walk:
             self.budget.files -= 1
             self.budget.bytes -= len(data)
             self.read(data, path)
+        self.shadows()
         return tuple(self.found)
+
+    def shadows(self) -> None:
+        """What lies where Python looks first and is called like a module of its own: whatever the standard library
+        imports by that name would be this file."""
+        for root in self.roots:
+            for name in sorted(self.look.names(root) or ()):
+                path = os.path.join(root, name)
+                if name.endswith(".py") and name[:-3] in sys.stdlib_module_names:
+                    self.found.setdefault(path)
+                elif name in sys.stdlib_module_names and self.look.regular(os.path.join(path, "__init__.py")):
+                    self.found.setdefault(os.path.join(path, "__init__.py"))
 
     def read(self, source: bytes, path: str) -> None:
         if b"sys.path" in source and path and self.top:

@@ -5,7 +5,6 @@ and the native hooks.yaml. One bad entry never disables its neighbours: it is re
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -19,7 +18,7 @@ from billhook.config.entry import Entry, Where
 from billhook.config.findings import Finding, folded, nearest
 from billhook.config.keys import BUILTINS, ENTRY, HANDLER, NATIVE
 from billhook.config.naming import checked_name
-from billhook.config.nodes import Fields, Node
+from billhook.config.nodes import GATE_WORDS, Fields, Node
 from billhook.config.reading import Read, read_text
 from billhook.meanings import MEANINGS
 
@@ -34,8 +33,6 @@ OWN_KEYS: Final = ("hooks", "builtins", "settings", "parallelExecution", "dialec
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
 
-_GATE: Final = re.compile(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
-"""Words that only a guard has."""
 _LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})
 """Findings after which something of the file is missing."""
 
@@ -89,7 +86,7 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
 def _lost_gate(text: bytes, node: Node | None) -> bool:
     """Whether the text speaks of gates more often than what could be read of it."""
     seen = b"" if node is None else strictjson.encode(node.plain())
-    return len(_GATE.findall(text)) > len(_GATE.findall(seen))
+    return len(GATE_WORDS.findall(text)) > len(GATE_WORDS.findall(seen))
 
 
 def shape(read: Read, source: sources.SourceFile) -> FileRead:
@@ -112,6 +109,8 @@ class _File:
         self.hooks: list[Node] = []
         """Every `hooks` of the file: that one of them is one too many must not switch the others off."""
         self.lost_gate = False
+        self.damaged = False
+        """What should be its hooks can't be read as such."""
         self.native = source.path.endswith((".yaml", ".yml"))
         self.lesson = os.path.basename(source.path) == ".hooks.json"
         self.where = Where(source.path, source.layer, source.folder)
@@ -140,6 +139,7 @@ class _File:
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
             places={key: (node.line, node.column) for key, node in self.top.items()},
             says_gate=self.lost_gate,
+            readable=not self.damaged,
             findings=tuple(self.findings),  # last: all of the above may find something
         )
 
@@ -159,14 +159,16 @@ class _File:
                 near = nearest(str(key.value), OWN_KEYS)
                 hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(OWN_KEYS)}"
                 self.lose(Node(Fields(((key, value),)), key.line, key.column))
+                self.damaged |= near == "hooks"
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
             elif nearest(str(key.value), ("hooks",), 0.8):
                 self.lose(value)
+                self.damaged = True
                 self.find("BH202", f"unknown key `{key.value}`", key, "did you mean `hooks`?")
 
     def lose(self, node: Node) -> None:
         """Something of the file can't be used as it stands. A gate in it is not forgotten."""
-        self.lost_gate |= _GATE.search(strictjson.encode(node.plain())) is not None
+        self.lost_gate |= node.says_gate
 
     def _for_all(self) -> Where:
         dialect, timeout = "", None
@@ -256,6 +258,7 @@ class _File:
             return
         if not isinstance(node.value, Fields):
             self.lose(node)
+            self.damaged = True
             self.find("BH203", f"`hooks` is {node.kind}; it must be a mapping", node, "put names or events below it")
             return
         for key, value in node.value:
@@ -374,8 +377,8 @@ class _File:
                 entry.find("BH210", f"a hook can't be called `{declared.name}`: {problem}", name, hint="rename it")
                 declared = msgspec.structs.replace(declared, broken=problem, action=None)
         self.findings += entry.findings
-        if is_billhook(declared.action):
-            return  # what we ourselves put into an agent's file would only call us again
+        if is_billhook(declared.action):  # what we ourselves put into an agent's file would only call us again
+            declared = msgspec.structs.replace(declared, ours=True)
         self.entries.append(declared)
 
     def _name_all(self) -> None:
@@ -398,10 +401,12 @@ class _File:
 
 
 def is_billhook(action: Action | None) -> bool:
-    """Whether it runs billhook as an agent's hook."""
+    """Whether it runs billhook as an agent's hook, and nothing else."""
     match action:
         case Run(text) if "billhook" in text:
-            return any(_calls_us(command.words) for command in shell.parse(text).commands)
+            commands = [command.words for command in shell.parse(text).commands if command.words]
+            asked = [words for words in commands if words[:2] != ("command", "-v")]  # is it installed?
+            return bool(asked) and all(map(_calls_us, asked))
         case Exec(argv):
             return _calls_us(argv)
         case _:
@@ -409,9 +414,15 @@ def is_billhook(action: Action | None) -> bool:
 
 
 def _calls_us(words: Sequence[str]) -> bool:
+    """`billhook-hook`, `billhook hook --as ...`, also through `python -m`, `uvx` and their like; not a local file."""
+    if not words or words[0].startswith((".", "~")):
+        return False
     names = [os.path.basename(word) for word in words]
+    if names[0] in _RUNNERS or names[0].startswith("python"):
+        names = names[names.index("billhook") :] if "billhook" in names else []
     if names[:1] == ["billhook-hook"]:
         return True
-    if names[:1] == ["billhook"]:
-        return names[1:2] == ["hook"]
-    return "billhook" in names[:-1] and names[names.index("billhook") + 1] == "hook" and "-m" in names
+    return names[:2] == ["billhook", "hook"] and any(name.startswith("--as") for name in names)
+
+
+_RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "env", "exec"})

@@ -26,6 +26,7 @@ _ABSOLUTE: Final = (
     rf"\$\(\s*cd\s+(?:-P\s+)?(?:--\s+)?{_KNOWN_FOLDER}(?:\s*[12&]?>\s*/dev/null)?(?:\s*2>&1)?\s*&&\s*pwd(?:\s+-P)?\s*\)"
     rf"|\$\(\s*(?:realpath|readlink\s+-f)\s+(?:--\s+)?{_KNOWN_FOLDER}\s*\)"
 )
+_DEFAULT: Final = r"\$\{\w+:-([\w./~+@-]+)\}"
 _VARIABLE: Final = r"\$(?:(\w+)|\{(\w+)\})"
 
 
@@ -66,6 +67,8 @@ class _Reading:
                 pattern = rf'\$\(\s*dirname\s+(?:--\s+)?"?{sign}"?\s*\)' if sign else _OWN_FOLDER
                 self.put(pattern, os.path.dirname(script), "dirname", "${0", "${BASH_SOURCE")
         self.put(_PROJECT, folder, "CLAUDE_PROJECT_DIR", "show-toplevel")
+        if ":-" in self.text:  # what is meant unless somebody says otherwise
+            self.text = re.sub(_DEFAULT, r"\1", self.text)
         self.put(_HOME, home, "HOME")
         self.absolute()
         self.put(_HERE, ".", "PWD", "pwd")

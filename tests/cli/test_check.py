@@ -277,6 +277,24 @@ def test_what_cannot_be_opened(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "code", "exit_code"),
+    [
+        pytest.param(b"# caf\xe9\nhooks: {}\n", "BH102", 2, id="no text"),
+        pytest.param(b"#" * 300_000, "BH103", 2, id="too large"),
+        pytest.param(b"hooks: [\n", "BH104", 1, id="a syntax error"),
+    ],
+)
+def test_what_cannot_be_read(project: Path, text: bytes, code: str, exit_code: int) -> None:
+    """A file of which nothing is known is no clean file, whatever is selected; of one with a fault the rest is read."""
+    (project / ".claude" / "settings.json").unlink()
+    (project / "hooks.yaml").write_bytes(text)
+    ended = inside(project, "--json")
+    assert ended.code == exit_code
+    assert code in {json.loads(line)["code"] for line in ended.out.splitlines()}
+    assert inside(project, "--select", "BH5").code == (2 if exit_code == 2 else 0)
+
+
+@pytest.mark.parametrize(
     ("file", "text", "line"),
     [
         pytest.param(

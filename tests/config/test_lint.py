@@ -1,6 +1,7 @@
 """Lint: each code has rows that raise it, at the marked place, and rows that look alike and stay clean."""
 
 import os
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -93,6 +94,25 @@ def match(pattern: str, events: str = "PreToolUse", dialect: str = "claude") -> 
         pytest.param(match("automatic", "PreCompact"), "one of manual, auto", id="no trigger"),
         pytest.param(match("idle_promt", "Notification"), "match: idle_prompt", id="a kind of notification"),
         pytest.param(match("rate_limit, overloaded", "StopFailure"), "match: rate_limit|overloaded", id="a comma list"),
+        pytest.param(match("MCP__memory__.*"), "match: mcp__memory__.*", id="the case of mcp__"),
+        pytest.param(match("Bash|Mcp__GitHub__push"), "match: Bash|mcp__GitHub__push", id="mcp__ in a list"),
+        pytest.param(match("MCP__a__b", dialect="spec"), "match: mcp__a__b", id="the case of mcp__ under spec"),
+        pytest.param(match("Bash;Edit"), "match: Bash|Edit", id="a semicolon"),
+        pytest.param(match("Bash Edit"), "match: Bash|Edit", id="a blank"),
+        pytest.param(match("bash edit|Write"), "match: Bash|Edit|Write", id="a blank in a list"),
+        pytest.param(match("Bash or Edit"), "match: Bash|Edit", id="a word between names"),
+        pytest.param(match("Bash & Edit"), "match: Bash|Edit", id="an ampersand"),
+        pytest.param(match("Bash+Edit"), "match: Bash|Edit", id="a plus"),
+        pytest.param(match("bash deploy", dialect="claw"), "match: bash|deploy", id="a blank under claw"),
+        pytest.param(match("startup resume", "SessionStart"), "match: startup|resume", id="sources and a blank"),
+        pytest.param(match("/Bash/"), "match: Bash", id="slashes"),
+        pytest.param(match("/bash|edit/i"), "match: Bash|Edit", id="slashes around a list"),
+        pytest.param(match("/^mcp__.*__push$/"), "match: ^mcp__.*__push$", id="slashes around an expression"),
+        pytest.param(match("/Bash/", dialect="lesson"), "match: Bash", id="slashes under lesson"),
+        pytest.param(match("run_shell_command"), "match: Bash", id="another agent's name"),
+        pytest.param(match("shell|Write"), "match: Bash|Write", id="another agent's name in a list"),
+        pytest.param(match("^apply_patch$"), "match: ^Edit$", id="another agent's name in an expression"),
+        pytest.param(match("clear", "SessionStart", "lesson"), "one of startup, resume", id="what lesson never fires"),
         pytest.param(
             hook(f"events: PreToolUse\nif: {MARK}Bahs(rm *)\nrun: 'true'"), "if: Bash(rm *)", id="the tool of a rule"
         ),
@@ -122,7 +142,19 @@ def test_a_matcher_that_can_never_match(tmp_path: Path, text: str, hint: str) ->
         pytest.param(match(".*"), id="any"),
         pytest.param(match("^(?!Bash).*$"), id="RE2 can't"),
         pytest.param(match("deploy"), id="a tool of one's own"),
-        pytest.param(match("run_shell_command|Bash"), id="another agent's tool"),
+        pytest.param(match("run_shell_command|Bash"), id="another agent's tool, and ours"),
+        pytest.param(match("shell", dialect="claw"), id="a tool of one's own under claw"),
+        pytest.param(match("shell_history"), id="begins like another agent's tool"),
+        pytest.param(match("mcp__GitHub__Push"), id="capitals in an MCP tool"),
+        pytest.param(match("MCP__memory__*", dialect="claw"), id="case of mcp__ under claw"),
+        pytest.param(match("(?i)MCP__memory__.*"), id="case of mcp__ told not to count"),
+        pytest.param(match("my tool"), id="a blank in a name of one's own"),
+        pytest.param(match("Bash | Edit , Write"), id="blanks around names"),
+        pytest.param(match("Web+Fetch"), id="a plus in an expression"),
+        pytest.param(match("code reviewer", "SubagentStop"), id="a blank in an agent of one's own"),
+        pytest.param(match("/src/", "FileChanged"), id="a folder"),
+        pytest.param(match("resume", "SessionStart", "lesson"), id="what lesson fires"),
+        pytest.param(match("clear", "SessionStart", "spec"), id="spec fires all"),
         pytest.param(match("mcp__github__create_issue"), id="an MCP tool"),
         pytest.param(match("mcp__memory__.*"), id="all tools of a server"),
         pytest.param(match(".*task.*"), id="part of a name of one's own tools"),
@@ -294,7 +326,7 @@ hooks:
   short: {events: PreToolUse, if: 'Bash(git push *-f*)', deny: never}
 """
     assert found(tmp_path, text) == []
-    apart = text.replace("short: {events: PreToolUse", "short: {events: PostToolUse")
+    apart = text.replace("short: {events: PreToolUse", "short: {events: PermissionRequest")
     assert [(one.hook, one.code) for one in found(tmp_path, apart)] == [("long", "BH306")]
 
 
@@ -414,6 +446,130 @@ def test_programs_without_a_shell(project: Path) -> None:
     assert codes(found(project, hook("events: PostToolUse\npython: a:b\ninterpreter: ./nil"))) == ["BH401"]
 
 
+MODULES = {
+    "policies.py": "import os\nfrom json import dumps as said\n\ndef check(ctx): ...\n"
+    "class Guard:\n    def look(self): ...\n"
+    "if os.name == 'nt':\n    other = check\ntry:\n    import nil as maybe\nexcept ImportError:\n    maybe = None\n"
+    "def late():\n    global made\n    made = check\n",
+    "package/__init__.py": "",
+    "package/rules.py": "async def judge(event): ...\n",
+    "loose/inner.py": "judge = print\n",
+    ".billhook/own.py": "def note(event): ...\n",
+    ".claude/agents.py": "def note(event): ...\n",
+    "stars.py": "from policies import *\n",
+    "lazy.py": "def __getattr__(name): ...\n",
+    "made.py": "globals()['check'] = print\n",
+    "broken.py": "def check(:\n",
+    "moved/__init__.py": "__path__.append('/elsewhere')\n",
+    "json.py": "",
+}
+
+
+@pytest.fixture
+def modules(tmp_path: Path) -> Path:
+    """A project with Python modules of all kinds."""
+    for name, text in MODULES.items():
+        script(tmp_path, name, text, 0o644)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("target", "message", "hint"),
+    [
+        pytest.param("nomodx:fn", "there is no module `nomodx` in ", "create ", id="no module"),
+        pytest.param("polcies:check", "there is no module `polcies` in ", "did you mean `policies`?", id="a slip"),
+        pytest.param("package.rulse:judge", "no module `package.rulse`", "did you mean `package.rules`?", id="package"),
+        pytest.param("loose.nil:judge", "there is no module `loose.nil`", "create ", id="a folder without __init__"),
+        pytest.param("policies.sub:check", "`policies` is no package", "mend the name", id="no package"),
+        pytest.param("policies:missing", "`policies` has no `missing`", "define it in ", id="no function"),
+        pytest.param("policies:chek", "`policies` has no `chek`", "did you mean `policies:check`?", id="nearly one"),
+        pytest.param("policies:look", "`policies` has no `look`", "define it in ", id="a method"),
+        pytest.param("package:judge", "`package` has no `judge`", "define it in ", id="in the package's module"),
+        pytest.param("own:nothing", "`own` has no `nothing`", "define it in ", id="in .billhook"),
+    ],
+)
+def test_a_function_that_is_missing(modules: Path, target: str, message: str, hint: str) -> None:
+    """BH401, without importing anything."""
+    text = hook(f"events: PostToolUse\npython: {MARK}{target}")
+    finding = exactly(found(modules, text), "BH401", text)
+    assert message in finding.message and finding.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "policies:check",
+        "policies:Guard.look",
+        "policies:Guard.unknown",
+        "policies:said",
+        "policies:other",
+        "policies:maybe",
+        "policies:made",
+        "package.rules:judge",
+        "package:rules",
+        "loose.inner:judge",
+        "own:note",
+        "agents:note",
+        "stars:check",
+        "lazy:check",
+        "made:check",
+        "broken:check",
+        "moved.far:check",
+        "json:dumps",
+        "os.path:exists",
+        "pytest:main",
+        "hypothesis.nil:fn",
+        "billhook.nil:fn",
+    ],
+)
+def test_a_function_that_may_be_there(modules: Path, target: str) -> None:
+    """What is there, installed, or only known to a running program is no finding."""
+    assert found(modules, hook(f"events: PostToolUse\npython: {target}")) == []
+
+
+def test_modules_of_another_interpreter(modules: Path) -> None:
+    """What is installed there is not known; what lies in the project is."""
+    for target, expected in (("nomodx:fn", []), ("package.nil:fn", ["BH401"]), ("policies:nil", ["BH401"])):
+        text = hook(f"events: PostToolUse\npython: {target}\ninterpreter: {sys.executable}")
+        assert codes(found(modules, text)) == expected
+
+
+def test_modules_of_a_user(tmp_path: Path) -> None:
+    """They lie beside the user's file: a project can't stand in for them."""
+    script(tmp_path, "project/guard_it.py", "def check(event): ...\n", 0o644)
+    script(tmp_path, "home/note_it.py", "def note(event): ...\n", 0o644)
+    text = "hooks:\n  a: {events: Stop, python: 'guard_it:check'}\n  b: {events: Stop, python: 'note_it:note'}\n"
+    file = tmp_path / "home" / "hooks.yaml"
+    file.write_text(text)
+    findings = lint(read_file(str(file), "user", str(tmp_path / "project")).entries)
+    assert [(one.hook, one.code) for one in findings] == [("a", "BH401")]
+
+
+def test_no_module_is_imported(modules: Path) -> None:
+    """Lint reads a source, and runs none of it."""
+    script(modules, "acts.py", "import os\nos.mkdir('acted')\ndef check(event): ...\n", 0o644)
+    script(modules, "acting/__init__.py", "import os\nos.mkdir('acted')\n", 0o644)
+    for target in ("acts:check", "acts:nil", "acting.nil:check"):
+        found(modules, hook(f"events: Stop\npython: {target}"))
+    assert not (modules / "acted").exists() and not os.path.exists("acted")
+
+
+def test_modules_made_to_be_hard(tmp_path: Path) -> None:
+    """Deep, large, no text, a pipe, a link to itself: no exception, and no waiting."""
+    script(tmp_path, "deep.py", "(" * 100_000, 0o644)
+    script(tmp_path, "nested.py", "x = " + "-" * 60_000 + "1\n", 0o644)
+    script(tmp_path, "large.py", "x = 1\n" * 100_000, 0o644)
+    script(tmp_path, "binary.py", "\0\0", 0o644)
+    os.mkfifo(tmp_path / "pipe.py")
+    os.symlink("loop.py", tmp_path / "loop.py")
+    began = time.monotonic()
+    for name in ("deep", "nested", "large", "binary"):
+        assert found(tmp_path, hook(f"events: Stop\npython: {name}:check")) == []
+    for name in ("pipe", "loop"):
+        assert codes(found(tmp_path, hook(f"events: Stop\npython: {name}:check"))) == ["BH401"]
+    assert time.monotonic() - began < 30
+
+
 def test_a_program_beside_the_file(project: Path) -> None:
     """The project's folder is not searched."""
     script(project, "guard-it")
@@ -449,6 +605,23 @@ def test_milliseconds(tmp_path: Path, seconds: int, meant: str) -> None:
     assert exactly(found(tmp_path, text), "BH501", text).hint == f"timeout: {meant}"
 
 
+@pytest.mark.parametrize(
+    ("head", "mended"),
+    [
+        pytest.param("settings: {timeout: 30000}", "timeout: 30", id="settings"),
+        pytest.param("timeout: 1500", "timeout: 1.5", id="top"),
+    ],
+)
+def test_milliseconds_for_a_whole_file(tmp_path: Path, head: str, mended: str) -> None:
+    """BH501 once, whatever number of hooks has it from there; a hook with a time-out of its own has not."""
+    text = f"{head}\nhooks:\n" + "".join(
+        f"  {name}: {{events: Stop, run: 'true'{own}}}\n" for name, own in (("a", ", timeout: 5"), ("b", ""), ("c", ""))
+    )
+    (finding,) = found(tmp_path, text)
+    assert (finding.code, finding.hook) == ("BH501", "b") and f"`{mended}`" in finding.hint
+    assert found(tmp_path, text.replace(head, "settings: {timeout: 60}")) == []
+
+
 @pytest.mark.parametrize("seconds", [0.5, 1, 60, 600, 999, 1800, 3600, 5400, 7200, 86400])
 def test_seconds(tmp_path: Path, seconds: float) -> None:
     """Not BH501: minutes and hours that somebody may mean."""
@@ -473,6 +646,10 @@ def test_seconds(tmp_path: Path, seconds: float) -> None:
             "BH503",
             id="two events",
         ),
+        pytest.param(hook(f"events: PostToolUse\ndeny: {MARK}too late"), "BH503", id="deny on PostToolUse"),
+        pytest.param(hook(f"events: PostToolUse\ngate: true\ndeny: {MARK}too late"), "BH503", id="deny and gate"),
+        pytest.param(hook(f"events: SessionStart\nask: {MARK}may it begin?"), "BH503", id="ask on SessionStart"),
+        pytest.param(hook(f"events: [Notification, SessionEnd]\ndeny: {MARK}never"), "BH503", id="deny on two events"),
         pytest.param(hook(f"events: Stop\nrun: 'true'\ngate: {MARK}true"), "BH510", id="gate on Stop"),
         pytest.param(
             hook(f"events: [SubagentStop, PostToolUse]\nrun: 'true'\non_failure: {MARK}deny"),
@@ -497,6 +674,11 @@ def test_answers_that_change_nothing(tmp_path: Path, text: str, code: str) -> No
         "events: PermissionRequest\nrun: 'true'\non_failure: ask",
         "events: PostToolBatch\nrun: 'true'\ngate: true",
         "events: PostToolUse\nrun: 'true'\ngate: false",
+        "events: PostToolUse\ninject: remember the tests",
+        "events: [PreToolUse, PostToolUse]\ndeny: never",
+        "events: Stop\ndeny: the tests have not run",
+        "events: UserPromptSubmit\nask: really?",
+        "events: Whatever\ndeny: never",
         "events: Whatever\nrun: 'true'\ngate: true",
     ],
 )
@@ -540,10 +722,28 @@ def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
             id="a deny in JSON, quoted for a shell",
         ),
         pytest.param(
-            hook(f"events: PreToolUse\npython: {MARK}policies:check\ntitle: secret guard"),
+            hook(f"events: PreToolUse\npython: {MARK}tracing:note\ntitle: secret guard"),
             "BH506",
             "add `gate: true`",
             id="a function that calls itself a guard",
+        ),
+        pytest.param(
+            hook(f"events: PreToolUse\ndialect: lesson\ngate: true\nrun: {MARK}echo blocked >&2; exit 2"),
+            "BH505",
+            "write `exit 1` instead",
+            id="exit 2 under lesson in a gate",
+        ),
+        pytest.param(
+            hook(f"events: PreToolUse\ndialect: lesson\non_failure: ask\nrun: {MARK}grep -q x && exit 2; true"),
+            "BH505",
+            "write `exit 1` instead",
+            id="exit 2 under lesson in a gate that says nothing",
+        ),
+        pytest.param(
+            hook(f"events: PreToolUse\non_failure: ask\nrun: {MARK}echo blocked >&2; exit 1"),
+            "BH504",
+            "write `exit 2` instead",
+            id="exit 1 of one that asks when it fails",
         ),
         pytest.param(
             hook(f"events: PreToolUse\nurl: {MARK}https://example.com/x\ntitle: policy"),
@@ -555,6 +755,7 @@ def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
 )
 def test_refusals(tmp_path: Path, text: str, code: str, hint: str) -> None:
     """BH504 to BH506 in the hook's own line."""
+    script(tmp_path, "tracing.py", "def note(event): ...\n", 0o644)
     assert exactly(found(tmp_path, text), code, text).hint == hint
 
 
@@ -564,6 +765,13 @@ def test_refusals(tmp_path: Path, text: str, code: str, hint: str) -> None:
         pytest.param("events: PreToolUse\ngate: true\nrun: echo no; exit 1", id="a gate refuses by any code"),
         pytest.param("events: PreToolUse\ngate: true\nrun: echo no; exit 2", id="a gate"),
         pytest.param("events: PreToolUse\non_failure: ask\nrun: exit 2", id="asks"),
+        pytest.param("events: PreToolUse\non_failure: ask\nrun: exit 1", id="asks by failing"),
+        pytest.param("events: PreToolUse\non_failure: deny\nrun: echo blocked; exit 1", id="refuses by failing"),
+        pytest.param("events: PreToolUse\ndialect: lesson\ngate: true\nrun: echo no; exit 1", id="lesson's code"),
+        pytest.param(
+            "events: PreToolUse\ndialect: lesson\ngate: true\nrun: test -f x || exit 1; echo hint >&2; exit 2",
+            id="lesson's codes",
+        ),
         pytest.param("events: PostToolUse\nrun: exit 1", id="nothing to refuse"),
         pytest.param("events: PostToolUse\nrun: exit 2", id="too late to refuse"),
         pytest.param("events: Stop\nrun: exit 2", id="a failure never keeps an agent going"),
@@ -581,6 +789,7 @@ def test_refusals(tmp_path: Path, text: str, code: str, hint: str) -> None:
 )
 def test_no_refusals(tmp_path: Path, fields: str) -> None:
     """Not BH504 to BH506."""
+    script(tmp_path, "tracing.py", "def note(event): ...\nguard = note\n", 0o644)
     assert found(tmp_path, hook(fields)) == []
 
 
@@ -614,6 +823,23 @@ def test_refusals_in_scripts(tmp_path: Path, name: str, text: str, code: str, hi
     if code == "BH504":
         line = int(hint[1:]) + (1 if name.endswith("sh") else 0)
         assert [one.hint for one in findings if one.code == code] == [f"write `exit 2` in ./{name}:{line}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        pytest.param("g.sh", "#!/bin/sh\ngrep -q rm && { echo blocked >&2; exit 2; }\n", "./g.sh", id="shell"),
+        pytest.param(
+            "g.py", "import sys\nprint('blocked', file=sys.stderr)\nsys.exit(2)\n", "python3 g.py", id="python"
+        ),
+    ],
+)
+def test_a_gate_that_refuses_with_the_wrong_code(tmp_path: Path, name: str, text: str, command: str) -> None:
+    """BH505 in a lesson's file: there exit 2 is no failure, so `onFailure` does not help."""
+    script(tmp_path, name, text)
+    config = f'{{"hooks": {{"PreToolUse": [{{"command": {MARK}"{command}", "onFailure": "block"}}]}}}}'
+    finding = exactly(found(tmp_path, config, ".hooks.json"), "BH505", config)
+    assert finding.hint.startswith("write `exit 1` in ") and "no failure" in finding.message
 
 
 def test_the_hint_of_a_guard_follows_the_shape(tmp_path: Path) -> None:

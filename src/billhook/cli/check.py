@@ -28,8 +28,8 @@ class Checked(msgspec.Struct, frozen=True):
 
     @property
     def unread(self) -> bool:
-        """A file could not be opened: what it holds is not known."""
-        return any(finding.code == "BH101" for finding in self.findings)
+        """A file could not be opened or read at all: what it holds is not known."""
+        return any(finding.code in ("BH101", "BH102", "BH103") for finding in self.findings)
 
 
 @click.command(

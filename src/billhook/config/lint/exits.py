@@ -73,14 +73,14 @@ def _line(pattern: re.Pattern[str], text: str) -> int:
 
 
 def lint_exits(hook: Declared) -> Iterator[Finding]:
-    """What is wrong with how a hook refuses. A hook that is a gate refuses by any exit code but 0."""
+    """What is wrong with how a hook refuses. A gate refuses by every exit code that is a failure in its dialect."""
     events = kinds(hook)
-    if hook.gate or not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
+    if not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
         return
     evidence = list(_evidence(hook))
     wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
     yield from wrong
-    if not wrong and not hook.background and _is_guard(hook, [known for _, known in evidence]):
+    if not wrong and not hook.gate and not hook.background and _is_guard(hook, [known for _, known in evidence]):
         message = "it guards, and fails open: when it crashes, is late or can't start, the event goes on"
         yield finding(hook, "BH506", "action", message, _closing(hook))
 
@@ -99,22 +99,26 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[F
     if any(known.decides or known.computed for known in every):
         return
     exits_1, exits_2 = any(known.exits_1 for known in every), any(known.exits_2 for known in every)
-    if hook.dialect in _BLOCKS_WITH_2 and exits_1 and not exits_2:
-        message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: the event goes on"
+    if hook.dialect in _BLOCKS_WITH_2 and hook.on_failure != "deny" and exits_1 and not exits_2:
+        outcome = "a person is only asked" if hook.on_failure == "ask" else "the event goes on"
+        message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: {outcome}"
         for word, known in evidence:
             if known.exits_1 and _means_refusal(hook, word, known):
                 yield finding(hook, "BH504", "action", message, _instead("exit 2", word, known.exits_1))
                 return
     if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
         message = "it refuses with exit 2, which under `lesson` only tells the model: the tool runs"
+        message += ", for it is no failure either" if hook.gate else ""
         for word, known in evidence:
-            if known.exits_2 and known.refuses:
+            if known.exits_2 and (known.refuses or hook.gate):
                 yield finding(hook, "BH505", "action", message, _instead("exit 1", word, known.exits_2))
                 return
 
 
 def _means_refusal(hook: Declared, word: str, known: Facts) -> bool:
-    if known.refuses or _GUARD.search(f"{hook.name} {hook.title}"):
+    if known.refuses or hook.gate:  # to ask by way of a failure may be meant
+        return known.refuses
+    if _GUARD.search(f"{hook.name} {hook.title}"):
         return True
     # A line that stands in the file and exits with 1 was hardly written to report a failure, unless a tool is missing.
     return not word and not known.misses_tool

@@ -176,6 +176,17 @@ def scripts(hook: Declared) -> Iterator[tuple[Named, str]]:
             yield found, text
 
 
+def text_of(path: str) -> str | None:
+    """The whole text of a file; None when it is large, no text, or can't be read."""
+    try:
+        size = os.path.getsize(path) if os.path.isfile(path) else LARGEST + 1
+    except OSError:
+        return None
+    if size == 0 or size > LARGEST:
+        return "" if size == 0 else None
+    return _text_of(path, sources.identity(path)) or None
+
+
 @functools.lru_cache(maxsize=256)
 def _text_of(path: str, identity: sources.Identity) -> str:
     """Read once, as long as the file is the same."""

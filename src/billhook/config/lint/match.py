@@ -26,6 +26,23 @@ _TOOLS = """
 """
 TOOLS = frozenset(_TOOLS.split())
 """The tools of the reference agent; those of MCP servers come on top."""
+_ELSEWHERE = {
+    "run_shell_command": "Bash",
+    "run_terminal_cmd": "Bash",
+    "execute_command": "Bash",
+    "exec_command": "Bash",
+    "local_shell": "Bash",
+    "shell": "Bash",
+    "apply_patch": "Edit",
+    "replace_in_file": "Edit",
+    "str_replace_editor": "Edit",
+    "write_to_file": "Write",
+    "read_many_files": "Read",
+    "search_file_content": "Grep",
+    "list_directory": "LS",
+    "google_web_search": "WebSearch",
+}
+"""What other agents call these tools."""
 VALUES = {
     "SessionStart": "startup resume clear compact fork",
     "SessionEnd": "clear resume logout prompt_input_exit bypass_permissions_disabled other",
@@ -165,10 +182,69 @@ def _never(hook: Declared) -> list[Finding]:
     if {kind.__name__ for kind in wanted} <= NARROW and "," in pattern and _NAME_LIST.fullmatch(pattern):
         message = f"`{pattern}` never matches: {listed(list(hook.events))} {_take(hook)} lists parted by `|`"
         return [finding(hook, "BH301", "match", message, edit(hook, "match", re.sub(r"\s*[,|]\s*", "|", pattern)))]
-    return [*_bare_servers(hook, row, about_tools), *_unknown_names(hook, wanted, row)]
+    return _wrong_signs(hook, wanted, row) or [
+        *_bare_servers(hook, row, about_tools),
+        *_unknown_names(hook, wanted, row),
+    ]
 
 
 _NAME_LIST = re.compile(r"[A-Za-z0-9_]+(?:\s*[,|]\s*[A-Za-z0-9_]+)+")
+
+
+_SLASHED = re.compile(r"/(.+)/([a-z]*)")
+_LISTS = ("claude", "wildcard")
+"""Ways of matching that read `a|b` as two names."""
+_SIGNS = re.compile(r"\s*[;&+/]\s*|\s+(?:or|and)\s+|\s+")
+"""What stands between names in other places, and here is part of one."""
+
+
+def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> list[Finding]:
+    """`Bash;Edit`, `Bash Edit`, `/Bash/`. Only where it is known what names look like."""
+    pattern = hook.match or ""
+    if not all(_real_names(kind, row) for kind in wanted):
+        return []
+    slashed = _SLASHED.fullmatch(pattern)
+    if slashed:
+        message = f"`{pattern}` never matches: the slashes are taken as part of the name"
+        mended = ("(?i)" if "i" in slashed[2] else "") + slashed[1]
+        names = _names_in(slashed[1])
+        hint = edit(hook, "match", mended) if not _all_names(names) else _listing(hook, names, wanted, row)
+        return [finding(hook, "BH301", "match", message, hint)]
+    names = _names_in(pattern)
+    parted = [item.strip() for item in re.split(r"[|,]", pattern) if len(_names_in(item)) > 1]
+    real = {name for kind in wanted for name in _real_names(kind, row)}
+    known = {folded(name) for name in names} & {folded(name) for name in real}
+    if not parted or not known or not _all_names(names) or _hit(parted, wanted, row, real):
+        return []
+    why = "names are parted by `|`" if row.matching in _LISTS else f"`{row.name}` reads it as one name"
+    message = f"`{parted[0]}` never matches: {why}"
+    return [finding(hook, "BH301", "match", message, _listing(hook, names, wanted, row))]
+
+
+def _listing(hook: Declared, names: list[str], wanted: list[type[Event]], row: Meanings) -> str:
+    """The edit that asks for all these names, each as it was meant."""
+    text = "|".join(_meant(name, wanted, row) or name for name in names)
+    return edit(hook, "match", text) if row.matching in _LISTS or len(names) == 1 else _translated(hook, row, text)
+
+
+def _all_names(names: list[str]) -> bool:
+    return all(_NAME.fullmatch(name) for name in names)
+
+
+def _names_in(text: str) -> list[str]:
+    return [name for item in re.split(r"[|,]", text) for name in _SIGNS.split(item.strip()) if name]
+
+
+def _hit(items: list[str], wanted: list[type[Event]], row: Meanings, real: set[str]) -> bool:
+    """Whether one of these is an expression that matches after all: `Web+Fetch`."""
+    matchers = [compile_matcher(item, row.matching, kind.__name__) for item in items for kind in wanted]
+    return any(matcher.matches(name) for matcher in matchers for name in real)
+
+
+def _real_names(kind: type[Event], row: Meanings) -> set[str]:
+    if kind.match_field == "tool_name":
+        return {name for tool in TOOLS for name in _names_of(tool, row)}
+    return set(_values(kind, row))
 
 
 def _hits_a_tool(matcher: Matcher, row: Meanings) -> bool:
@@ -199,25 +275,31 @@ def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Find
 
 def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> Iterator[Finding]:
     pattern = hook.match or ""
-    meant = {name: _meant(name, wanted, row) for name in _plain_names(pattern)}
+    names = _plain_names(pattern)
+    meant = {name: _meant(name, wanted, row) for name in names}
     mended = pattern
     for name, known in meant.items():
         if known:
             mended = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", known, mended)
     for name, known in meant.items():
-        if known is None:
-            continue
+        if known is None or (known in names and name in _ELSEWHERE):
+            continue  # who names the tool of two agents knows both
         if known:
             yield finding(hook, "BH301", "match", _slip(name, known, wanted, row), edit(hook, "match", mended))
         else:
-            values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind)))
-            message = f"`{name}` is no {wanted[0].match_field} of {listed(list(hook.events))}: it never matches"
+            values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind, row)))
+            here = (
+                f" under `{row.name}`" if any(name in VALUES.get(kind.__name__, "").split() for kind in wanted) else ""
+            )
+            message = f"`{name}` is no {wanted[0].match_field} of {listed(list(hook.events))}{here}: it never matches"
             yield finding(hook, "BH301", "match", message, f"one of {values}")
 
 
 def _slip(name: str, known: str, wanted: list[type[Event]], row: Meanings) -> str:
     if any(kind.match_field == "tool_name" for kind in wanted):
-        if row.naming == "canonical" and canonical(name) == known:
+        if known.startswith("mcp__"):
+            return f"`{name}` never matches: the tools of MCP servers begin with `mcp__`; case counts"
+        if row.naming == "canonical" and known in (canonical(name), _ELSEWHERE.get(name)):
             return f"`{name}` never matches: under `{row.name}` the tool is called `{known}`"
         why = "case counts" if name.lower() == known.lower() else "check the spelling"
         return f"`{name}` never matches: there is a tool `{known}`; {why}"
@@ -242,7 +324,7 @@ def _meant(name: str, wanted: Iterable[type[Event]], row: Meanings) -> str | Non
 def _meant_on(kind: type[Event], name: str, row: Meanings) -> str | None:
     if kind.match_field == "tool_name":
         return _meant_tool(name, row)
-    values = _values(kind)
+    values = _values(kind, row)
     if not values or name in values or (row.matching == "wildcard" and name.lower() in values):
         return None
     near = next((value for value in values if slip_of(name, value)), "")
@@ -250,15 +332,22 @@ def _meant_on(kind: type[Event], name: str, row: Meanings) -> str | None:
     return near or (None if kind.__name__ == "Notification" and name not in TOOLS else "")
 
 
-def _values(kind: type[Event]) -> list[str]:
-    return VALUES.get(kind.__name__, "").split()
+def _values(kind: type[Event], row: Meanings) -> list[str]:
+    values = VALUES.get(kind.__name__, "").split()
+    if kind.__name__ == "SessionStart" and row.session_sources is not None:
+        return [value for value in values if value in row.session_sources]
+    return values
 
 
 def _meant_tool(name: str, row: Meanings) -> str | None:
-    if name.lower().startswith("mcp__") or _hits_a_tool(compile_matcher(name, row.matching, "PreToolUse"), row):
+    if name.lower().startswith("mcp__"):
+        return None if name.startswith("mcp__") or row.matching == "wildcard" else f"mcp__{name[5:]}"
+    if _hits_a_tool(compile_matcher(name, row.matching, "PreToolUse"), row):
         return None
     if canonical(name) != name:
         return canonical(name)
+    if row.name == "claude" and name in _ELSEWHERE:
+        return _ELSEWHERE[name]
     near = next((tool for tool in sorted(TOOLS) if folded(name) == folded(tool)), None)
     return near or next((tool for tool in sorted(TOOLS) if len(tool) > 3 and slip_of(name, tool)), None)
 

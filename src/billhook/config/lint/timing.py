@@ -3,19 +3,33 @@
 (BH510 for keys that have no effect wherever they stand is found when the file is read.)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from billhook.config.declared import Declared
+from billhook.config.declared import Declared, Say
 from billhook.config.findings import Finding
 from billhook.config.lint.found import edit, finding, kinds, listed
 from billhook.events import Block
 
 
 def lint_timing(hook: Declared) -> Iterator[Finding]:
-    """What is wrong with `timeout`, `background` and `gate`."""
+    """What is wrong with `timeout`, `background`, `gate` and plain answers."""
     yield from _milliseconds(hook)
     yield from _too_late(hook)
     yield from _nothing_to_block(hook)
+    yield from _nothing_to_refuse(hook)
+
+
+def lint_file_timeouts(hooks: Sequence[Declared]) -> Iterator[Finding]:
+    """BH501 for a `timeout` that stands at the top of a file, once: at the first hook that has it from there."""
+    first = {hook.file: hook for hook in reversed(hooks) if hook.timeout is not None and "timeout" not in hook.places}
+    for hook in first.values():
+        seconds = hook.timeout or 0
+        if _looks_like_milliseconds(seconds):
+            message = f"the file's `timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
+            mended = edit(hook, "timeout", _thousandth(seconds))
+            yield finding(
+                hook, "BH501", "timeout", message, f"write `{mended}` where the file sets it for all its hooks"
+            )
 
 
 def _milliseconds(hook: Declared) -> Iterator[Finding]:
@@ -23,8 +37,11 @@ def _milliseconds(hook: Declared) -> Iterator[Finding]:
     if seconds is None or "timeout" not in hook.places or not _looks_like_milliseconds(seconds):
         return
     message = f"`timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
-    mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
-    yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
+    yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", _thousandth(seconds)))
+
+
+def _thousandth(seconds: float) -> float:
+    return int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
 
 
 def _looks_like_milliseconds(seconds: float) -> bool:
@@ -64,9 +81,33 @@ def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
     if any(kind.block is Block.KEEP_GOING for kind in events):
         message = f"`{spelt}` has no effect on {names}: a failure never keeps an agent going"
         yield finding(hook, "BH510", "on_failure", message, f"remove `{spelt}`")
-    else:
+    elif not _says_no(hook):
         message = f"nothing can be blocked on {names}: `{spelt}` only marks the result as an error"
         yield finding(hook, "BH503", "on_failure", message, f"remove `{spelt}`, or use an event that can be blocked")
+
+
+def _nothing_to_refuse(hook: Declared) -> Iterator[Finding]:
+    """A plain `deny` or `ask` where it is too late for both."""
+    events = kinds(hook)
+    if not _says_no(hook) or not events or len(events) < len(hook.events) or any(kind.can_block for kind in events):
+        return
+    effects = {_EFFECTS[kind.block] for kind in events}
+    effect = effects.pop() if len(effects) == 1 else "at most its text is shown"
+    message = f"nothing can be blocked on {listed(list(hook.events))}: {effect}"
+    told = any(kind.block is Block.MODEL or kind.__name__ == "SessionStart" for kind in events)
+    hint = "use an event that can be blocked, as PreToolUse" + (", or `inject` to tell the model" if told else "")
+    yield finding(hook, "BH503", "action", message, hint)
+
+
+def _says_no(hook: Declared) -> bool:
+    return isinstance(hook.action, Say) and hook.action.decision in ("deny", "ask")
+
+
+_EFFECTS = {
+    Block.MODEL: "the text only goes to the model",
+    Block.USER: "the text is only shown to the user",
+    Block.IGNORED: "nothing comes of it",
+}
 
 
 def _strictness(hook: Declared) -> str:

@@ -1,0 +1,170 @@
+"""BH401 for functions: `python: module:function` whose module or function is not there. Nothing is imported.
+
+Modules are looked for where a worker looks: in the hook's folder and its `.billhook` and `.claude`, then among what is
+installed. What only a running program knows is taken to be there.
+"""
+
+import ast
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+
+import msgspec
+
+from billhook.config.declared import Declared, Python
+from billhook.config.findings import Finding, nearest
+from billhook.config.lint.files import text_of
+from billhook.config.lint.found import finding
+
+_OF_WORKERS = sys.stdlib_module_names | {"billhook", "msgspec"}
+"""What a worker may have imported before it looks into a folder."""
+_MAKES_NAMES = re.compile(r"\b(?:globals|locals|vars|exec|setattr)\s{0,9}\(|__getattr__|__dict__|sys\.modules")
+"""Whoever uses these may define names that no statement shows."""
+_HOMES = ("", ".billhook", ".claude")
+_MOVES_MODULES = re.compile(r"\b(?:__path__|sys\.modules|meta_path|path_hooks)\b")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """How far a dotted name leads."""
+
+    found: int
+    """How many of its parts are there."""
+    file: str = ""
+    """The source of the last one, if it has one."""
+    folders: tuple[str, ...] = ()
+    """Where the next part would be."""
+    open: bool = False
+    """More of it may lie elsewhere, or only a running program knows."""
+
+
+def lint_module(hook: Declared) -> Iterator[Finding]:
+    """What is missing of a hook's function."""
+    if not isinstance(hook.action, Python):
+        return
+    module, _, function = hook.action.target.partition(":")
+    parts, wanted = module.split("."), function.partition(".")[0]
+    if not all(part.isidentifier() for part in (*parts, wanted)) or parts[0] in _OF_WORKERS:
+        return
+    roots = _roots(hook)
+    place = _follow(parts, roots)
+    if place.found < len(parts):
+        if not place.open and (place.found or not (hook.action.interpreter or _installed(parts[0]))):
+            yield _no_module(hook, parts, place)
+    elif place.file and not place.open:
+        yield from _no_function(hook, module, wanted, place)
+
+
+def _roots(hook: Declared) -> tuple[str, ...]:
+    # a file that is named on a command line may be one of a project
+    folders = (hook.module_folder, hook.folder) if hook.layer == "explicit" else (hook.module_folder,)
+    return tuple(os.path.join(folder, home) if home else folder for folder in folders if folder for home in _HOMES)
+
+
+def _follow(parts: list[str], roots: tuple[str, ...]) -> Place:
+    """As Python does: a package before a module, an earlier folder first; folders without `__init__` add up."""
+    place = Place(0, folders=roots)
+    for part in parts:
+        bases = [os.path.join(folder, part) for folder in place.folders]
+        file = next((file for base in bases for file in _files(base) if os.path.isfile(file)), "")
+        if file:
+            place = _of_file(file, place)
+            continue
+        inside = tuple(base for base in bases if os.path.isdir(base))
+        if not inside:
+            break
+        place = Place(place.found + 1, "", inside, place.open or (not place.found and _installed(part, inside)))
+    return place
+
+
+def _of_file(file: str, before: Place) -> Place:
+    source = file.endswith(".py")
+    folders = (os.path.dirname(file),) if os.path.basename(file).startswith("__init__.") else ()
+    text = text_of(file) if source else None
+    unknown = text is None or _MOVES_MODULES.search(text) is not None
+    return Place(before.found + 1, file if source else "", folders, before.open or unknown)
+
+
+def _files(base: str) -> Iterator[str]:
+    for stem in (os.path.join(base, "__init__"), base):
+        yield from (f"{stem}{suffix}" for suffix in (*EXTENSION_SUFFIXES, ".py", ".pyc"))
+
+
+def _installed(name: str, here: tuple[str, ...] = ()) -> bool:
+    """Whether there is such a module in other places than these."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return True
+    if spec is None or spec.origin is not None:
+        return spec is not None
+    known = {os.path.realpath(folder) for folder in here}
+    return any(os.path.realpath(folder) not in known for folder in spec.submodule_search_locations or ())
+
+
+def _no_module(hook: Declared, parts: list[str], place: Place) -> Finding:
+    name, above = ".".join(parts[: place.found + 1]), ".".join(parts[: place.found])
+    if not place.folders:
+        return finding(hook, "BH401", "action", f"`{name}` does not exist: `{above}` is no package", "mend the name")
+    where = f"in {place.folders[0]}" + ("" if place.found else " or among what is installed")
+    near = nearest(parts[place.found], _modules_in(place.folders), 0.8)
+    right = ".".join((*parts[: place.found], near))
+    hint = (
+        f"did you mean `{right}`?" if near else f"create {place.folders[0]}/{parts[place.found]}.py, or mend the name"
+    )
+    return finding(hook, "BH401", "action", f"there is no module `{name}` {where}", hint)
+
+
+def _modules_in(folders: tuple[str, ...]) -> set[str]:
+    names: set[str] = set()
+    for folder in folders:
+        try:
+            names |= {name.removesuffix(".py") for name in os.listdir(folder)[:1000] if name.endswith(".py")}
+        except OSError:
+            continue
+    return names
+
+
+def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iterator[Finding]:
+    names = _names_of(text_of(place.file) or "")
+    if names is None or wanted in names or _follow([wanted], place.folders).found:
+        return
+    near = nearest(wanted, names)
+    hint = f"did you mean `{module}:{near}`?" if near else f"define it in {place.file}, or mend the name"
+    yield finding(hook, "BH401", "action", f"`{module}` has no `{wanted}`", hint)
+
+
+def _names_of(source: str) -> set[str] | None:
+    """The names at the top of a source; None when that can't be told."""
+    if "\ufffd" in source or _MAKES_NAMES.search(source):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return set(_defined(ast.parse(source)))
+    except Exception:  # a star import; or whatever else is wrong with somebody's file
+        return None
+
+
+def _defined(module: ast.Module) -> Iterator[str]:
+    """Every name that a statement outside of functions and classes may bind. LookupError: a star may bind any."""
+    unseen: list[ast.AST] = [module]
+    while unseen:
+        node = unseen.pop()
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                yield name
+                yield from (one for inner in ast.walk(node) if isinstance(inner, ast.Global) for one in inner.names)
+                continue
+            case ast.alias("*"):
+                raise LookupError
+            case ast.alias(name, called):
+                yield called or name.partition(".")[0]
+            case ast.Name(name, ast.Store()):
+                yield name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name
+        unseen.extend(ast.iter_child_nodes(node))

@@ -30,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True):
 def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
     """The hook, ready to run."""
     run = _handler(declared, limits)
-    marks = consent.fingerprint.files if consent.fingerprint is not None else ()
+    marks = consent.fingerprint.marks if consent.fingerprint is not None else ()
     if marks:
         run = Consented(run, marks, declared.gate)  # type: ignore[arg-type]  # only what runs programs names files
     return _hook(declared, run, declared.on_failure, background=declared.background)

@@ -32,6 +32,8 @@ class FileMark(msgspec.Struct, frozen=True):
     identity: tuple[int, ...] = ()
     """Device, inode, size, and the times of change of its content and of its record, of what a link leads to."""
     target: str = ""
+    folder: bool = False
+    """It is a folder that Python looks for modules in; `sha256` is that of the names that matter."""
     """Where it really lies."""
 
 
@@ -40,6 +42,13 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
     hash: str
     files: tuple[FileMark, ...] = ()
+    folders: tuple[FileMark, ...] = ()
+    """Where more files may appear that would be taken instead of others. No part of the hash."""
+
+    @property
+    def marks(self) -> tuple[FileMark, ...]:
+        """Everything that has to be as it was."""
+        return (*self.files, *self.folders)
 
 
 def definition(declared: Declared) -> dict[str, Any]:
@@ -66,16 +75,17 @@ def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
 
     Hooks of one load share a look: what they have in common is looked at once.
     """
-    from billhook.config.named import named_files  # not needed to see that nothing changed
+    from billhook.config.named import named  # not needed to see that nothing changed
 
     look = look or Look()
     folder = os.path.abspath(declared.folder)
     real = look.real(folder)
     inside = real.rstrip("/") + "/"
-    marks = tuple(_marked(path, inside, look) for path in named_files(declared.action, folder, look))
+    files, roots = named(declared.action, folder, look)
+    marks = tuple(_marked(path, inside, look) for path in files)
     present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
-    return Fingerprint(_sha256(said.encode("ascii")), marks)
+    return Fingerprint(_sha256(said.encode("ascii")), marks, tuple(_folder_mark(root, look) for root in roots))
 
 
 def unchanged(mark: FileMark) -> bool:
@@ -85,6 +95,8 @@ def unchanged(mark: FileMark) -> bool:
 
 def same_content(mark: FileMark) -> bool:
     """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
+    if mark.folder:
+        return _shadows(mark.path, Look()) == mark.sha256
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
     now = _mark(mark.path, "" if by_target else "/", Look())
     if mark.identity and not mark.sha256:
@@ -191,6 +203,17 @@ def _covered(mark: FileMark, folder: str, real_folder: str) -> list[str]:
 def _within(path: str, folder: str) -> str:
     """The path from the folder when it lies inside: a checkout may be moved as a whole."""
     return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
+
+
+def _folder_mark(path: str, look: Look) -> FileMark:
+    found = _settled(path, look)
+    return FileMark(path, _shadows(path, look), identity(found), path, folder=True)
+
+
+def _shadows(folder: str, look: Look) -> str:
+    from billhook.config.pyimports import shadows
+
+    return _sha256("\0".join(shadows(folder, look)).encode("utf-8", "surrogateescape"))
 
 
 def _marked(path: str, inside: str, look: Look) -> FileMark:

@@ -202,7 +202,7 @@ class _Loading:
             mark.path: mark
             for entry in config.entries
             if entry.consent.fingerprint is not None
-            for mark in entry.consent.fingerprint.files
+            for mark in entry.consent.fingerprint.marks
         }
         files = {read.source.path for read in self.reads if needs_consent(read.source.layer)}
         stamps = {file: self.approvals.stamp(file) for file in files}

@@ -10,7 +10,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from billhook import script, shell
 from billhook.config import commandwords, pyimports, shellvars
@@ -41,7 +41,20 @@ def named_files(action: Action | None, folder: str, look: Look | None = None) ->
     instead of a module imported now. Never raises and runs nothing; reads a bounded number of regular files.
     Searches that share a look see the same files, and look at each once.
     """
-    scan = _Scan(os.path.abspath(folder), look or Look())
+    return named(action, folder, look or Look()).files
+
+
+class Named(NamedTuple):
+    """What a hook depends on."""
+
+    files: tuple[str, ...]
+    roots: tuple[str, ...]
+    """The folders that Python looks for modules in first: one that appears there may be taken instead of another."""
+
+
+def named(action: Action | None, folder: str, look: Look) -> Named:
+    """The files that decide what `action` does, and the folders where more of them may appear."""
+    scan = _Scan(os.path.abspath(folder), look)
     match action:
         case Run(text):
             scan.text(text)
@@ -49,7 +62,7 @@ def named_files(action: Action | None, folder: str, look: Look | None = None) ->
             scan.text(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv))
         case Python(target, interpreter):
             scan.python(target, interpreter)
-    return scan.finished()
+    return Named(scan.finished(), tuple(scan.roots))
 
 
 class _Scan:
@@ -66,6 +79,7 @@ class _Scan:
         self.queued: set[str] = set()
         self.sought: set[str] = set()
         self.python_roots: dict[str, None] = {}
+        self.roots: dict[str, None] = {}
         self.budget = pyimports.Budget()
         self.bytes = MAX_ALL_SCRIPTS
 
@@ -86,6 +100,7 @@ class _Scan:
         kind = commandwords.kind(path, os.fsdecode(shebang[0]) if shebang else "", kind)
         if kind == "python":
             roots = (os.path.dirname(self.look.real(path)), os.path.dirname(path), *self.python_roots)
+            self.roots |= dict.fromkeys(roots)
             self.add(pyimports.local_files([path], roots, self.budget, top=self.folder, look=self.look))
         elif kind == "shell" and b"\0" not in data:
             self.text(os.fsdecode(data), path)
@@ -98,6 +113,7 @@ class _Scan:
             self.scripts_named(module.removesuffix(".py") + ".py", "python", (self.folder,))
             return
         roots = (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude")))
+        self.roots |= dict.fromkeys(roots)
         self.add(pyimports.module_files(module, roots, self.budget, self.look))
 
     def text(self, text: str, path: str = "") -> None:

@@ -91,6 +91,18 @@ def module_files(module: str, roots: Iterable[str], budget: Budget, look: Look |
     return walk.files((), b"")
 
 
+def shadows(root: str, look: Look) -> list[str]:
+    """The files of a folder that Python would take for modules of its standard library."""
+    found = []
+    for name in sorted(look.names(root) or ()):
+        path = os.path.join(root, name)
+        if name.endswith(".py") and name[:-3] in sys.stdlib_module_names:
+            found.append(path)
+        elif name in sys.stdlib_module_names and look.regular(os.path.join(path, "__init__.py")):
+            found.append(os.path.join(path, "__init__.py"))
+    return found
+
+
 class _Walk:
     """One search: the files found so far, and those still to be read."""
 
@@ -122,12 +134,7 @@ class _Walk:
         """What lies where Python looks first and is called like a module of its own: whatever the standard library
         imports by that name would be this file."""
         for root in self.roots:
-            for name in sorted(self.look.names(root) or ()):
-                path = os.path.join(root, name)
-                if name.endswith(".py") and name[:-3] in sys.stdlib_module_names:
-                    self.found.setdefault(path)
-                elif name in sys.stdlib_module_names and self.look.regular(os.path.join(path, "__init__.py")):
-                    self.found.setdefault(os.path.join(path, "__init__.py"))
+            self.found |= dict.fromkeys(shadows(root, self.look))
 
     def read(self, source: bytes, path: str) -> None:
         if b"sys.path" in source and path and self.top:

@@ -205,6 +205,33 @@ def test_the_input_stays_as_it_was_typed(how: str) -> None:
     assert verdict["reason"] == 'got {"command":  "ls"}'
 
 
+@pytest.mark.parametrize("name", ["pre_tool_use", "pretooluse", "Pre-Tool-Use"])
+def test_spellings_of_an_event(name: str) -> None:
+    """Case, `_` and `-` don't matter, on the command line and in a recorded event."""
+    assert seen(name, "--tool", "Bash")["hook_event_name"] == "PreToolUse"
+    recorded = json.dumps({"hook_event_name": name, "tool_name": "Bash", "tool_input": {"a": 1}})
+    got = seen("--event", recorded)
+    assert (got["hook_event_name"], got["tool_input"]) == ("PreToolUse", {"a": 1})
+    assert seen("PreToolUse", "--event", recorded)["hook_event_name"] == "PreToolUse"
+
+
+def test_a_recorded_event_with_a_slip() -> None:
+    """A name that is nearly that of an event is fired, with a note."""
+    ended = billhook("fire", "--event", '{"hook_event_name": "PreToolUze"}', "--run", "true")
+    assert (ended.code, "did you mean `PreToolUse`?" in ended.err) == (0, True)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a file"])
+@pytest.mark.parametrize("hooks", [[], ["--run", "true"]], ids=["configured", "--run"])
+def test_a_folder_that_is_not_there(tmp_path: Path, kind: str, hooks: list[str]) -> None:
+    """--cwd has to be a folder: else hooks of another one would be asked."""
+    if kind == "a file":
+        (tmp_path / "x").touch()
+    ended = billhook("fire", "PreToolUse", "--tool", "Bash", "--cwd", str(tmp_path / "x"), *hooks)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"error: --cwd {tmp_path}/x: there is no such folder\n\nhint: check the path\n"
+
+
 def test_an_unknown_event() -> None:
     """An event that nobody has heard of fires all the same, with everything that was given."""
     got = seen("DeployStarted", "--tool", "Bash", "--input", '{"a":1}', "--output", "x")

@@ -138,17 +138,21 @@ def test_a_directory_that_was_removed(tmp_path: Path) -> None:
     """Started in a directory that is gone: the hook runs where `--cwd` says, and else where we are."""
 
     def fire(*arguments: str) -> tuple[int, dict[str, Any]]:
+        done = started(*arguments)
+        return done.returncode, json.loads(done.stdout)
+
+    def started(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
         (tmp_path / "gone").mkdir()
         argv = [sys.executable, "-c", code, PROGRAM, *PRE, "--json", "--run", "pwd >&2; exit 2", *arguments]
-        done = subprocess.run(argv, cwd=tmp_path / "gone", capture_output=True, timeout=60, check=False)
-        return done.returncode, json.loads(done.stdout)
+        return subprocess.run(argv, cwd=tmp_path / "gone", capture_output=True, timeout=60, check=False)
 
     code, verdict = fire("--cwd", str(tmp_path))
     assert (code, verdict["reason"]) == (1, str(tmp_path))
     assert fire()[0] == 1
-    code, verdict = fire("--cwd", "nowhere")
-    assert (code, verdict["outcomes"][0]["status"]) == (0, "could_not_start")
+    refused = started("--cwd", "nowhere")
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert refused.stderr.startswith(b"error: --cwd nowhere: there is no such folder")
 
 
 # -- streams -------------------------------------------------------------------------------------------------------

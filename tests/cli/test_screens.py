@@ -49,6 +49,9 @@ Plumbing:
     billhook init
     billhook explain 'git push --force'
     billhook fire PreToolUse --tool Bash --run 'echo no >&2; exit 2'
+
+  Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
+  3 a fault of billhook's own; `billhook hook` answers as its agent has it.
 -- exit 0
 """)
 
@@ -322,14 +325,14 @@ hook-1 gave no answer in time, and is ended
 
 def test_mistyped_event() -> None:
     """An event that looks like a mistyped one is fired, with a note."""
-    assert screen("pretooluse", "--run", "true") == snapshot("""\
-pretooluse
+    assert screen("PreToolUze", "--run", "true") == snapshot("""\
+PreToolUze
 
   hook-1  no objection         N.N ms  true
 
 verdict   none (no objection)
 -- stderr
-note: `pretooluse` is no event that billhook knows, and is fired as it is; did you mean `PreToolUse`?
+note: `PreToolUze` is no event that billhook knows, and is fired as it is; did you mean `PreToolUse`?
 -- exit 0
 """)
 

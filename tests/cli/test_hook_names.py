@@ -1,0 +1,203 @@
+"""`billhook hook` when an event's name is odd, when its folder is gone, and when it is called by a hook of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.place import Place
+from cli.terminal import PROGRAM, Ended
+
+BASH: dict[str, Any] = {"tool_name": "bash", "tool_input": {"command": "rm x"}}
+NEVER = "hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n"
+LOGGER = "hooks:\n  log:\n    events: PreToolUse\n    run: 'true'\n"
+SPELLINGS = ["pre_tool_use", "pretooluse", "PRE-TOOL-USE", "preToolUse", "PreToolUse"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def event(name: str | None = None, **fields: Any) -> bytes:
+    return json.dumps({**({} if name is None else {"hook_event_name": name}), **BASH, **fields}).encode()
+
+
+# -- the event's name
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize("how", ["argument", "JSON", "environment"])
+def test_every_spelling_is_the_event(place: Place, name: str, how: str) -> None:
+    """Case, `_` and `-` don't matter, wherever the name stands: the guard is asked."""
+    place.own(NEVER)
+    told = {"HOOK_EVENT": name, "HOOK_TOOL_NAME": "bash", "HOOK_TOOL_INPUT": '{"command":"rm x"}'}
+    ended = {
+        "argument": lambda: place.run("hook", "--as", "lesson", name, stdin=event()),
+        "JSON": lambda: place.run("hook", "--as", "lesson", stdin=event(name)),
+        "environment": lambda: place.run("hook", "--as", "lesson", told=told),
+    }[how]()
+    assert (ended.code, ended.out, ended.err) == (1, "", "not here")
+
+
+def test_a_spelling_in_the_words_of_claude(place: Place) -> None:
+    """The answer bears the canonical name, and the hook got the whole event under it."""
+    place.own(f"hooks:\n  it:\n    events: PreToolUse\n    run: cat > {place.folder}/seen; echo no >&2; exit 2\n")
+    ended = place.run("hook", "--as", "claude", stdin=event("pre_tool_use", odd="\ud800", session_id="s"))
+    said = json.loads(ended.out)["hookSpecificOutput"]
+    assert (said["hookEventName"], said["permissionDecision"]) == ("PreToolUse", "deny")
+    seen = json.loads((place.folder / "seen").read_bytes())
+    assert (seen["hook_event_name"], seen["tool_input"], seen["odd"]) == ("PreToolUse", {"command": "rm x"}, "\ud800")
+
+
+def test_a_spelling_with_fields_of_another_dialect(place: Place) -> None:
+    """What only the event's real name tells how to read is read so: the output of a tool."""
+    place.own(f"hooks:\n  it:\n    events: PostToolUse\n    run: cat > {place.folder}/seen\n")
+    assert place.run("hook", "--as", "claw", stdin=event("post_tool_use", tool_output="done")).code == 0
+    assert json.loads((place.folder / "seen").read_bytes())["tool_response"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code"),
+    [
+        pytest.param(["--as", "lesson", "PreToolUze"], event(), 1, id="an argument"),
+        pytest.param(["--as", "lesson"], event("PreToolUze"), 1, id="lesson"),
+        pytest.param(["--as", "claw"], event("PreToolUze"), 2, id="claw"),
+        pytest.param(["--as", "claude", "--on-failure", "allow"], event("PreToolUze"), 0, id="--on-failure allow"),
+    ],
+)
+def test_a_mistyped_event_is_broken(place: Place, arguments: list[str], stdin: bytes, code: int) -> None:
+    """What is nearly an event takes the failure rule, and stderr says what was probably meant."""
+    place.own(NEVER)
+    ended = place.run("hook", *arguments, stdin=stdin)
+    assert ended.code == code
+    assert "there is no event `PreToolUze`; did you mean `PreToolUse`?" in ended.err
+
+
+def test_a_mistyped_event_in_the_words_of_claude(place: Place) -> None:
+    """It is denied as the event that was probably meant."""
+    place.own(NEVER)
+    ended = place.run("hook", stdin=event("PreToolUze"))
+    assert (ended.code, json.loads(ended.out)["hookSpecificOutput"]["permissionDecision"]) == (0, "deny")
+
+
+def test_a_mistyped_event_without_gates_passes_visibly(place: Place) -> None:
+    """Without a gate for what was meant, it passes, and stderr says so."""
+    place.own(LOGGER)
+    ended = place.run("hook", stdin=event("PreToolUze"))
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == (
+        "billhook: there is no event `PreToolUze`; did you mean `PreToolUse`?\n"
+        "billhook: the event passes without having been judged\n"
+    )
+
+
+def test_a_broken_event_under_another_spelling(place: Place) -> None:
+    """The gates of the event that was meant count when the rest of it can't be read."""
+    place.own(NEVER)
+    ended = place.run("hook", stdin=b'{"hook_event_name": "pre_tool_use", ')
+    assert '"deny"' in ended.out
+
+
+def test_an_event_that_nobody_knows(place: Place) -> None:
+    """It is fired as it is, and stderr says that billhook knows no such event."""
+    place.own(f"hooks:\n  all:\n    events: DeployStarted\n    run: cat > {place.folder}/seen\n" + LOGGER[7:])
+    ended = place.run("hook", stdin=event("RocketLaunched"))
+    assert (ended.code, ended.out) == (0, "")
+    assert "billhook: note: billhook knows no event `RocketLaunched`, and no configured hook names it\n" in ended.err
+    named = place.run("hook", stdin=event("DeployStarted"))
+    assert "knows no event" not in named.err
+    assert json.loads((place.folder / "seen").read_bytes())["hook_event_name"] == "DeployStarted"
+
+
+# -- a folder that is gone
+
+
+def stranded(place: Place, *arguments: str, stdin: bytes = b"", **changes: str | None) -> Ended:
+    """Run billhook in a folder that is removed a moment before."""
+    code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
+    gone = place.folder / "gone"
+    gone.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, PROGRAM, *arguments],
+        input=stdin,
+        cwd=gone,
+        env=place.env(**{"PWD": str(gone), **changes}),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["init"],
+        ["trust"],
+        ["trust", "--list"],
+        ["list"],
+        ["check"],
+        ["explain", "ls"],
+        ["fire", "PreToolUse", "--tool", "Bash"],
+    ],
+    ids=" ".join,
+)
+def test_every_verb_says_that_the_folder_is_gone(place: Place, arguments: list[str]) -> None:
+    """A working directory that was removed is a slip of the user's, and no fault of ours."""
+    ended = stranded(place, *arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: the working directory is gone\n\nhint: ")
+
+
+@pytest.mark.parametrize("speech", ["claude", "lesson"])
+@pytest.mark.parametrize("pwd", ["set", "unset"])
+def test_a_hook_in_a_folder_that_is_gone(place: Place, speech: str, pwd: str) -> None:
+    """When the event names no folder either, a gate of the user's holds it up; without one it passes visibly."""
+    changes: dict[str, str | None] = {} if pwd == "set" else {"PWD": None}
+    place.own(NEVER)
+    ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
+    assert "the working directory is gone" in ended.err
+    assert ended.code == 1 if speech == "lesson" else '"deny"' in ended.out
+    place.own(LOGGER)
+    ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.endswith("billhook: the event passes without having been judged\n")
+    assert ended.err.startswith("billhook: the working directory is gone, and the event names none")
+
+
+def test_the_event_still_names_the_folder(place: Place) -> None:
+    """Where the event says which project it is about, our own folder does not matter."""
+    place.own(NEVER)
+    ended = stranded(place, "hook", stdin=event("PreToolUse", cwd=str(place.project)))
+    assert ('"deny"' in ended.out, ended.err) == (True, "")
+
+
+# -- a hook that calls us
+
+
+@pytest.mark.parametrize(
+    ("depth", "told"),
+    [("3", True), ("17", True), ("2", False), ("", False), ("deep", False)],
+    ids=["three deep", "deeper", "two deep", "empty", "no number"],
+)
+def test_depth(place: Place, depth: str, told: bool) -> None:
+    """Three deep it is a circle: the failure rule ends it."""
+    place.own(LOGGER)
+    ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth)
+    line = "billhook: billhook hook is called by a hook of billhook's own, three deep\n"
+    assert (ended.code, ended.out, ended.err.startswith(line)) == (0, "", told)
+    place.own(NEVER)
+    assert '"deny"' in place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth).out
+
+
+def test_a_hook_that_calls_us_ends(place: Place) -> None:
+    """A configured command that is `billhook hook` itself comes to an end, and says why."""
+    place.own(f"hooks:\n  round:\n    events: PreToolUse\n    run: {PROGRAM} hook\n    gate: true\n")
+    ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=None)
+    assert '"deny"' in ended.out
+    assert "three deep" in ended.out

@@ -1,0 +1,16 @@
+"""Approving from Python: by hash, in a folder."""
+
+import pytest
+
+from billhook.config.approving import approve
+from billhook.errors import UsageError
+from config.project import Project
+
+
+def test_a_hash_that_nobody_waits_with(project: Project) -> None:
+    """It says where it looked, and how to look elsewhere."""
+    project.write("hooks.yaml", "hooks:\n  it: {events: Stop, run: 'true'}\n")
+    with pytest.raises(UsageError) as caught:
+        approve("0" * 64, cwd=project.folder, home=project.root)
+    assert f"no hook that waits for approval in {project.folder} has the hash `000" in caught.value.message
+    assert caught.value.hint == "`billhook trust` shows them; for another folder: `approve(hash, cwd=...)`"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from billhook.config.declared import Action, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.naming import checked_name, made_name
 
 NAMES: dict[str, tuple[Action | None, str]] = {
@@ -38,3 +38,16 @@ def test_names_that_are_none(name: str) -> None:
     """A name fits on a line and does nothing to a terminal."""
     assert checked_name(name)
     assert checked_name("no-force-push") == ""
+
+
+SECRETS = {
+    "https://user:pw@example.com/x": "POST https://***@example.com/x",
+    "https://example.com/x?token=T&n=5#f": "POST https://example.com/x?token=***&n=***#f",
+    "https://example.com/a=b": "POST https://example.com/a=b",
+}
+
+
+@pytest.mark.parametrize("url", SECRETS)
+def test_an_address_is_shown_without_secrets(url: str) -> None:
+    """A password or a token in an address reaches no screen and no log."""
+    assert Declared(name="x", action=Url(url)).does == SECRETS[url]

@@ -5,6 +5,7 @@ Everything that reads configuration ends in `Declared`, whatever the shape of th
 """
 
 import os
+import re
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -131,13 +132,19 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
             case Python(target):
                 return f"python {target}"
             case Url(url):
-                return f"POST {url}"
+                return f"POST {without_secrets(url)}"
             case Say(decision, text):
                 return f"{decision}: {text}"
             case NotYet(kind):
                 return f"{kind} (not run yet)"
             case _:
                 return "switched off" if not self.enabled and not self.broken else "nothing that can run"
+
+
+def without_secrets(url: str) -> str:
+    """An address as it may be shown: a password in it and the values of its query are not."""
+    url = re.sub(r"(?<=://)[^/?#@]*@", "***@", url, count=1)
+    return re.sub(r"(?<==)[^&#]+", "***", url) if "?" in url else url
 
 
 def needs_consent(layer: Layer) -> bool:

@@ -430,6 +430,9 @@ PROVEN = {
     "home-settings-variable": "echo x > $HOME/.claude/settings.json",
     "home-settings-braces": "echo x > \"${HOME}/.claude/settings.json\"",
     "home-settings-link": "echo x > homelink/settings.json",
+    "cp-of-the-same-line": "mkdir q; echo x > q/hooks.yaml; cp q/* .",
+    "mv-of-the-same-line": "mkdir q && echo x > q/hooks.yaml && mv -f q/* .",
+    "cp-dot-of-the-same-line": "mkdir q; cp a.txt q/hooks.yaml; cp -r q/. .",
 }  # fmt: skip
 
 PROVEN_DENIED = {
@@ -583,6 +586,39 @@ DOUBTED = {
 }  # fmt: skip
 
 
+# Hooks are read from the folder that an agent works in: every folder of the project may be one.
+NESTED = {
+    "redirect": ("echo x > src/.claude/settings.json", "ask"),
+    "redirect-absolute": ("echo x > BASE/proj/src/deep/.claude/settings.local.json", "ask"),
+    "own-name": ("echo x > src/.hooks.json", "ask"),
+    "own-folder": ("mkdir -p sub/.billhook; echo x > sub/.billhook/hooks.yaml", "ask"),
+    "case": ("echo x > src/.Hooks.JSON", "ask"),
+    "link": ("echo x > src/../build/.claude.json", "ask"),
+    "cd": ("cd src && echo x > .hooks.json", "ask"),
+    "copied-folder": ("cp -r tree/.claude src/", "ask"),
+    "copied-as": ("cp -r tree src2", "ask"),
+    "copied-file": ("cp evil/settings.json src/.claude/", "ask"),
+    "copied-name": ("cp evil/.hooks.json src", "ask"),
+    "moved-onto": ("mkdir e; echo x > e/settings.json; mv e src/.claude", "ask"),
+    "tee": ("echo x | tee tree/.claude/settings.json", "ask"),
+    "beside-another": ("echo x > tree2/hooks.yaml; echo x > evil/hooks.yml", "ask"),
+    "plain-name": ("echo x > src/hooks.yaml", "none"),
+    "plain-name-copied": ("cp evil/hooks.yaml src/", "none"),
+    "folder-alone": ("mkdir -p src/.claude src/.billhook", "none"),
+    "other-file": ("echo x > src/.claude/agents.md", "none"),
+    "other-file-copied": ("cp a.txt src/.claude/", "none"),
+    "read": ("cat tree/.claude/settings.json", "none"),
+    "copied-out": ("cp tree/.claude/settings.json /tmp/x.json", "none"),
+    "another-project": ("echo x > BASE/elsewhere/.claude/settings.json", "none"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "decision"), NESTED.values(), ids=NESTED)
+def test_names_of_ours_anywhere_in_the_project(command: str, decision: str, judged: World) -> None:
+    """A name that begins with a dot is ours in every folder of the project, a plain `hooks.yaml` beside such a one."""
+    assert judge_line(judged, command) == decision
+
+
 @pytest.mark.parametrize(("command", "decision"), DOUBTED.values(), ids=DOUBTED)
 def test_doubt_falls_on_the_strict_side(command: str, decision: str, judged: World) -> None:
     """What can't be run here, or can't be told for sure, is asked or denied all the same."""
@@ -678,6 +714,8 @@ TOOLS: dict[str, tuple[str, Any, str]] = {
     "edit-hard-link": ("Edit", {"file_path": "BASE/proj/same.sh"}, "ask"),
     "multi-edit": ("MultiEdit", {"file_path": "BASE/proj/hooks.yaml", "edits": []}, "ask"),
     "notebook": ("NotebookEdit", {"notebook_path": "BASE/proj/.billhook/x.ipynb"}, "ask"),
+    "write-nested": ("Write", {"file_path": "BASE/proj/src/.hooks.json"}, "ask"),
+    "write-nested-new-folder": ("Write", {"file_path": "x/.claude.json"}, "ask"),
     "write-other-repository": ("Write", {"file_path": "BASE/other/.claude/settings.json"}, "ask"),
     "write-approval": ("Write", {"file_path": "BASE/home/.claude/billhook/approvals/x"}, "deny"),
     "write-approval-link": ("Write", {"file_path": "BASE/proj/homelink/turns/x.json"}, "deny"),

@@ -6,11 +6,23 @@ Instances live for one tool call: links and folders are looked up anew for each.
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from billhook.builtins.paths import (
+    any_matches,
+    dots_agree,
+    fold,
+    identity_of,
+    is_link,
+    normal,
+    says,
+    tail,
+    upwards,
+)
+from billhook.builtins.spelling import git_root
 from billhook.builtins.touch import Touch
 from billhook.builtins.touched import LONGEST_PATH, MAX_PATHS, Touched
 from billhook.globs import Glob, path_matches, segment_matches
@@ -38,7 +50,8 @@ class Protected(msgspec.Struct, frozen=True):
     """Approvals, state and log: the parts of the state root that are ours alone."""
     names: frozenset[str] = frozenset()
     """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
-    folder, in any folder above it, and in any folder that holds `.git`. Elsewhere `src/hooks.yaml` is just a file."""
+    folder, in any folder above it, and in any folder that holds `.git`. One that begins with a dot is in any folder of
+    the project; a `src/hooks.yaml` with no such file beside it is just a file."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -54,19 +67,24 @@ class Guarded:
 
     def __init__(self, protected: Protected, cwd: str, touched: Touched) -> None:
         self.names = protected.names
+        self.dotted = [name for name in protected.names if "/." in "/" + name]
         self.cwd = cwd
         self.touched = touched
         self.real: dict[str, str] = {}
         self.listed = 0
         self.files: dict[str, str] = {}  # folded -> as it is shown
-        places = dict.fromkeys(above for folder in (_normal(cwd), self.follow(cwd)) for above in _upwards(folder))
+        places = dict.fromkeys(above for folder in (normal(cwd), self.follow(cwd)) for above in upwards(folder))
         named = (posixpath.join(place, name) for place in places for name in protected.names)
         for file in (*protected.files, *named):
-            self.files |= {_fold(path): file for path in self.variants(file)}
-        self.folders = {_fold(path): folder for folder in protected.folders for path in self.variants(folder)}
-        self.state = {_fold(path): folder for folder in protected.state for path in self.variants(folder)}
+            self.files |= {fold(path): file for path in self.variants(file)}
+        self.folders = {fold(path): folder for folder in protected.folders for path in self.variants(folder)}
+        self.state = {fold(path): folder for folder in protected.state for path in self.variants(folder)}
+        above = (posixpath.dirname(folder) for folder in protected.folders)
+        projects = [cwd, git_root(cwd), *(folder for folder in above if (cwd + "/").startswith(folder + "/"))]
+        self.roots = tuple({fold(path.rstrip("/")) + "/" for each in projects for path in self.variants(each)})
         self._identities: set[tuple[int, int]] | None = None
         self._existing: dict[str, str] | None = None
+        self._written: set[str] | None = None
 
     # what is there
 
@@ -76,7 +94,7 @@ class Guarded:
             try:
                 found = os.path.realpath(path)
             except (OSError, ValueError):
-                found = _normal(path)
+                found = normal(path)
             self.real[path] = found
         return found
 
@@ -85,11 +103,11 @@ class Guarded:
         if len(path) > LONGEST_PATH:
             return []
         folder, _, name = path.rstrip("/").rpartition("/")
-        found = [_normal(path)]
+        found = [normal(path)]
         if name not in ("", ".", ".."):
             behind = posixpath.join(self.follow(folder or "/"), name)
             found.append(behind)
-            if (itself and not path.endswith("/")) or not _is_link(behind):
+            if (itself and not path.endswith("/")) or not is_link(behind):
                 return list(dict.fromkeys(found))
         return list(dict.fromkeys((*found, self.follow(path))))
 
@@ -104,7 +122,7 @@ class Guarded:
     @property
     def identities(self) -> set[tuple[int, int]]:
         if self._identities is None:
-            found = (_identity(path) for path in dict.fromkeys(self.files.values()))
+            found = (identity_of(path) for path in dict.fromkeys(self.files.values()))
             self._identities = {identity for identity in found if identity}
         return self._identities
 
@@ -131,13 +149,13 @@ class Guarded:
         except (OSError, ValueError):
             return
         for path in variants:
-            folded = _fold(path)
+            folded = fold(path)
             yield from self.at(path, folded, touch.folder)
             if touch.below:
                 yield from self.under(folded, touch.names)
             if touch.sources:
                 yield from self.landing(touch, path, folded)
-        identity = None if touch.itself else _identity(touch.path)
+        identity = None if touch.itself else identity_of(touch.path)
         if identity and identity in self.identities:
             yield Hit(touch.path)
 
@@ -148,23 +166,30 @@ class Guarded:
             for folder in folders:
                 if (folded == folder and not makes_folder) or folded.startswith(folder + "/"):
                     yield Hit(path, state=is_state)
-        for name in self.names:
-            if folded.endswith("/" + _fold(name)) and os.path.lexists(path[: -len(name)] + ".git"):
-                yield Hit(path)
+        yield from (Hit(path) for name in self.names if folded.endswith("/" + fold(name)) and self.counts(path, name))
+
+    def counts(self, path: str, name: str) -> bool:
+        """Whether a file of a name of ours is configuration where it lies: a plain `hooks.yaml` needs company."""
+        place = path[: -len(name)]
+        if os.path.lexists(place + ".git"):
+            return True
+        if name in self.dotted:
+            return fold(place).startswith(self.roots)
+        return any(os.path.lexists(place + other) for other in self.dotted)
 
     def under(self, folded: str, names: tuple[str, ...]) -> Iterator[Hit]:
         above = folded.rstrip("/") + "/"
         for inside, path in self.existing.items():
             if inside.startswith(above):
                 segments = inside[len(above) :].split("/")
-                if not names or _any_matches(names, segments) or (inside not in self.files and self.holds(path, names)):
+                if not names or any_matches(names, segments) or (inside not in self.files and self.holds(path, names)):
                     yield Hit(path, state=inside in self.state)
 
     def holds(self, folder: str, names: tuple[str, ...]) -> bool:
         """Whether a folder of ours has something of such a name in it; in a large one it may."""
         for _, folders, files in os.walk(folder):
             self.listed += len(folders) + len(files)
-            if self.listed > _MAX_LISTED or _any_matches(names, (*folders, *files)):
+            if self.listed > _MAX_LISTED or any_matches(names, (*folders, *files)):
                 return True
         return False
 
@@ -180,6 +205,20 @@ class Guarded:
                 own = path.split("/")[-len(rest) :]
                 if any(self.lands(source, own, folder, is_folder) for source in touch.sources):
                     yield Hit(path, state=table is self.state)
+        for rest in self.nested(above):
+            if any(self.lands(source, rest, folder, is_folder) for source in touch.sources):
+                yield Hit(posixpath.join(folder, *rest))
+
+    def nested(self, above: str) -> Iterator[list[str]]:
+        """What would be configuration in this folder of the project: `settings.json` in `src/.claude/`."""
+        if not above.startswith(self.roots):
+            return
+        for name in self.dotted:
+            parts = name.split("/")
+            yield parts
+            yield from (
+                parts[n:] for n in range(1, len(parts)) if above.endswith("/" + fold("/".join(parts[:n])) + "/")
+            )
 
     def lands(self, source: str, rest: list[str], folder: str, is_folder: bool) -> bool:
         """Whether putting `source` there makes `rest` below the folder."""
@@ -190,24 +229,30 @@ class Guarded:
         if _SIGNS & set(name):
             if not segment_matches(name, rest[0]) or (rest[0][0] == "." and name[0] != "." and not self.touched.dots):
                 return False
-            return UNKNOWN in parent or os.path.lexists(posixpath.join(parent, *rest))
+            return UNKNOWN in parent or self.appears(posixpath.join(parent, *rest))
         there = UNKNOWN not in source and os.path.lexists(source)
         if name == ".":
-            return os.path.lexists(posixpath.join(source, *rest)) or (not there and ours)
-        if _fold(name) == _fold(rest[0]):
+            return self.appears(posixpath.join(source, *rest)) or (not there and ours)
+        if fold(name) == fold(rest[0]):
             inner = posixpath.join(source, *rest[1:])
-            if len(rest) == 1 or os.path.lexists(inner) or (not there and name.startswith(".")):
+            if len(rest) == 1 or self.appears(inner) or (not there and name.startswith(".")):
                 return True
         if is_folder:
             return False
-        return os.path.lexists(posixpath.join(source, *rest)) or (not there and ours and len(rest) == 1)
+        return self.appears(posixpath.join(source, *rest)) or (not there and ours and len(rest) == 1)
+
+    def appears(self, path: str) -> bool:
+        """Whether a path is there, or is by what the same call writes."""
+        if self._written is None:
+            self._written = {normal(touch.path) for touch in self.touched.paths[:MAX_PATHS]}
+        return os.path.lexists(path) or normal(path) in self._written
 
     def by_shell_pattern(self, touch: Touch) -> Iterator[Hit]:
         """`rm .cl*/set*`: only what is there is matched; in folders too large to list, by name alone."""
-        pattern = [_fold(segment) for segment in _normal(touch.path).split("/")]
+        pattern = [fold(segment) for segment in normal(touch.path).split("/")]
         for folded, path in self.existing.items():
             segments = folded.split("/")
-            if path_matches(pattern, segments) and (self.touched.dots or _dots_agree(pattern, segments)):
+            if path_matches(pattern, segments) and (self.touched.dots or dots_agree(pattern, segments)):
                 yield Hit(path, state=folded in self.state)
         for path in self.expanded(touch.path):
             yield from self.by_path(msgspec.structs.replace(touch, path=path))
@@ -248,13 +293,13 @@ class Guarded:
         if "/../" in rest:
             known, rest = "", UNKNOWN + "/" + rest.rpartition("/../")[2]
         last = rest.rstrip("/").rpartition("/")[2]
-        for folder in dict.fromkeys((_normal(known), self.follow(known))) if known else [""]:
-            yield from self.at(folder + "/" + UNKNOWN, _fold(folder) + "/" + UNKNOWN, False)
-            pattern = Glob(tuple(_fold(folder + rest.rstrip("/")).split(UNKNOWN)))
+        for folder in dict.fromkeys((normal(known), self.follow(known))) if known else [""]:
+            yield from self.at(folder + "/" + UNKNOWN, fold(folder) + "/" + UNKNOWN, False)
+            pattern = Glob(tuple(fold(folder + rest.rstrip("/")).split(UNKNOWN)))
             for folded, file in self.files.items():
                 if not self.fits(pattern, folded, touch.below):
                     continue
-                ours = _fold(folder) == posixpath.dirname(folded) and posixpath.basename(folded and folder).startswith(
+                ours = fold(folder) == posixpath.dirname(folded) and posixpath.basename(folded and folder).startswith(
                     "."
                 )
                 known_letters = len(last.replace(UNKNOWN, ""))
@@ -280,97 +325,43 @@ class Guarded:
 
     def known_folder(self, text: str) -> Iterator[Hit]:
         """Folders of ours that the known part of a path names: `$X/.billhook/y`."""
-        text = _fold(text)
+        text = fold(text)
         for folded, folder in self.folders.items():
             name = posixpath.basename(folded)
             if name.startswith(".") and f"/{name}/" in text:
                 yield Hit(folder, doubtful=True)
         for folded, folder in self.state.items():
-            if f"/{_tail(folded)}/" in text:
+            if f"/{tail(folded)}/" in text:
                 yield self.state_hit(folder)
 
     def state_hit(self, folder: str) -> Hit:
         """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and a person is asked."""
-        tail = _tail(folder)
-        other = any(os.path.lexists(f"{place}/{tail}") and f"{place}/{tail}" != folder for place in _upwards(self.cwd))
+        ending = tail(folder)
+        others = (f"{place}/{ending}" for place in upwards(self.cwd))
+        other = any(os.path.lexists(path) and path != folder for path in others)
         return Hit(folder, state=not other, doubtful=True)
 
     def names_it(self, file: str, text: str) -> bool:
         """Whether a text names the file, or the dotted folder that it is in."""
         folder = posixpath.basename(posixpath.dirname(file))
-        return _says(text, posixpath.basename(file)) or (folder.startswith(".") and _says(text, folder))
+        return says(text, posixpath.basename(file)) or (folder.startswith(".") and says(text, folder))
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that speaks of a protected file."""
         for file in dict.fromkeys(self.files.values()):
             folder = posixpath.basename(posixpath.dirname(file))
             dotted = folder.startswith(".")
-            named = _says(text, posixpath.basename(file))
-            if (named and (not dotted or _says(text, folder))) or (
-                dotted and _says(text, folder) and _DESTROYS.search(text)
+            named = says(text, posixpath.basename(file))
+            if (named and (not dotted or says(text, folder))) or (
+                dotted and says(text, folder) and _DESTROYS.search(text)
             ):
                 yield Hit(file, doubtful=True)
                 break
         for folder in dict.fromkeys(self.folders.values()):
-            if _says(text, posixpath.basename(folder)):
+            if says(text, posixpath.basename(folder)):
                 yield Hit(folder, doubtful=True)
         for folder in dict.fromkeys(self.state.values()):
-            if _says(text, _tail(folder)) or folder in text:
+            if says(text, tail(folder)) or folder in text:
                 yield self.state_hit(folder)
-            elif _says(text, "approvals") and _says(text, posixpath.basename(folder)):
+            elif says(text, "approvals") and says(text, posixpath.basename(folder)):
                 yield Hit(folder, state=True, doubtful=True)
-
-
-def _says(text: str, name: str) -> bool:
-    """Whether a text has a name as a word of its own, in any case."""
-    if name not in text and _fold(name) not in _fold(text):
-        return False
-    return re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-])", text, re.I) is not None
-
-
-def _any_matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
-    folded = [_fold(name) for name in names]
-    return any(segment_matches(_fold(pattern), name) for pattern in patterns for name in folded)
-
-
-def _tail(path: str) -> str:
-    return "/".join(path.rstrip("/").split("/")[-2:])
-
-
-def _dots_agree(pattern: Iterable[str], segments: Iterable[str]) -> bool:
-    """A `*` takes no name that begins with a dot."""
-    return all(
-        not segment.startswith(".") or sign.startswith(".") for sign, segment in zip(pattern, segments, strict=False)
-    )
-
-
-def _normal(path: str) -> str:
-    return posixpath.normpath("/" + path.lstrip("/"))
-
-
-def _fold(path: str) -> str:
-    return path.casefold()
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    while True:
-        yield folder
-        above = posixpath.dirname(folder)
-        if above == folder:
-            return
-        folder = above
-
-
-def _is_link(path: str) -> bool:
-    try:
-        return os.path.islink(path)
-    except (OSError, ValueError):
-        return False
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return found.st_dev, found.st_ino

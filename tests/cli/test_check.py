@@ -277,6 +277,31 @@ def test_what_cannot_be_opened(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "head", "mended"),
+    [
+        pytest.param("hooks.yaml", "settings: {timeout: 30000}\n", "timeout: 30", id="settings"),
+        pytest.param("hooks.yaml", "timeout: 1500\n", "timeout: 1.5", id="top"),
+        pytest.param(".hooks.json", '{"timeout": 30000,\n', '"timeout": 30', id="lesson"),
+    ],
+)
+def test_milliseconds_for_a_whole_file(project: Path, file: str, head: str, mended: str) -> None:
+    """BH501 once, where the file says it, however many hooks have it from there."""
+    hooks = (
+        "hooks:\n  a: {events: Stop, run: ls, timeout: 5}\n  b: {events: Stop, run: ls}\n  c: {events: Stop, run: ls}\n"
+    )
+    if file == ".hooks.json":
+        hooks = '"hooks": {"Stop": [{"command": "ls"}, {"command": "ls -l"}]}}'
+    for old in (project / ".claude" / "settings.json", project / "hooks.yaml"):
+        old.unlink()
+    (project / file).write_text(head + hooks)
+    (finding,) = [json.loads(line) for line in inside(project, "--json").out.splitlines()]
+    place = (1, head.index(": ", head.index("timeout")) + 3)
+    assert (finding["code"], finding["hint"], finding["line"], finding["column"]) == ("BH501", mended, *place)
+    (project / file).write_text(re.sub(r"\d+", "60", head) + hooks)
+    assert inside(project).code == 0
+
+
+@pytest.mark.parametrize(
     ("text", "code", "exit_code"),
     [
         pytest.param(b"# caf\xe9\nhooks: {}\n", "BH102", 2, id="no text"),

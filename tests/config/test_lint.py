@@ -605,23 +605,6 @@ def test_milliseconds(tmp_path: Path, seconds: int, meant: str) -> None:
     assert exactly(found(tmp_path, text), "BH501", text).hint == f"timeout: {meant}"
 
 
-@pytest.mark.parametrize(
-    ("head", "mended"),
-    [
-        pytest.param("settings: {timeout: 30000}", "timeout: 30", id="settings"),
-        pytest.param("timeout: 1500", "timeout: 1.5", id="top"),
-    ],
-)
-def test_milliseconds_for_a_whole_file(tmp_path: Path, head: str, mended: str) -> None:
-    """BH501 once, whatever number of hooks has it from there; a hook with a time-out of its own has not."""
-    text = f"{head}\nhooks:\n" + "".join(
-        f"  {name}: {{events: Stop, run: 'true'{own}}}\n" for name, own in (("a", ", timeout: 5"), ("b", ""), ("c", ""))
-    )
-    (finding,) = found(tmp_path, text)
-    assert (finding.code, finding.hook) == ("BH501", "b") and f"`{mended}`" in finding.hint
-    assert found(tmp_path, text.replace(head, "settings: {timeout: 60}")) == []
-
-
 @pytest.mark.parametrize("seconds", [0.5, 1, 60, 600, 999, 1800, 3600, 5400, 7200, 86400])
 def test_seconds(tmp_path: Path, seconds: float) -> None:
     """Not BH501: minutes and hours that somebody may mean."""

@@ -1,7 +1,7 @@
 """`billhook check`: what is wrong with the configuration, and the edit that repairs it. Runs nothing."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -72,7 +72,9 @@ def checked(paths: Sequence[str]) -> Checked:
     configs = [_of_path(path) for path in paths] or [_here()]
     entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
     findings = [finding for config in configs for finding in config.problems]
-    findings += lint([_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"])
+    tops = {read.source.path: read.places for config in configs for read in config.sources}
+    hooks = [_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"]
+    findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks])
     distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in findings}
     twice = {(one.file, one.line, one.column) for one in findings if one.code == "BH105"}
     # a key that is there twice is a name that is there twice: one of the two is enough
@@ -125,6 +127,13 @@ def _in_its_layer(declared: Declared) -> Declared:
     if declared.layer == "explicit" and declared.file in sources.user_files():
         return msgspec.structs.replace(declared, layer="user")
     return declared
+
+
+def _with_the_files_place(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
+    """A time-out that a hook has from the head of its file is wrong there, once, and not in each hook."""
+    if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
+        return declared
+    return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})
 
 
 def _key(declared: Declared) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from billhook.config.lint.found import finding
 from billhook.config.lint.match import lint_match
 from billhook.config.lint.modules import lint_module
 from billhook.config.lint.rule import lint_rules
-from billhook.config.lint.timing import lint_file_timeouts, lint_timing
+from billhook.config.lint.timing import lint_timing
 from billhook.config.lint.url import lint_url
 
 _OF_ONE: tuple[Callable[[Declared], Iterable[Finding]], ...] = (
@@ -32,7 +32,6 @@ def lint(entries: Sequence[Declared]) -> list[Finding]:
     found = [finding for hook in hooks for look in _OF_ONE for finding in look(hook)]
     found += lint_rules(hooks)
     found += _two_dialects(hooks)
-    found += lint_file_timeouts(hooks)
     # one matcher of a group is the matcher of all its handlers
     distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in reversed(found)}
     return sorted(distinct.values(), key=lambda one: (one.file, one.line, one.column, one.code))

@@ -3,7 +3,7 @@
 (BH510 for keys that have no effect wherever they stand is found when the file is read.)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from billhook.config.declared import Declared, Say
 from billhook.config.findings import Finding
@@ -19,29 +19,13 @@ def lint_timing(hook: Declared) -> Iterator[Finding]:
     yield from _nothing_to_refuse(hook)
 
 
-def lint_file_timeouts(hooks: Sequence[Declared]) -> Iterator[Finding]:
-    """BH501 for a `timeout` that stands at the top of a file, once: at the first hook that has it from there."""
-    first = {hook.file: hook for hook in reversed(hooks) if hook.timeout is not None and "timeout" not in hook.places}
-    for hook in first.values():
-        seconds = hook.timeout or 0
-        if _looks_like_milliseconds(seconds):
-            message = f"the file's `timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
-            mended = edit(hook, "timeout", _thousandth(seconds))
-            yield finding(
-                hook, "BH501", "timeout", message, f"write `{mended}` where the file sets it for all its hooks"
-            )
-
-
 def _milliseconds(hook: Declared) -> Iterator[Finding]:
     seconds = hook.timeout
-    if seconds is None or "timeout" not in hook.places or not _looks_like_milliseconds(seconds):
+    if seconds is None or not _looks_like_milliseconds(seconds):
         return
     message = f"`timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
-    yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", _thousandth(seconds)))
-
-
-def _thousandth(seconds: float) -> float:
-    return int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
+    mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
+    yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
 
 
 def _looks_like_milliseconds(seconds: float) -> bool:

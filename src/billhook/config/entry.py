@@ -128,7 +128,10 @@ class Entry:
         node = self.seen.get(field)
         if node is None or node.value is None:
             return None
-        if isinstance(node.value, bool) or not isinstance(node.value, int | float) or not math.isfinite(node.value):
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            self.wrong_type(field, node, "a number")
+            return None
+        if not math.isfinite(node.value):
             self.wrong_type(field, node, "a finite number")
             return None
         return node.value

@@ -987,6 +987,30 @@ def test_texts_made_to_be_slow(tmp_path: Path, text: str) -> None:
     assert time.monotonic() - began < 30
 
 
+def test_many_functions_of_one_module(tmp_path: Path) -> None:
+    """Thousands of hooks that name a large module: it is looked at once."""
+    script(tmp_path, "policies.py", "def check(event): ...\n" * 11_000, 0o644)
+    place: dict[str, Any] = {"file": str(tmp_path / "hooks.yaml"), "folder": str(tmp_path), "layer": "project"}
+    hooks = [Declared(name="h", action=Python(f"policies:f{i}"), line=i, **place) for i in range(3000)]
+    began = time.monotonic()
+    assert len(lint(hooks)) == 3000
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("sign", [" ", "; ", " or ", "+", "/"])
+def test_matchers_made_to_be_slow(sign: str) -> None:
+    """As long as a matcher may be, many times."""
+    hooks = [
+        Declared(
+            name="h", action=Run("true"), events=("PreToolUse",), match=f"Bash{sign * (4000 // len(sign))}Edit {i}"
+        )
+        for i in range(60)
+    ]
+    began = time.monotonic()
+    lint(hooks)
+    assert time.monotonic() - began < 30
+
+
 def test_many_rules(tmp_path: Path) -> None:
     """Thousands of rules that are about the same deed."""
     hooks = [

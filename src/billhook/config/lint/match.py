@@ -194,7 +194,7 @@ _NAME_LIST = re.compile(r"[A-Za-z0-9_]+(?:\s*[,|]\s*[A-Za-z0-9_]+)+")
 _SLASHED = re.compile(r"/(.+)/([a-z]*)")
 _LISTS = ("claude", "wildcard")
 """Ways of matching that read `a|b` as two names."""
-_SIGNS = re.compile(r"\s*[;&+/]\s*|\s+(?:or|and)\s+|\s+")
+_SIGNS = re.compile(r"\s{0,9}[;&+/]\s{0,9}|\s{1,9}(?:or|and)\s{1,9}|\s+")
 """What stands between names in other places, and here is part of one."""
 
 
@@ -223,6 +223,7 @@ def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> li
 
 def _listing(hook: Declared, names: list[str], wanted: list[type[Event]], row: Meanings) -> str:
     """The edit that asks for all these names, each as it was meant."""
+    names = list(dict.fromkeys(names))
     text = "|".join(_meant(name, wanted, row) or name for name in names)
     return edit(hook, "match", text) if row.matching in _LISTS or len(names) == 1 else _translated(hook, row, text)
 

@@ -5,6 +5,7 @@ installed. What only a running program knows is taken to be there.
 """
 
 import ast
+import functools
 import os
 import re
 import sys
@@ -25,7 +26,8 @@ _OF_WORKERS = sys.stdlib_module_names | {"billhook", "msgspec"}
 _MAKES_NAMES = re.compile(r"\b(?:globals|locals|vars|exec|setattr)\s{0,9}\(|__getattr__|__dict__|sys\.modules")
 """Whoever uses these may define names that no statement shows."""
 _HOMES = ("", ".billhook", ".claude")
-_MOVES_MODULES = re.compile(r"\b(?:__path__|sys\.modules|meta_path|path_hooks)\b")
+_MOVERS = ("__path__", "sys.modules", "meta_path", "path_hooks")
+"""Whoever uses these may have modules that no file shows."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -84,8 +86,13 @@ def _of_file(file: str, before: Place) -> Place:
     source = file.endswith(".py")
     folders = (os.path.dirname(file),) if os.path.basename(file).startswith("__init__.") else ()
     text = text_of(file) if source else None
-    unknown = text is None or _MOVES_MODULES.search(text) is not None
+    unknown = text is None or _moves_modules(text)
     return Place(before.found + 1, file if source else "", folders, before.open or unknown)
+
+
+@functools.lru_cache(maxsize=64)
+def _moves_modules(source: str) -> bool:
+    return any(word in source for word in _MOVERS)
 
 
 def _files(base: str) -> Iterator[str]:
@@ -137,14 +144,15 @@ def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iter
     yield finding(hook, "BH401", "action", f"`{module}` has no `{wanted}`", hint)
 
 
-def _names_of(source: str) -> set[str] | None:
-    """The names at the top of a source; None when that can't be told."""
+@functools.lru_cache(maxsize=64)
+def _names_of(source: str) -> frozenset[str] | None:
+    """The names at the top of a source; None when that can't be told. Read once: many hooks may name one module."""
     if "\ufffd" in source or _MAKES_NAMES.search(source):
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return set(_defined(ast.parse(source)))
+            return frozenset(_defined(ast.parse(source)))
     except Exception:  # a star import; or whatever else is wrong with somebody's file
         return None
 

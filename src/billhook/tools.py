@@ -62,6 +62,11 @@ def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
     return tuple(value for value in values if isinstance(value, str))
 
 
+def odd_paths(tool_input: Mapping[str, object]) -> bool:
+    """Whether a field that should name one path holds something else, such as a list of them."""
+    return any(key in tool_input and not isinstance(tool_input[key], str) for key in _PATH_KEYS)
+
+
 def _first_string(tool_input: object, keys: tuple[str, ...]) -> str | None:
     if not isinstance(tool_input, Mapping):
         return None

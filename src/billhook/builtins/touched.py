@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from billhook import rules, shell, tools
+from billhook.builtins import inputs
 from billhook.builtins.git_writes import ROOT
 from billhook.builtins.spelling import git_root, spelt_out
 from billhook.builtins.touch import Touch, Writes
@@ -42,8 +43,6 @@ _WRITING = re.compile(
     r"write|edit|create|delete|move|remove|rename|update|patch|replace|put|append|save|exec|run", re.I
 )
 _REMOVING = re.compile(r"delete|remove|move|rename|rmdir|unlink|trash|clean", re.I)
-_LINE_KEYS: Final = frozenset({"command", "cmd", "script", "commands", "shell", "bash"})
-_CODE_KEYS: Final = frozenset({"code", "source", "expression", "python", "javascript"})
 _LEADING_CD = re.compile(
     r"""\s*cd\s+(?:--\s+)?(?:([\w./~@%+:,=][\w./~@%+:,=-]*)|'([^'\n]+)'|"([^"$`\\\n]+)")\s*(?:&&|;|\n)"""
 )
@@ -82,16 +81,15 @@ def touched(event: Event, cwd: str) -> Touched:
         return Touched()
     name = tools.canonical(name)
     if tools.is_shell(name):
-        return line_touched(_line(given.get("command")), cwd)
+        command = tools.command_of(name, given)
+        odd = command is None or inputs.takes_arguments(given)
+        return _of_unknown_tool(name, given, cwd) if odd else line_touched(command or "", cwd)
     if name in rules.EDITS:
-        return Touched(tuple(Touch(path) for word in tools.paths_of(name, given) for path in _absolute(word, [cwd])))
+        known = [inputs.from_address(word) for word in tools.paths_of(name, given)]
+        if known and not tools.odd_paths(given):
+            return Touched(tuple(Touch(path) for word in known for path in _absolute(word, [cwd])))
+        return _of_unknown_tool(name, given, cwd)
     return Touched() if name in READ_ONLY or _only_reads(name) else _of_unknown_tool(name, given, cwd)
-
-
-def _line(command: object) -> str:
-    if isinstance(command, list | tuple):
-        return " ".join(word for word in command if isinstance(word, str))
-    return command if isinstance(command, str) else ""
 
 
 def line_touched(text: str, cwd: str) -> Touched:
@@ -239,38 +237,19 @@ def _only_reads(name: str) -> bool:
 
 def _of_unknown_tool(name: str, given: Mapping[str, object], cwd: str) -> Touched:
     """Whatever names a file in the input of a tool that we know nothing of may be written by it."""
+    said = inputs.said(name, given, shell=tools.is_shell(name))
+    words = said.sure
+    if inputs.writes_by_name(name):
+        words += [word for word in said.bare if os.path.lexists(f"{cwd}/{word}")]
     below = _REMOVING.search(name) is not None
-    strings = list(_strings(given))
-    words = [_from_address(text) for _, text in strings if "\n" not in text and len(text) <= 4096]
-    if 1 < len(words) <= 8:  # a folder and a name in two fields
-        words += [posixpath.join(one, two) for one in words for two in words if one != two]
     paths = [Touch(path, below=below) for word in words for path in _absolute(word, [cwd])]
-    lines = [line_touched(text, cwd) for key, text in strings if key in _LINE_KEYS]
-    code = [text for key, text in strings if key in _CODE_KEYS]
+    lines = [line_touched(text, cwd) for text in said.lines]
     return Touched(
         paths=(*paths, *(path for line in lines for path in line.paths)),
-        code=(*code, *(text for line in lines for text in line.code)),
+        code=(*said.code, *(text for line in lines for text in line.code)),
         text="\n".join(line.text for line in lines),
         fed=any(line.fed for line in lines),
+        dots=any(line.dots for line in lines),
         commands=tuple(command for line in lines for command in line.commands),
         complete=all(line.complete for line in lines),
     )
-
-
-def _from_address(text: str) -> str:
-    return text.removeprefix("file://") if text.startswith("file:///") else text
-
-
-def _strings(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Every string of an input with the key it stands under, at any depth."""
-    values: list[tuple[str, object]] = [("", given)]
-    while values:
-        key, value = values.pop()
-        if isinstance(value, str):
-            yield key, value
-        elif isinstance(value, Mapping):
-            values += ((str(name), one) for name, one in value.items())
-        elif isinstance(value, list | tuple):
-            if key in _LINE_KEYS and value and all(isinstance(one, str) for one in value):
-                yield key, " ".join(value)
-            values += ((key, one) for one in value)

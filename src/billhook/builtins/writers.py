@@ -66,6 +66,12 @@ def writes(words: Sequence[str]) -> Writes:
     return Writes() if name in READERS else unknown_program(words)
 
 
+def is_known(word: str) -> bool:
+    """Whether a word is a program that writes or runs something: a list that begins with it is a command."""
+    name = posixpath.basename(word)
+    return name in _SPECIAL or name in _CODE or name in SHELLS or name in WRAPPERS or bool(_PYTHON.fullmatch(name))
+
+
 def unknown_program(words: Sequence[str]) -> Writes:
     """What a program that we know nothing of may write."""
     return Writes(list(_operands(words[1:])))
@@ -115,6 +121,10 @@ def _mount(words: Sequence[str]) -> Writes:
 def _input_runs(words: Sequence[str]) -> Writes:
     """at, batch, crontab: they run what they read."""
     return Writes(list(_operands(words[1:])), runs_input=True)
+
+
+def _apply_patch(words: Sequence[str]) -> Writes:
+    return Writes(code=list(words[1:]), runs_input=True)
 
 
 def _mkdir(words: Sequence[str]) -> Writes:
@@ -335,6 +345,7 @@ _SPECIAL: Final[dict[str, _Reader]] = (
     | _rows("sed gsed", _sed)
     | _rows("mount umount", _mount)
     | _rows("at batch crontab", _input_runs)
+    | _rows("apply_patch applypatch", _apply_patch)
     | {
         "mkdir": _mkdir, "dd": _dd, "find": _find, "fd": _fd, "sort": _sort, "yq": _yq, "git": git_writes,
         "curl": fetch_writes.curl, "wget": fetch_writes.wget, "unzip": fetch_writes.unzip, "cpio": fetch_writes.cpio,

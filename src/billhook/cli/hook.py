@@ -1,9 +1,10 @@
 """`billhook hook`: be a hook. An event on stdin; the verdict on stdout, stderr and exit code, in an agent's dialect.
 
-The failure rule, for an event or a configuration that can't be read, a signal, and a crash of ours: one clear line on
-stderr, and `--on-failure deny` denies, `--on-failure allow` lets pass; without it the event is denied as soon as a gate
-is configured for it (or nobody can tell), and passes visibly otherwise. A failure never keeps an agent going that wants
-to stop.
+The failure rule, for an event or a configuration that can't be read, an event whose name is mistyped or whose folder
+nobody can tell, hooks that call us in a circle, a signal, and a crash of ours: one clear line on stderr, and
+`--on-failure deny` denies, `--on-failure allow` lets pass; without it the event is denied as soon as a gate is
+configured for it (or nobody can tell), and passes visibly otherwise. A failure never keeps an agent going that wants to
+stop.
 
 A hook that answers later has nowhere to bring its answer in a process for one event: the verdict is written and stdout
 closed, then the hook may end within its own time-out.

@@ -14,7 +14,8 @@ Example, in an agent's settings:
   {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}
 
 \b
-When the event or the configuration can't be read, or billhook fails:
+When the event or the configuration can't be read, the event's name is mistyped,
+its folder is gone, hooks call billhook in a circle, or billhook fails:
   --on-failure deny   the event is denied, in the dialect's words
   --on-failure allow  it passes
   neither             it is denied as soon as a gate is configured for it, else it passes;
@@ -30,6 +31,6 @@ A hook that answers later may end within its time-out, after the verdict; its an
 def verb(event: str | None, dialect: str | None, on_failure: str | None, config: tuple[str, ...]) -> int:
     """Be a hook: read one event as JSON on stdin, ask the configured hooks, and answer on stdout, stderr and exit code.
 
-    EVENT names the event for agents whose JSON does not.
+    EVENT names the event for agents whose JSON does not. Case, `_` and `-` in it don't matter.
     """
     return main(sys.argv[2:])

@@ -249,14 +249,13 @@ hint: run it in a terminal to be asked about each; --yes approves what is named,
 """)
 
 
-def test_long_scripts_are_counted(place: Place) -> None:
-    """Sixty lines are shown, the rest is counted; what is not text is not shown."""
+def test_scripts_are_shown_in_full(place: Place) -> None:
+    """Every line, however many and however long, because all of it is approved; what is not text is not shown."""
     place.file("hooks.yaml", ONE + "  other:\n    events: Stop\n    run: ./blob\n")
-    place.file("it.sh", "#!/bin/sh\n" + "true\n" * 99, 0o755)
+    place.file("it.sh", "#!/bin/sh\n" + "true\n" * 2000 + "x" * 5000 + "; evil\n", 0o755)
     (place.project / "blob").write_bytes(b"\x7fELF\0\0")
     out = place.run("trust").out
-    assert out.count("    | ") == 60
-    assert "    ... 40 more lines; read them: " in out
+    assert out.count("    | ") == 2002 and "x; evil" in out
     assert "  blob: binary, long or changing; not shown" in out
 
 

@@ -14,9 +14,6 @@ from billhook.config.fingerprint import FileMark, approval_of, changes
 from billhook.config.rows import kind_of
 from billhook.meanings import meanings
 
-LINES = 60
-"""Lines of a script on the screen; the rest is counted."""
-_LONGEST_LINE = 1000
 _MISSING = 5
 _LABEL = 12
 _RULES = {
@@ -139,9 +136,7 @@ def _texts(entry: Entry) -> Iterator[str]:
             continue
         yield f"  {safe(shown_path(mark.path))}"
         lines = text.removesuffix("\n").split("\n")  # not splitlines: to a shell, no other character ends a line
-        yield from (f"    | {_line(line)}".rstrip() for line in lines[:LINES])
-        if len(lines) > LINES:
-            yield f"    ... {len(lines) - LINES} more lines; read them: {safe(mark.path)}"
+        yield from (f"    | {safe(line)}".rstrip() for line in lines)  # all of it: it is all approved
 
 
 def _changes(entry: Entry) -> Iterator[str]:
@@ -151,13 +146,7 @@ def _changes(entry: Entry) -> Iterator[str]:
     yield "  what changed"
     for line in changes(before, entry.declared, print_):
         colour = {"+": "green", "-": "red"}.get(line[:1])
-        yield f"    {click.style(_line(line), fg=colour)}".rstrip()
-
-
-def _line(text: str) -> str:
-    shown = safe(text)
-    extra = len(shown) - _LONGEST_LINE
-    return shown if extra <= 0 else f"{shown[:_LONGEST_LINE]} ... {extra:,} more characters"
+        yield f"    {click.style(safe(line), fg=colour)}".rstrip()
 
 
 def as_data(entry: Entry, approved: bool) -> dict[str, Any]:

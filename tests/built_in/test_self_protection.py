@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
+import tarfile
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,7 @@ def make_world(base: Path, *, git: bool = False) -> World:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     (project / "scripts/guard.sh").chmod(0o755)
+    make_packed(project)
     (project / "link").symlink_to(".claude")
     (project / "slink.json").symlink_to(".claude/settings.json")
     os.link(project / "scripts/guard.sh", project / "same.sh")
@@ -111,6 +114,29 @@ def make_world(base: Path, *, git: bool = False) -> World:
     else:
         (project / ".git").mkdir()
     return world
+
+
+def make_packed(project: Path) -> None:
+    """Patches and archives: of what is protected, and (`other`) of what is not."""
+    change = "@@ -1 +1 @@\n-hooks: {}\n+x\n"
+    for name, of in {"fix": "b/hooks.yaml", "deep": "x/y/hooks.yaml"}.items():
+        (project / f"{name}.diff").write_text(f"--- {of.replace('b/', 'a/')}\n+++ {of}\n{change}")
+    (project / "other.diff").write_text("--- a/src/x.py\n+++ b/src/x.py\n@@ -1 +1 @@\n-a = 1\n+hooks.yaml\n")
+    packed = {
+        "t.tar": "hooks.yaml",
+        "t.tgz": "./.hooks.json",
+        "deep.tar": "x/hooks.yaml",
+        "other.tar": "y/hooks.yaml",
+    }
+    for name, member in packed.items():
+        with tarfile.open(project / name, "w:gz" if name.endswith("gz") else "w") as archive:
+            archive.addfile(tarfile.TarInfo("a.txt"))
+            archive.addfile(tarfile.TarInfo(member))
+    for name, member in {"z.zip": "scripts/guard.sh", "deepz.zip": "x/hooks.yaml", "other.zip": "src/x.py"}.items():
+        with zipfile.ZipFile(project / name, "w") as zipped:
+            zipped.writestr(member, "EVIL")
+    (project / "broken.tar").write_bytes(b"\x1f\x8b" + b"hooks.yaml" * 100)
+    (project / "broken.zip").write_bytes(b"PK\x03\x04 hooks.yaml")
 
 
 def run(command: str, world: World) -> None:
@@ -432,6 +458,45 @@ PROVEN = {
     "home-settings-link": "echo x > homelink/settings.json",
     "cp-of-the-same-line": "mkdir q; echo x > q/hooks.yaml; cp q/* .",
     "mv-of-the-same-line": "mkdir q && echo x > q/hooks.yaml && mv -f q/* .",
+    "ls-all-but-xargs": "ls -A | grep -v .git | xargs rm -rf",
+    "ls-xargs-I": "ls | xargs -I{} rm -rf {}",
+    "ls-a-xargs": "ls -a1 | xargs rm -rf 2>/dev/null",
+    "ls-d-xargs": "ls -d s*/ | xargs rm -rf",
+    "grep-xargs": "grep -rl exit . --include=*.sh | xargs sed -i s/exit/true/",
+    "grep-substitution": "sed -i s/exit/true/ $(grep -rl exit .)",
+    "grep-files-xargs": "grep -l exit scripts/*.sh | xargs sed -i s/exit/true/",
+    "git-grep-xargs": "git grep -l exit | xargs sed -i s/exit/true/",
+    "link-folder": "ln -s scripts pp; rm pp/guard.sh",
+    "link-folder-cd": "ln -s scripts pp && cd pp && rm guard.sh",
+    "link-folder-cp": "ln -s .claude pp; cp evil/settings.json pp/",
+    "link-of-link": "ln -s scripts p1; ln -s p1 p2; rm p2/guard.sh",
+    "link-into": "ln -s ../scripts src; rm src/scripts/guard.sh",
+    "link-here": "ln -s BASE/proj/scripts build/; echo x > build/scripts/guard.sh",
+    "link-up": "ln -s . here; rm here/hooks.yaml",
+    "variable-assigned-default": ": \"${x:=scripts/guard.sh}\"; echo > \"$x\"",
+    "variable-assigned-unset": ": ${x=hooks.yaml}; rm $x",
+    "script-written": "echo 'rm scripts/guard.sh' > r.sh; sh r.sh",
+    "script-heredoc": "cat > r.py <<'E'\nimport os\nos.remove('hooks.yaml')\nE\npython3 r.py",
+    "script-executable": "printf '#!/bin/sh\\nrm hooks.yaml\\n' > build/r; chmod +x build/r; ./build/r",
+    "script-sourced": "echo 'rm hooks.yaml' > r; . ./r",
+    "script-read": "echo 'rm hooks.yaml' > r; bash < r",
+    "script-copied": "echo 'rm hooks.yaml' > r; cp r r2; sh r2",
+    "script-tee": "echo 'rm hooks.yaml' | tee r.sh; bash r.sh",
+    "patch-of-the-line": "printf '%s\\n' '--- hooks.yaml' '+++ hooks.yaml' '@@ -1 +0,0 @@' '-hooks: {}' >d; patch -i d",
+    "patch-i": "patch -p1 -i fix.diff",
+    "patch-input": "patch -p1 < fix.diff",
+    "patch-operand": "patch hooks.yaml fix.diff",
+    "patch-basename": "patch -i deep.diff",
+    "patch-d": "cd src && patch -d .. -p1 -i fix.diff",
+    "git-apply-file": "git apply fix.diff",
+    "git-apply-strip": "git apply -p2 deep.diff",
+    "tar": "tar xf t.tar",
+    "tar-z": "tar -xzf t.tgz",
+    "tar-strip": "tar xf deep.tar --strip-components=1",
+    "tar-C": "cd src && tar xf ../t.tar -C ..",
+    "unzip": "unzip -qo z.zip",
+    "unzip-no-ending": "unzip -qo z",
+    "unzip-flat": "unzip -qoj deepz.zip",
     "cp-dot-of-the-same-line": "mkdir q; cp a.txt q/hooks.yaml; cp -r q/. .",
 }  # fmt: skip
 
@@ -543,6 +608,18 @@ DOUBTED = {
     "incomplete": ("echo x > .claude/settings.json '", "ask"),
     "incomplete-mention": ("eval \"$X\" .claude/settings.json", "ask"),
     "incomplete-state": ("eval \"$X\" ~/.claude/billhook/approvals", "deny"),
+    "code-mode": ("python3 -c \"open('hooks.yaml', mode='r+').read()\"", "ask"),
+    "code-mode-variable": ("python3 -c \"import sys; print(open('hooks.yaml', sys.argv[1]).read())\" w", "ask"),
+    "code-mode-plus": ("python3 -c \"f = open; f('hooks.yaml', 'w')\"", "ask"),
+    "code-pathlib": ("python3 -c \"from pathlib import Path; Path('hooks.yaml').open('w')\"", "ask"),
+    "code-reads-and-writes": ("python3 -c \"a = open('hooks.yaml').read(); open('hooks.yaml', 'w')\"", "ask"),
+    "code-os-open": ("python3 -c \"import os; os.open('hooks.yaml', os.O_TRUNC)\"", "ask"),
+    "code-from-os": ("python3 -c \"from os import *; open('hooks.yaml', O_TRUNC)\"", "ask"),
+    "code-chmod": ("python3 -c \"open('x').read(); import os; os.chmod('hooks.yaml', 0)\"", "ask"),
+    "code-print-to": ("python3 -c \"print(open('a').read(), file=open('hooks.yaml', 'a'))\"", "ask"),
+    "rg-xargs": ("rg -l exit | xargs sed -i s/a/b/", "ask"),
+    "fd-xargs": ("fd guard | xargs rm", "ask"),
+    "tar-nested": ("tar xf t.tar -C evil", "ask"),
     "apply-patch": ("apply_patch <<'E'\n*** Begin Patch\n*** Delete File: hooks.yaml\n*** End Patch\nE\n", "ask"),
     "apply-patch-word": ("apply_patch '*** Begin Patch\n*** Delete File: hooks.yaml\n*** End Patch'", "ask"),
     "billhook-init": ("billhook init --force", "ask"),
@@ -691,6 +768,29 @@ HARMLESS = [
     "python -c \"import billhook; billhook.load(trust='all')\"",
     "cat > README.md <<'E'\nRun billhook trust --all\nE\n",
     "python3 -c \"print(open('.claude/agents/a.md').read().replace('a', 'b'))\"",
+    "git diff --name-only | xargs ruff check", "find src -name '*.pyc' | xargs rm", "ls build | xargs rm",
+    "ls -A build | xargs -I{} rm build/{}", "grep -rl foo src | xargs sed -i s/foo/bar/",
+    "grep -rl foo . --include='*.py' | xargs sed -i s/foo/bar/", "rg -l foo -t py | xargs sed -i s/foo/bar/",
+    "rg -l foo -g '*.py' | xargs sed -i s/foo/bar/", "fd -e pyc | xargs rm",
+    "git grep -l foo src | xargs sed -i s/a/b/",
+    "ps aux | grep foo | awk '{print $2}' | xargs kill", "grep -rl hooks . | xargs wc -l",
+    "X=$(date); grep -rn hooks .; rm -f $Y", "ln -s src pp; rm pp/x.py", "ln -s scripts pp; cat pp/guard.sh",
+    "ln -s scripts pp; rm pp", ": \"${x:=build/a.o}\"; rm \"$x\"", ": ${HOME:=/root}; ls $HOME",
+    "mkdir q; echo x > q/a; cp q/* .", "mkdir q; echo x > q/hooks.yaml; cp q/hooks.yaml build/",
+    "echo 'rm build/a.o' > r.sh; sh r.sh", "echo 'rm hooks.yaml' > r.sh; cat r.sh", "sh r.sh; cat hooks.yaml > out",
+    "cat > r.py <<'E'\nprint(open('hooks.yaml').read())\nE\npython3 r.py",
+    "chmod +x build/r.sh && build/r.sh && cat hooks.yaml", "patch -p1 -i other.diff", "patch -p1 < other.diff",
+    "git apply other.diff", "git apply --check fix.diff", "git apply --stat fix.diff", "tar xf other.tar",
+    "tar tf t.tar", "tar xf t.tar -C build", "tar xf t.tar a.txt", "tar xf broken.tar", "unzip -o other.zip",
+    "unzip -l z.zip", "unzip z.zip -d build", "unzip broken.zip",
+    "python3 -c 'import json; print(json.load(open(\".claude/settings.json\")))'",
+    "python3 -c \"import json; d = json.load(open('.claude/settings.json', encoding='utf-8')); print(d['hooks'])\"",
+    "python3 -c \"print(open('hooks.yaml', 'r').read())\"", "python -c \"print(open('hooks.yaml', 'rb').read()[:5])\"",
+    "python3 -c \"import yaml; print(yaml.safe_load(open('hooks.yaml')))\"",
+    "python3 -c \"import sys, json; print(json.load(open(sys.argv[1])))\" .claude/settings.json",
+    "python3 -c \"import os, json; print(json.load(open(os.path.join('.claude', 'settings.json'))))\"",
+    "python3 - <<'E'\nimport json\nprint(json.load(open('.claude/settings.json')))\nE\n",
+    "python3 -c \"from pathlib import Path; print(Path('.claude/settings.json').read_text())\"",
     "rm slink.json", "rm -rf link", "rm same.sh", "mv slink.json other.json",
 ]  # fmt: skip
 
@@ -973,7 +1073,37 @@ LONG = {
     "slashes": "/" * 1_000_000,
     "unknown": "rm " + "$x/" * 300_000,
     "git": "git checkout -- " + "*.x " * 100_000,
+    "patches": "patch -p1 -i fix.diff;" * 40_000,
+    "archives": "tar xf t.tar;" * 70_000,
+    "links": "".join(f"ln -s a{n} b{n};" for n in range(50_000)) + "rm b1/x",
+    "scripts": "echo x > r;sh r;" * 60_000,
+    "copies": "cp " + "a " * 400_000 + "src/",
+    "headers": "patch <<E\n" + "--- " + " " * 900_000 + "\nE\n",
+    "reading-code": "python3 -c 'open(" + "(" * 500_000 + "'",
+    "assigned": ": " + "${x:=hooks" * 100_000,
 }
+
+
+LONG_INPUTS: dict[str, Any] = {
+    "blank-headers": {"patch": "--- " + " " * 1_000_000},
+    "blank-lines": {"patch": "\n" * 1_000_000},
+    "blank-blocks": {"patch": "*** Add File:" + " \t" * 500_000},
+    "headers": {"patch": "--- a/b 2020\n" * 80_000},
+    "git-headers": {"patch": "diff --git a b\n" * 70_000},
+    "words": {"argv": ["a"] * 300_000},
+    "lists": {"x": [["sh", "-c", "rm a"]] * 50_000},
+    "fields": {f"file{n}": f"a/{n}" for n in range(50_000)},
+    "names": {"a" * 1_000_000: "b/c"},
+    "deep": {"a": [[[[[[["x/y"]]]]]]]},
+}
+
+
+@pytest.mark.parametrize("tool_input", LONG_INPUTS.values(), ids=LONG_INPUTS)
+def test_long_inputs_are_judged_in_bounded_time(tool_input: Any, judged: World) -> None:
+    """So is a megabyte in the fields of an unknown tool."""
+    started = time.monotonic()
+    assert judge(judged, "apply_patch", tool_input)[0] in ("none", "ask", "deny")
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("command", LONG.values(), ids=LONG)

@@ -34,7 +34,7 @@ def wget(words: Sequence[str]) -> Writes:
 
 
 def tar(words: Sequence[str]) -> Writes:
-    """Which members an archive has is not known: only named ones count, and a place to unpack that is ours."""
+    """The members that are named, or all that an archive has, if it can be read; and a place to unpack that is ours."""
     first = words[1] if len(words) > 1 else ""
     rest = ["-" + first if first[:1] not in ("-", "") else first, *words[2:]]
     said = Words(rest, "fCTXbgIHV" if first[:1] == "-" else "", "file directory exclude strip-components transform")
@@ -47,7 +47,10 @@ def tar(words: Sequence[str]) -> Writes:
     if said.has("x", "extract", "get"):
         folder = folders[-1] if folders else "."
         inside = [Touch(posixpath.join(folder, member), below=True) for member in members]
-        return Writes([Touch(folder, sources=(UNKNOWN,)), *inside])
+        found = Writes([Touch(folder, sources=(UNKNOWN,)), *inside], into=folder)
+        found.archives = [] if members else archives
+        found.strip = number(said.values("strip-components"), 0)
+        return found
     removes = [Touch(path, below=True) for path in members] if said.has("remove-files") else []
     return Writes([Touch(path) for path in archives if said.has("c", "create", "r", "u", "A")] + removes)
 
@@ -58,7 +61,10 @@ def unzip(words: Sequence[str]) -> Writes:
         return Writes()
     folder = next(iter(said.values("d")), ".")
     inside = [Touch(posixpath.join(folder, member), loose=True) for member in said.operands[1:]]
-    return Writes([Touch(folder, sources=(UNKNOWN,)), *inside])
+    found = Writes([Touch(folder, sources=(UNKNOWN,)), *inside], into=folder)
+    found.archives = [] if inside else [name for each in said.operands[:1] for name in (each, each + ".zip")]
+    found.strip = None if said.has("j") else 0
+    return found
 
 
 def cpio(words: Sequence[str]) -> Writes:
@@ -71,4 +77,11 @@ def patch(words: Sequence[str]) -> Writes:
     said = Words(words[1:], "dioprBDFVYz", "directory input output strip")
     found = Writes([Touch(path) for path in [*said.operands[:1], *said.values("o", "output")]], runs_input=True)
     found.folder = next(iter(said.values("d", "directory")), None)
+    found.patches = [*said.operands[1:2], *said.values("i", "input")]
+    found.strip = number(said.values("p", "strip"), None)
     return found
+
+
+def number(values: Sequence[str], otherwise: int | None) -> int | None:
+    """The number that an option says."""
+    return int(values[-1]) if values and values[-1].isdecimal() and len(values[-1]) < 4 else otherwise

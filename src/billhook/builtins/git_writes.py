@@ -3,7 +3,7 @@
 Switching branches (`git checkout main`, `git switch x`, `git pull`, `git merge`, `git rebase`) touches nothing here: it
 is ordinary work, and a hook whose content changed by it is not approved any more. What throws work away counts, where
 it names a file of ours or everything: `git checkout -- x`, `git restore .`, `git reset --hard`, `git stash`,
-`git clean -f`. What a patch file changes is not looked up.
+`git clean -f`.
 """
 
 import posixpath
@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from billhook.builtins.touch import Touch, Writes
+from billhook.builtins.touch import Touch, Words, Writes
 from billhook.script import UNKNOWN
 
 ROOT: Final = ":/"
@@ -22,6 +22,7 @@ _OPTION_VALUES: Final = frozenset(
     {"-b", "-B", "--orphan", "-s", "--source", "-m", "--message", "--conflict", "-e", "--exclude"}
 )
 _MAGIC = re.compile(r":\([^)]*\)|:[!^/]*")
+_ONLY_TELL: Final = frozenset({"--check", "--stat", "--numstat", "--summary"})
 _EVERYTHING: Final = Touch(ROOT, below=True)
 
 
@@ -39,9 +40,21 @@ def git_writes(words: Sequence[str]) -> Writes:
         at += 1 + (option in _VALUED and not equals)
     verb, rest = (words[at], list(words[at + 1 :])) if at < len(words) else ("", [])
     found = Writes(_touches(verb, rest), code=[word for word in aliases if "alias." in word], folder=folder)
-    found.runs_input = verb in ("apply", "am")
+    if verb in ("apply", "am"):
+        found.runs_input = True
+        _patches(found, rest)
     found.touches += [Touch(word.partition("=")[2]) for word in rest if word.startswith("--output=")]
     return found
+
+
+def _patches(found: Writes, rest: list[str]) -> None:
+    if not _ONLY_TELL.isdisjoint(rest) and "--apply" not in rest:
+        return
+    said = Words(rest, "pC", "directory exclude include whitespace")
+    found.patches = said.operands
+    found.into = next(iter(said.values("directory")), "")
+    strips = said.values("p")
+    found.strip = int(strips[-1]) if strips and strips[-1].isdecimal() and len(strips[-1]) < 4 else 1
 
 
 def _touches(verb: str, rest: list[str]) -> list[Touch]:

@@ -22,9 +22,10 @@ from billhook.builtins.paths import (
     tail,
     upwards,
 )
+from billhook.builtins.placing import LONGEST_PATH
 from billhook.builtins.spelling import git_root
 from billhook.builtins.touch import Touch
-from billhook.builtins.touched import LONGEST_PATH, MAX_PATHS, Touched
+from billhook.builtins.touched import MAX_PATHS, Touched
 from billhook.globs import Glob, path_matches, segment_matches
 from billhook.script import UNKNOWN
 

@@ -64,10 +64,10 @@ def said(tool: str, given: Mapping[str, object], *, shell: bool = False) -> Said
             about_files = one_word or not _words(key).isdisjoint(_OF_A_FILE)
             (found.sure if about_files else found.bare).append(from_address(text))
     found.sure += _in_two_fields(tool, given, found)
-    found.lines += _argument_lists(given)
-    found.code += found.lines[_MAX_LINES:]
-    found.lines = list(dict.fromkeys(found.lines[:_MAX_LINES]))
-    return found
+    lines = list(dict.fromkeys((*found.lines, *_argument_lists(given))))
+    code = [*found.code, "\n".join(lines[_MAX_LINES:])]  # too many to be read one by one: searched for names
+    sure, bare = dict.fromkeys(found.sure), dict.fromkeys(found.bare)
+    return Said(list(sure), list(bare), lines[:_MAX_LINES], list(filter(None, dict.fromkeys(code))))
 
 
 def from_address(text: str) -> str:

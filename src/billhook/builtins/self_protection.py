@@ -15,7 +15,8 @@ import msgspec
 
 from billhook.answers import NOTHING, Answer, ask, deny
 from billhook.builtins.guarded import Guarded, Hit, Protected
-from billhook.builtins.touched import LONGEST_PATH, Touched, touched
+from billhook.builtins.placing import LONGEST_PATH
+from billhook.builtins.touched import Touched, touched
 from billhook.builtins.writers import READERS
 from billhook.hook import Context, Hook, Source
 from billhook.script import UNKNOWN

@@ -19,6 +19,7 @@ _VALUE = r"(?:\"[^\"`]*\"|'[^']*'|[^\s;&|\"'`()<>])*"
 _SET = re.compile(rf"(?<![\w$./-])([A-Za-z_]\w*)\+?=({_VALUE})")
 _LOOP = re.compile(r"\b(?:for|select)\s+([A-Za-z_]\w*)\s+in\s+([^;\n]*)")
 _READ = re.compile(rf"\bread\s+(?:-\w+\s+)*([A-Za-z_]\w*)\s*<<<\s*({_VALUE})")
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}$`\"'\s]*)\}")
 _USED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-=+?])([^{}$`\"'\s]*))?\})")
 _ECHO = re.compile(
     r"\$\(\s*(?:echo(?: -[neE]+)?|printf(?: ['\"]?%s(?:\\n)?['\"]?)?|realpath|readlink -f)\s+([^()$`;&|<>]*)\)"
@@ -89,7 +90,7 @@ def _braces(found: re.Match[str]) -> str:
 
 def _values(text: str) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
-    for pattern in (_SET, _READ):
+    for pattern in (_SET, _READ, _DEFAULT):
         for found in pattern.finditer(text):
             values.setdefault(found[1], []).append(found[2])
     for found in _LOOP.finditer(text):

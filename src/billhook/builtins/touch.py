@@ -33,6 +33,18 @@ class Writes(msgspec.Struct):
     """The program is read from standard input."""
     folder: str | None = None
     """The command runs in this folder: `git -C x`."""
+    scripts: list[str] = []
+    """Files whose text it runs: they count when the same line writes them."""
+    links: list[tuple[str, str]] = []
+    """Links that it makes: what they lead to, and where they are, or the folder that they are put into."""
+    patches: list[str] | None = None
+    """Patch files whose names it changes, as standard input if it is redirected; None: it applies no patches."""
+    archives: list[str] = []
+    """Archives that are unpacked."""
+    into: str = ""
+    """The folder that patches and archives are applied to, if not the current one."""
+    strip: int | None = 0
+    """How many folders of the names in patches and archives are left out; None: all."""
 
 
 class Words:

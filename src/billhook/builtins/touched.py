@@ -2,28 +2,28 @@
 
 A net against accidents; a sandbox is the wall. Not seen: what a program does besides its words (`make`, `npm run x`, a
 script), text that a line fetches and gives to a shell (`base64 -d x | sh`; a rule such as `Bash(base64 *)` is the place
-to refuse that), the members of an archive, and variables that were set before the line.
+to refuse that), archives and patches that are large or not there yet, and variables that were set before the line.
 """
 
 import os
-import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from billhook import rules, shell, tools
 from billhook.builtins import inputs
-from billhook.builtins.git_writes import ROOT
-from billhook.builtins.spelling import git_root, spelt_out
+from billhook.builtins.following import Following
+from billhook.builtins.listings import listed
+from billhook.builtins.placing import absolute, placed
+from billhook.builtins.reading_code import only_reads
+from billhook.builtins.spelling import spelt_out
 from billhook.builtins.touch import Touch, Writes
-from billhook.builtins.writers import listed, unknown_program, writes
+from billhook.builtins.writers import is_python, unknown_program, writes
 from billhook.events import Event
 from billhook.script import UNKNOWN
 
-LONGEST_PATH: Final = 16_384
-"""No system opens a longer one, so nothing can be done to it either."""
 MAX_PATHS: Final = 20_000
 _LONG_LINE: Final = 65_536
 _MAX_FOLDERS: Final = 16
@@ -46,8 +46,6 @@ _REMOVING = re.compile(r"delete|remove|move|rename|rmdir|unlink|trash|clean", re
 _LEADING_CD = re.compile(
     r"""\s*cd\s+(?:--\s+)?(?:([\w./~@%+:,=][\w./~@%+:,=-]*)|'([^'\n]+)'|"([^"$`\\\n]+)")\s*(?:&&|;|\n)"""
 )
-_OWN_FOLDER = re.compile(r"/proc/(?:self|thread-self|\d+|\0)/cwd(?=/|$)")
-_OWN_ROOT = re.compile(r"/proc/(?:self|thread-self|1|\0)/root(?=/)")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
 _FED = re.compile(
     r"\b(?:xargs|parallel|read|mapfile|readarray|printf\s+-v)\b|=\(|\$\{\w+[^\w}]|\$\(|`|<\(|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}"
@@ -87,7 +85,7 @@ def touched(event: Event, cwd: str) -> Touched:
     if name in rules.EDITS:
         known = [inputs.from_address(word) for word in tools.paths_of(name, given)]
         if known and not tools.odd_paths(given):
-            return Touched(tuple(Touch(path) for word in known for path in _absolute(word, [cwd])))
+            return Touched(tuple(Touch(path) for word in known for path in absolute(word, [cwd])))
         return _of_unknown_tool(name, given, cwd)
     return Touched() if name in READ_ONLY or _only_reads(name) else _of_unknown_tool(name, given, cwd)
 
@@ -123,67 +121,39 @@ class _Line:
         own = {name for found in _FUNCTION.finditer(text) for name in found.groups() if name}
         done = [(command, _writes(command, own)) for command in parsed.commands]
         folders = _folders(text, cwd, done)
+        following = Following(text)
         for command, wrote in done:
             self.take(command, wrote, folders, text)
+            self.paths += following.take(command, wrote, folders)
         unknown = any(UNKNOWN in touch.path for _, wrote in done for touch in wrote.touches)
         if re.search(r"\bread\b", text):
             unknown = unknown or any(UNKNOWN in target for target in parsed.written)
         if self.fed and unknown:
             for command in parsed.commands:
-                self.paths += (path for touch in listed(command.words) for path in _placed(touch, folders))
+                self.paths += (path for touch in listed(command.words) for path in placed(touch, folders))
+        self.paths += following.behind_links(self.paths)
+        self.code += following.scripts_of_the_line()
 
     def take(self, command: shell.SimpleCommand, wrote: Writes, folders: list[str], text: str) -> None:
         for target in command.written:
             reopened = _DESCRIPTOR.match(target) is not None
             self.fed = self.fed or reopened
-            self.paths += (Touch(path) for path in _absolute(UNKNOWN if reopened else target, folders))
+            self.paths += (Touch(path) for path in absolute(UNKNOWN if reopened else target, folders))
         self.code += wrote.code
         if command.dynamic and len(command.words) == 1 and "{" in text:
             self.code.append(text)  # `{rm,x}`: a command and its operands in one word
         if wrote.runs_input and ("<" in text or "|" in text) and not _TELLS & set(command.words):
-            self.code.append(text)
-        inner = list(_absolute(wrote.folder, folders)) if wrote.folder else folders
+            harmless = "<<" in text and is_python(command.name) and only_reads(text)
+            self.code += [] if harmless else [text]
+        inner = list(absolute(wrote.folder, folders)) if wrote.folder else folders
         for touch in wrote.touches:
-            self.paths += _placed(touch, inner)
+            self.paths += placed(touch, inner)
 
 
 def _writes(command: shell.SimpleCommand, functions: set[str]) -> Writes:
     if not command.words:
         return Writes()
     return unknown_program(command.words) if command.name in functions else writes(command.words)
-
-
-def _placed(touch: Touch, folders: list[str]) -> Iterator[Touch]:
-    for folder in folders:
-        sources = tuple(path for source in touch.sources for path in _absolute(source, [folder]))
-        for path in _absolute(touch.path, [folder]):
-            yield msgspec.structs.replace(touch, path=path, sources=sources)
-
-
-def _absolute(word: str, folders: Iterable[str]) -> Iterator[str]:
-    """A path as it is seen from each folder; not made shorter, because `..` behind a link leads elsewhere."""
-    if not word or len(word) > LONGEST_PATH:
-        return
-    if word.startswith("~"):
-        word = _from_home(word)
-    for folder in folders:
-        if word.startswith(ROOT):
-            yield posixpath.join(git_root(folder), word[2:].lstrip("/"))
-        elif word.startswith(("/proc/", "//proc/")):
-            path = _OWN_FOLDER.sub(lambda _, folder=folder: folder, "/" + word.lstrip("/"), 1)  # type: ignore[misc]
-            yield _OWN_ROOT.sub("", path, 1)
-        else:
-            yield word if word.startswith(("/", UNKNOWN)) else f"{folder}/{word}"
-
-
-def _from_home(word: str) -> str:
-    if word[1:2] in ("+", "-"):
-        return word[2:].lstrip("/") or "."
-    name, slash, rest = word.partition("/")
-    try:
-        return UNKNOWN + slash + rest if UNKNOWN in name else os.path.expanduser(word)
-    except ValueError:  # no user can be called so
-        return word
 
 
 def _folders(text: str, cwd: str, done: list[tuple[shell.SimpleCommand, Writes]]) -> list[str]:
@@ -196,7 +166,7 @@ def _folders(text: str, cwd: str, done: list[tuple[shell.SimpleCommand, Writes]]
     seen: set[str] = set()
     while (found := _LEADING_CD.match(text, at)) and len(seen) < _MAX_FOLDERS:
         word = found[1] or found[2] or found[3]
-        inside = next(_absolute(word, [folder]), "")
+        inside = next(absolute(word, [folder]), "")
         if not inside or not os.path.isdir(inside):
             break
         folder, at = inside, found.end()
@@ -211,7 +181,7 @@ def _folders(text: str, cwd: str, done: list[tuple[shell.SimpleCommand, Writes]]
         elif UNKNOWN in target or set(target) & set("*?["):
             folders[UNKNOWN] = None
         else:
-            folders |= dict.fromkeys(_absolute(target, list(folders)))
+            folders |= dict.fromkeys(absolute(target, list(folders)))
         if len(folders) > _MAX_FOLDERS:
             return [*list(folders)[:_MAX_FOLDERS], UNKNOWN]
     return list(folders)
@@ -242,7 +212,7 @@ def _of_unknown_tool(name: str, given: Mapping[str, object], cwd: str) -> Touche
     if inputs.writes_by_name(name):
         words += [word for word in said.bare if os.path.lexists(f"{cwd}/{word}")]
     below = _REMOVING.search(name) is not None
-    paths = [Touch(path, below=below) for word in words for path in _absolute(word, [cwd])]
+    paths = [Touch(path, below=below) for word in words for path in absolute(word, [cwd])]
     lines = [line_touched(text, cwd) for text in said.lines]
     return Touched(
         paths=(*paths, *(path for line in lines for path in line.paths)),

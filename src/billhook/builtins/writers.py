@@ -11,6 +11,8 @@ from typing import Final
 
 from billhook.builtins import fetch_writes
 from billhook.builtins.git_writes import git_writes
+from billhook.builtins.listings import find_names
+from billhook.builtins.reading_code import only_reads
 from billhook.builtins.touch import Touch, Words, Writes, after
 from billhook.unwrap import SHELLS, WRAPPERS
 
@@ -66,10 +68,15 @@ def writes(words: Sequence[str]) -> Writes:
     return Writes() if name in READERS else unknown_program(words)
 
 
+def is_python(name: str) -> bool:
+    """Whether a program is a Python interpreter."""
+    return _PYTHON.fullmatch(name) is not None
+
+
 def is_known(word: str) -> bool:
     """Whether a word is a program that writes or runs something: a list that begins with it is a command."""
     name = posixpath.basename(word)
-    return name in _SPECIAL or name in _CODE or name in SHELLS or name in WRAPPERS or bool(_PYTHON.fullmatch(name))
+    return name in _SPECIAL or name in _CODE or name in SHELLS or name in WRAPPERS or is_python(name)
 
 
 def unknown_program(words: Sequence[str]) -> Writes:
@@ -160,7 +167,8 @@ def _put(words: Sequence[str]) -> Writes:
                 for source in sources
                 if source[:1] not in "/~"
             ]
-    return Writes(found)
+    links = [(source, target) for source in sources for target in targets] if name == "ln" else []
+    return Writes(found, links=links)
 
 
 def _dd(words: Sequence[str]) -> Writes:
@@ -177,7 +185,7 @@ def _sed(words: Sequence[str]) -> Writes:
     scripts = scripts or said.operands[:1]
     found = [Touch(target[1]) for script in scripts for target in _SED_WRITES.finditer(script)]
     code = [script for script in scripts if _SED_RUNS.search(script)]
-    return Writes(found + [Touch(file) for file in files if in_place], code)
+    return Writes(found + [Touch(file) for file in files if in_place], code, scripts=said.values("f", "file"))
 
 
 def _awk(words: Sequence[str]) -> Writes:
@@ -185,7 +193,8 @@ def _awk(words: Sequence[str]) -> Writes:
     in_place = any("inplace" in value for value in said.values("i", "include"))
     programs = [*said.operands[:1], *said.values("e", "source")]
     code = [program for program in programs if re.search(r"[>|]|system", program)]  # others only print
-    return Writes([Touch(path) for path in said.operands[1:] if in_place], code)
+    scripts = said.values("f", "file")
+    return Writes([Touch(path) for path in said.operands[1:] if in_place], code, scripts=scripts)
 
 
 def _interpreter(words: Sequence[str], letters: str) -> Writes:
@@ -213,12 +222,15 @@ def _interpreter(words: Sequence[str], letters: str) -> Writes:
         elif word in ("-W", "-X", "-r", "--require", "-I", "-M"):
             at += 1
     operands = words[at:]
+    if found.code and letters == "c" and all(map(only_reads, found.code)):
+        return Writes()
     if found.code:
         found.touches = list(_operands(operands)) if in_place else []
         if not (name in ("perl", "ruby") and any(re.match(r"-(?![MmI])[a-zA-Z0]*[np]", word) for word in words[1:at])):
             found.code += operands  # the arguments that the code is given; with -n and -p they are read
         return found
     found.runs_input = not operands or operands[0] in ("-", "/dev/stdin")
+    found.scripts = list(operands[:1])
     found.touches = list(_operands(operands if in_place else operands[1:]))
     return found
 
@@ -242,7 +254,8 @@ def _shell(words: Sequence[str]) -> Writes:
     operands = [word for word in words[1:] if not word.startswith(("-", "+"))]
     runs_text = any(word[:1] == "-" and word[1:2] != "-" and "c" in word for word in words[1:])
     reads = any(word[:1] == "-" and word[1:2] != "-" and "s" in word for word in words[1:])
-    return Writes(list(_operands(operands if reads and not runs_text else operands[1:])))
+    scripts = [] if reads or runs_text else operands[:1]
+    return Writes(list(_operands(operands if reads and not runs_text else operands[1:])), scripts=scripts)
 
 
 def _editor(words: Sequence[str]) -> Writes:
@@ -259,44 +272,12 @@ def _find(words: Sequence[str]) -> Writes:
     runs = [name for option in ("-exec", "-execdir", "-ok", "-okdir") for name in _next_to(tests, option)]
     writing = any(posixpath.basename(name) not in READERS for name in runs)
     if "-delete" in tests or writing:
-        found += [Touch(start, below=True, names=_find_names(tests)) for start in words[1:end] or ["."]]
+        found += [Touch(start, below=True, names=find_names(tests)) for start in words[1:end] or ["."]]
     return Writes(found)
-
-
-def listed(words: Sequence[str]) -> list[Touch]:
-    """The files that `find` and `ls` name for others to work on: `find . -name x | xargs rm`."""
-    name = posixpath.basename(words[0]) if words else ""
-    if name == "find":
-        end = next((place for place, word in enumerate(words[1:], 1) if word[:1] in ("-", "(", "!")), len(words))
-        return [Touch(start, below=True, names=_find_names(words[end:])) for start in words[1:end] or ["."]]
-    if name == "git" and words[1:2] and words[1] == "ls-files":
-        specs = [word for word in words[2:] if not word.startswith("-")]
-        return [Touch(spec, below=True, loose=any(sign in spec for sign in "*?[")) for spec in specs or ["."]]
-    if name != "ls":
-        return []
-    operands = [word for word in words[1:] if not word.startswith("-")]
-    return [Touch(word, below=True) for word in operands] or [Touch("*", itself=True)]
 
 
 def _next_to(words: Sequence[str], option: str) -> Iterator[str]:
     return (words[place + 1] for place, word in enumerate(words[:-1]) if word == option)
-
-
-def _find_names(tests: Sequence[str]) -> tuple[str, ...]:
-    """The names that every branch of the expression asks for; none: one of them takes whatever there is."""
-    branches: list[list[str]] = [[]]
-    negated, before = False, ""
-    for word in tests:
-        if word in ("-o", "-or", ","):
-            branches.append([])
-        elif before in ("-name", "-iname", "-path", "-ipath", "-wholename") and not negated:
-            path = word.rstrip("/*") if "path" in before or "whole" in before else word
-            branches[-1].append(posixpath.basename(path) or "*")
-        if word.startswith(("-exec", "-ok")):
-            break
-        negated = word in ("!", "-not") or (negated and word in ("-name", "-iname", "-path", "-ipath"))
-        before = word
-    return tuple(name for branch in branches for name in branch) if all(branches) else ()
 
 
 def _fd(words: Sequence[str]) -> Writes:

@@ -1,0 +1,72 @@
+"""The names of an archive's members, read with bounds: what unpacking it would write."""
+
+import posixpath
+from collections.abc import Iterator
+from typing import BinaryIO, Final, cast
+
+MAX_MEMBERS: Final = 2_000
+LARGEST: Final = 50_000_000
+
+
+def unpacked(path: str, strip: int | None = 0) -> list[str]:
+    """The members' names without their first `strip` folders (None: without any); none of what can't be read."""
+    found: list[str] = []
+    try:
+        for name in _members(path):
+            cut = posixpath.basename(name) if strip is None else "/".join(name.split("/")[strip:])
+            found += [cut] if cut else []
+            if len(found) >= MAX_MEMBERS:
+                break
+    except Exception:
+        return found  # broken archives raise whatever they like; what was read before still counts
+    return found
+
+
+class _Bounded:
+    """A stream that ends after so many bytes: a small file may unpack to a huge one."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.left = LARGEST
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(min(size, self.left) if size >= 0 else self.left)
+        self.left -= len(data)
+        return data
+
+
+def _members(path: str) -> Iterator[str]:
+    import os
+    import stat
+
+    if not stat.S_ISREG(os.stat(path).st_mode) or os.path.getsize(path) > LARGEST:
+        return
+    with open(path, "rb") as file:
+        magic = file.read(6)
+    if magic.startswith(b"PK"):
+        import zipfile
+
+        with zipfile.ZipFile(path) as archive:
+            yield from archive.namelist()
+        return
+    import tarfile
+
+    with _opened(path, magic) as stream, tarfile.open(fileobj=cast(BinaryIO, _Bounded(stream)), mode="r|") as members:
+        for member in members:
+            yield member.name
+
+
+def _opened(path: str, magic: bytes) -> BinaryIO:
+    if magic.startswith(b"\x1f\x8b"):
+        import gzip
+
+        return cast(BinaryIO, gzip.open(path))
+    if magic.startswith(b"BZh"):
+        import bz2
+
+        return cast(BinaryIO, bz2.open(path))
+    if magic.startswith(b"\xfd7zXZ"):
+        import lzma
+
+        return cast(BinaryIO, lzma.open(path))
+    return open(path, "rb")

@@ -1,10 +1,15 @@
 """What a tool call writes, creates or removes, told from its input alone."""
 
+import io
+import os
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from billhook.builtins import archives, patches
 from billhook.builtins.spelling import git_root, spelt_out
 from billhook.builtins.touched import Touched, line_touched, touched
 from billhook.events import PreToolUse
@@ -176,6 +181,42 @@ def test_many_loop_values_are_not_lost() -> None:
     line = f"for f in {' '.join(f'f{n}' for n in range(30))}; do rm $f; done"
     found = line_touched(line, "/w")
     assert not found.complete and line in found.code
+
+
+def test_archives_are_read_with_bounds(tmp_path: Path) -> None:
+    """Neither many members, nor a small file that unpacks to a huge one, nor a broken one takes long or fails."""
+    many, bomb, broken = (str(tmp_path / name) for name in ("many.zip", "bomb.tgz", "broken.tar"))
+    with zipfile.ZipFile(many, "w") as archive:
+        for number in range(archives.MAX_MEMBERS + 10):
+            archive.writestr(f"d/{number}", "")
+    with tarfile.open(bomb, "w:gz", compresslevel=1) as packed:
+        large = tarfile.TarInfo("large")
+        large.size = archives.LARGEST + 1_000_000
+        packed.addfile(tarfile.TarInfo("first"))
+        packed.addfile(large, io.BytesIO(bytes(large.size)))
+        packed.addfile(tarfile.TarInfo("last"))
+    Path(broken).write_bytes(Path(bomb).read_bytes()[:3000])
+    assert len(archives.unpacked(many)) == archives.MAX_MEMBERS
+    assert archives.unpacked(many, 1)[:2] == ["0", "1"] and archives.unpacked(many, None)[0] == "0"
+    assert archives.unpacked(bomb)[:1] == ["first"] and "last" not in archives.unpacked(bomb)
+    assert archives.unpacked(broken)[:1] == ["first"]
+    os.mkfifo(tmp_path / "pipe")
+    assert (
+        archives.unpacked(str(tmp_path / "pipe")) == archives.unpacked(str(tmp_path)) == archives.unpacked("/\0") == []
+    )
+
+
+def test_patch_files_are_read_with_bounds(tmp_path: Path) -> None:
+    """One that is too large, no file, or no patch names nothing."""
+    patch = tmp_path / "x.diff"
+    patch.write_text("--- a/b/c\t2020-01-01\n+++ b/b/c 2020-01-01 00:00:00\nrename to d\n--- /dev/null\n")
+    assert patches.patched_by(str(patch), 1) == ["a/b/c", "b/c", "b/b/c", "d"]
+    assert patches.patched_by(str(patch), None) == ["a/b/c", "c", "b/b/c", "d"]
+    patch.write_bytes(b"--- a/hooks.yaml\n" * 100_000)
+    os.mkfifo(tmp_path / "pipe")
+    for path in (patch, tmp_path, tmp_path / "none", tmp_path / "pipe"):
+        assert patches.patched_by(str(path), 1) == []
+    assert patches.patched("\0\ud800 --- \n+++\n") == []
 
 
 def test_the_root_of_a_repository(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def tar(words: Sequence[str]) -> Writes:
         folder = folders[-1] if folders else "."
         inside = [Touch(posixpath.join(folder, member), below=True) for member in members]
         found = Writes([Touch(folder, sources=(UNKNOWN,)), *inside], into=folder)
-        found.archives = [] if members else archives
+        found.archives = [] if members else archives or ["-"]
         found.strip = number(said.values("strip-components"), 0)
         return found
     removes = [Touch(path, below=True) for path in members] if said.has("remove-files") else []
@@ -65,6 +65,15 @@ def unzip(words: Sequence[str]) -> Writes:
     found.archives = [] if inside else [name for each in said.operands[:1] for name in (each, each + ".zip")]
     found.strip = None if said.has("j") else 0
     return found
+
+
+def python_unpacks(words: Sequence[str]) -> Writes | None:
+    """`python -m zipfile -e x.zip d`, `python -m tarfile -e x.tar d`; None: something else."""
+    if words[0] not in ("zipfile", "tarfile") or not {"-e", "--extract"} & set(words):
+        return None
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    folder = operands[1] if operands[1:] else "."
+    return Writes([Touch(folder, sources=(UNKNOWN,))], archives=operands[:1], into=folder)
 
 
 def cpio(words: Sequence[str]) -> Writes:

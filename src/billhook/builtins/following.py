@@ -21,6 +21,8 @@ from billhook.unwrap import SHELLS
 _MAX_FILES: Final = 16
 _MAX_LINKS: Final = 32
 _MAX_SCRIPTS: Final = 1_000
+_POUR: Final = frozenset({"cat", "zcat", "gzcat", "bzcat", "xzcat", "gunzip", "pv"})
+"""Programs that give a file to the next one in the line."""
 _MAKE_FILES: Final = frozenset({"tee", "cp", "mv", "ln", "dd", "install", "sponge"})
 
 
@@ -32,6 +34,7 @@ class Following:
         self.files_left = _MAX_FILES
         self.links: dict[str, str] = {}  # where they are -> what they lead to
         self.written: set[str] = set()
+        self.poured: list[str] = []
         self.run: dict[str, bool] = {}  # -> whether it is Python
 
     def take(self, command: SimpleCommand, wrote: Writes, folders: list[str]) -> Iterator[Touch]:
@@ -43,9 +46,12 @@ class Following:
         self._runs(command, wrote, read, folders)
         for source, target in wrote.links:
             self._link(source, target, inner)
-        for file in wrote.archives:
-            yield from self._named_in(file, wrote, inner)
-        for file in () if wrote.patches is None else (*wrote.patches, *read):
+        if command.name in _POUR and len(self.poured) < _MAX_FILES:
+            self.poured += [word for word in command.words[1 : _MAX_FILES + 1] if not word.startswith("-")]
+        files = [file for file in (*wrote.archives, *(wrote.patches or ())) if file != "-"]
+        if not files and (wrote.archives or wrote.patches is not None):
+            files = read or self.poured
+        for file in files:
             yield from self._named_in(file, wrote, list(dict.fromkeys((*inner, *folders))))
 
     def _named_in(self, file: str, wrote: Writes, folders: list[str]) -> Iterator[Touch]:

@@ -18,10 +18,10 @@ def patched(text: str, strip: int | None = 1) -> list[str]:
     found = [name[1].strip() for name in _BLOCK.finditer(text)]
     headers = [_STAMP.sub("", name[1]).strip(' "\r') for name in _HEADER.finditer(text)]
     headers += [name for pair in _GIT.finditer(text) for name in pair.groups()]
-    for name in headers[:MAX_NAMES]:
+    for name in [name for name in headers[:MAX_NAMES] if name != "/dev/null"]:
         found += [name, posixpath.basename(name) if strip is None else "/".join(name.split("/")[strip:])]
     names = dict.fromkeys(name for name in found[: 2 * MAX_NAMES] if len(name) <= _LONGEST_NAME)
-    return [name for name in names if name and name != "/dev/null"]
+    return [name for name in names if name]
 
 
 def patched_by(path: str, strip: int | None) -> list[str]:

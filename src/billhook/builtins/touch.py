@@ -38,9 +38,9 @@ class Writes(msgspec.Struct):
     links: list[tuple[str, str]] = []
     """Links that it makes: what they lead to, and where they are, or the folder that they are put into."""
     patches: list[str] | None = None
-    """Patch files whose names it changes, as standard input if it is redirected; None: it applies no patches."""
+    """Patch files whose names it changes; without any, standard input is one. None: it applies no patches."""
     archives: list[str] = []
-    """Archives that are unpacked."""
+    """Archives that are unpacked; `-` is standard input."""
     into: str = ""
     """The folder that patches and archives are applied to, if not the current one."""
     strip: int | None = 0

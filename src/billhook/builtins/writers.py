@@ -217,6 +217,8 @@ def _interpreter(words: Sequence[str], letters: str) -> Writes:
         elif word.startswith("--eval="):
             found.code.append(word)
         elif word == "-m" and letters == "c":
+            if words[at:] and (unpacks := fetch_writes.python_unpacks(words[at:])):
+                return unpacks
             reads = 2 if words[at : at + 1] == ("json.tool",) else 1
             return Writes(list(_operands(words[at + reads :])))
         elif word in ("-W", "-X", "-r", "--require", "-I", "-M"):
@@ -321,7 +323,7 @@ _SPECIAL: Final[dict[str, _Reader]] = (
     | _rows("cp mv install ln rsync scp gcp gmv gln", _put)
     | _rows("awk gawk mawk nawk original-awk", _awk)
     | _rows("vi vim nvim view ex vimdiff gvim emacs ed nano pico joe micro", _editor)
-    | _rows("tar gtar bsdtar", fetch_writes.tar)
+    | _rows("tar gtar bsdtar jar", fetch_writes.tar)
     | _rows("uniq xxd", _second)
     | _rows("sed gsed", _sed)
     | _rows("mount umount", _mount)

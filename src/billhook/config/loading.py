@@ -258,7 +258,8 @@ class _Loading:
         """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
         for entry in entries:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
-                yield refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
+                stand_in = refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
+                yield msgspec.structs.replace(stand_in, name=entry.shown)
         for read in self.reads:
             if not read.readable or read.says_gate:
                 yield from self._unreadable(read, entries)

@@ -79,7 +79,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 def rows(config: Config) -> list[Row]:
     """Every hook once: those with an effect in running order, then those without."""
     by_hook = {id(entry.hook): entry for entry in config.entries if entry.hook is not None}
-    by_place = {(one.declared.file, one.declared.line, one.declared.name): one for one in config.entries if one.hook}
+    by_place = {(one.declared.file, one.declared.line, one.shown): one for one in config.entries if one.hook}
     of_entry: defaultdict[int, list[Hook]] = defaultdict(list)
     owners: list[tuple[Hook, str, Entry | None]] = []
     for hook, name in zip(config.plan.hooks, config.plan.names, strict=True):

@@ -18,6 +18,7 @@ from billhook.config.shapes import shape
 from billhook.config.sources import SourceFile
 from billhook.events import EVENTS
 from cli.terminal import billhook
+from seeds.examples import PIPELINE
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "src" / "billhook" / "config" / "starter.yaml"
@@ -63,22 +64,6 @@ NESTED = """{"permissions": {"allow": ["Bash(ls)"]}, "model": "x", "disableAllHo
   "Stop": [{"hooks": [{"type": "command", "command": "echo done", "async": true, "shell": "bash"}]}],
   "post_tool_use": [{"hooks": [{"type": "mcp_tool", "server": "s", "tool": "t", "input": {}}]}]
 }}"""
-PIPELINE = """
-parallelExecution: false  # Required for handler result sharing
-builtins:
-  turn-tracker:
-    enabled: true
-    options:
-      preserve_on_resume: true
-      inject_context: false
-  session-naming:
-    enabled: true
-  event-logger:
-    enabled: true
-    options:
-      include_input: true
-      include_output: true
-"""
 NATIVE_FILE = """
 version: 1
 parallelExecution: false

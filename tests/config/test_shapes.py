@@ -7,28 +7,8 @@ import pytest
 from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.shapes import FileRead, read_file
 from config.project import Project
+from seeds.examples import FLAT, PIPELINE, STRINGS
 
-SEED_000 = """{
-"hooks": {
-"PreToolUse": [
-"if echo \\"$HOOK_TOOL_INPUT\\" | grep -q 'rm -rf'; then echo 'Blocked: destructive command'; exit 2; fi"
-]
-}
-}"""
-SEED_003 = """{
-  "hooks": {
-    "PreToolUse": [
-      {
-        "command": "python3 /path/to/safety-check.py"
-      }
-    ],
-    "PostToolUse": [
-      {
-        "command": "bash /path/to/audit-log.sh"
-      }
-    ]
-  }
-}"""
 SEED_004 = """{
 "hooks": {
 "PreToolUse": [
@@ -43,25 +23,6 @@ SEED_004 = """{
 ]
 }
 }"""
-SEED_002 = """# hooks.yaml
-parallelExecution: false  # Required for handler result sharing
-
-builtins:
-  turn-tracker:
-    enabled: true
-    options:
-      preserve_on_resume: true
-      inject_context: false
-
-  session-naming:
-    enabled: true
-
-  event-logger:
-    enabled: true
-    options:
-      include_input: true
-      include_output: true
-"""
 NESTED = """{
   // comments are fine
   "hooks": {
@@ -87,7 +48,7 @@ def read(project: Project, name: str, text: Any) -> FileRead:
 
 def test_seed_000_plain_strings(project: Project) -> None:
     """Strings in settings.json are claw hooks, in their order."""
-    (hook,) = read(project, ".claude/settings.json", SEED_000).entries
+    (hook,) = read(project, ".claude/settings.json", STRINGS).entries
     assert (hook.dialect, hook.shape, hook.events, hook.line) == ("claw", "strings", ("PreToolUse",), 4)
     assert isinstance(hook.action, Run) and hook.action.text.startswith('if echo "$HOOK_TOOL_INPUT" | grep')
 
@@ -95,7 +56,7 @@ def test_seed_000_plain_strings(project: Project) -> None:
 @pytest.mark.parametrize("name", [".claude.json", ".claude/settings.json"])
 def test_seed_003_flat_commands(project: Project, name: str) -> None:
     """`{"command": ...}` without `hooks` is a claw-text hook, in either file."""
-    before, after = read(project, name, SEED_003).entries
+    before, after = read(project, name, FLAT).entries
     assert (before.dialect, before.shape, before.name, before.line) == ("claw-text", "flat", "safety-check", 4)
     assert (after.events, after.name, after.action) == (
         ("PostToolUse",),
@@ -119,7 +80,7 @@ def test_seed_004_hooks_json(project: Project) -> None:
 
 def test_seed_002_hooks_yaml(project: Project) -> None:
     """The file exactly as printed: parallel off, three built-ins with their options, nothing to complain about."""
-    file = read(project, "hooks.yaml", SEED_002)
+    file = read(project, "hooks.yaml", PIPELINE)
     assert file.findings == () and file.parallel is False and file.entries == ()
     said = {one.name: (one.enabled, one.options) for one in file.builtins}
     assert said == {

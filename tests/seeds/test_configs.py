@@ -12,55 +12,11 @@ from billhook.config import Config, load_config
 from billhook.config.approving import approve_entry
 from billhook.config.lint import lint
 from billhook.feedback import Result, denied_result, merge_feedback
+from seeds.examples import FLAT, PIPELINE, SHORT_PIPELINE, STRINGS
 from seeds.test_seed_003 import JQ
 from seeds.test_seed_004 import CONFIG as LESSON
 
 SCRIPTS = Path(__file__).with_name("scripts")
-
-STRINGS = r"""{
-"hooks": {
-"PreToolUse": [
-"if echo \"$HOOK_TOOL_INPUT\" | grep -q 'rm -rf'; then echo 'Blocked: destructive command'; exit 2; fi"
-]
-}
-}"""
-PIPELINE = """# hooks.yaml
-parallelExecution: false  # Required for handler result sharing
-
-builtins:
-  turn-tracker:
-    enabled: true
-    options:
-      preserve_on_resume: true
-      inject_context: false
-
-  session-naming:
-    enabled: true
-
-  event-logger:
-    enabled: true
-    options:
-      include_input: true
-      include_output: true
-"""
-SHORT_PIPELINE = """# hooks.yaml
-parallelExecution: false  # ◄── Required for cross-handler communication
-"""
-FLAT = """{
-  "hooks": {
-    "PreToolUse": [
-      {
-        "command": "python3 /path/to/safety-check.py"
-      }
-    ],
-    "PostToolUse": [
-      {
-        "command": "bash /path/to/audit-log.sh"
-      }
-    ]
-  }
-}
-"""
 
 
 class Workspace:

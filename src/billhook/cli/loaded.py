@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from billhook.cli import configured
 from billhook.cli.received import canonical
 from billhook.cli.values import nearest
-from billhook.config.declared import LAYERS
-from billhook.config.loading import Config, load_config
+from billhook.config.loading import Config
 from billhook.errors import UsageError
 from billhook.events import EVENTS
 
@@ -32,7 +32,7 @@ def loaded(files: Iterable[str]) -> Config:
     for file in named:
         if not os.path.isfile(file):
             raise UsageError(f"--config `{file}`: there is no such file", hint="name a settings file or a hooks.yaml")
-    return load_config(files=named, layers=LAYERS)
+    return configured.load(".", named)
 
 
 def event_named(text: str, config: Config) -> str:

@@ -82,7 +82,7 @@ class Entry:
                 self._see(field, text, key, value)
             elif text not in OF_OTHERS and not text.startswith(("x-", "$", "//", "_")):
                 self._unknown_key(key, text, known)
-                self.looks_like_gate |= isinstance(value.value, tuple | Fields) and value.says_gate
+                self.looks_like_gate |= isinstance(value.value, tuple | Fields) and value.gate_words > 0
 
     def _see(self, field: str, text: str, key: Node, value: Node) -> None:
         """Take a value. The same key twice, in one spelling or two, leaves open which of both was meant."""

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from billhook import strictjson
+
 GATE_WORDS = re.compile(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
 """Words that only a guard has."""
 
@@ -37,9 +39,9 @@ class Node(msgspec.Struct, frozen=True):
                 return "a list"
 
     @property
-    def says_gate(self) -> bool:
-        """Whether a guard's words stand in it."""
-        return GATE_WORDS.search(msgspec.json.encode(self.plain())) is not None
+    def gate_words(self) -> int:
+        """How many of a guard's words stand in it."""
+        return len(GATE_WORDS.findall(strictjson.encode(self.plain())))
 
     def plain(self) -> Any:
         """The value as Python has it, without places."""

@@ -6,16 +6,16 @@ and the native hooks.yaml. One bad entry never disables its neighbours: it is re
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from billhook import shell, strictjson
 from billhook.config import sources
-from billhook.config.declared import Action, Declared, Exec, Layer, Run, Shape, needs_consent
+from billhook.config.declared import Declared, Layer, Shape, needs_consent
 from billhook.config.entry import Entry, Where
 from billhook.config.findings import Finding, folded, nearest
+from billhook.config.installed import is_billhook
 from billhook.config.keys import BUILTINS, ENTRY, HANDLER, NATIVE
 from billhook.config.naming import checked_name
 from billhook.config.nodes import GATE_WORDS, Fields, Node
@@ -85,8 +85,7 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
 
 def _lost_gate(text: bytes, node: Node | None) -> bool:
     """Whether the text speaks of gates more often than what could be read of it."""
-    seen = b"" if node is None else strictjson.encode(node.plain())
-    return len(GATE_WORDS.findall(text)) > len(GATE_WORDS.findall(seen))
+    return len(GATE_WORDS.findall(text)) > (0 if node is None else node.gate_words)
 
 
 def shape(read: Read, source: sources.SourceFile) -> FileRead:
@@ -168,7 +167,7 @@ class _File:
 
     def lose(self, node: Node) -> None:
         """Something of the file can't be used as it stands. A gate in it is not forgotten."""
-        self.lost_gate |= node.says_gate
+        self.lost_gate |= node.gate_words > 0
 
     def _for_all(self) -> Where:
         dialect, timeout = "", None
@@ -398,31 +397,3 @@ class _File:
                 number = seen[entry.name] + taken[entry.name]
                 if number > 1:
                     self.entries[i] = msgspec.structs.replace(entry, name=f"{entry.name}-{number}")
-
-
-def is_billhook(action: Action | None) -> bool:
-    """Whether it runs billhook as an agent's hook, and nothing else."""
-    match action:
-        case Run(text) if "billhook" in text:
-            commands = [command.words for command in shell.parse(text).commands if command.words]
-            asked = [words for words in commands if words[:2] != ("command", "-v")]  # is it installed?
-            return bool(asked) and all(map(_calls_us, asked))
-        case Exec(argv):
-            return _calls_us(argv)
-        case _:
-            return False
-
-
-def _calls_us(words: Sequence[str]) -> bool:
-    """`billhook-hook`, `billhook hook --as ...`, also through `python -m`, `uvx` and their like; not a local file."""
-    if not words or words[0].startswith((".", "~")):
-        return False
-    names = [os.path.basename(word) for word in words]
-    if names[0] in _RUNNERS or names[0].startswith("python"):
-        names = names[names.index("billhook") :] if "billhook" in names else []
-    if names[:1] == ["billhook-hook"]:
-        return True
-    return names[:2] == ["billhook", "hook"] and any(name.startswith("--as") for name in names)
-
-
-_RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "env", "exec"})

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from billhook.config.declared import LAYERS, Layer
+from billhook.config.looking import SETTLED
 from billhook.errors import UsageError
 
 MANAGED = "/etc/billhook/hooks.yaml"
@@ -172,8 +173,6 @@ def settled(found: Identity) -> bool:
 
 
 _TIMES = 5
-SETTLED = 20_000_000
-"""Nanoseconds after which the file system's clock has surely moved on."""
 
 
 def homes() -> tuple[str | None, ...]:

@@ -1,0 +1,36 @@
+"""Entries of agents' files that are billhook itself: loaded as hooks, they would only call us again."""
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from billhook import shell
+from billhook.config.declared import Action, Exec, Run
+
+
+def is_billhook(action: Action | None) -> bool:
+    """Whether it runs billhook as an agent's hook, and nothing else."""
+    match action:
+        case Run(text) if "billhook" in text:
+            commands = [command.words for command in shell.parse(text).commands if command.words]
+            asked = [words for words in commands if words[:2] != ("command", "-v")]  # is it installed?
+            return bool(asked) and all(map(_calls_us, asked))
+        case Exec(argv):
+            return _calls_us(argv)
+        case _:
+            return False
+
+
+def _calls_us(words: Sequence[str]) -> bool:
+    """`billhook-hook`, `billhook hook --as ...`, also through `python -m`, `uvx` and their like; not a local file."""
+    if not words or words[0].startswith((".", "~")):
+        return False
+    names = [os.path.basename(word) for word in words]
+    if names[0] in _RUNNERS or names[0].startswith("python"):
+        names = names[names.index("billhook") :] if "billhook" in names else []
+    if names[:1] == ["billhook-hook"]:
+        return True
+    return names[:2] == ["billhook", "hook"] and any(name.startswith("--as") for name in names)
+
+
+_RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "env", "exec"})

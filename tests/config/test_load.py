@@ -79,6 +79,8 @@ def test_identical_hooks_run_once_with_the_strictest_rule(project: Project) -> N
 def test_parallel_counts_only_where_nobody_above_relies_on_order(project: Project) -> None:
     """A project can't make the user's hooks run at once."""
     project.write("hooks.yaml", "parallelExecution: true\nhooks:\n  a: {events: Stop, run: x}\n")
+    assert project.load().parallel is False  # nobody approved anything of it
+    project.approve()
     assert project.load().parallel is True
     project.write(USER, "hooks:\n  b: {events: Stop, run: x}\n")
     assert project.load().parallel is False

@@ -190,10 +190,15 @@ class _Loading:
             entries=tuple(entries),
             problems=tuple(self.problems),
             hooks=tuple(hooks),
-            parallel=merging.parallel(self.reads),
+            parallel=merging.parallel(self._with_consent(entries)),
             builtins=settings,
             plan=Plan(hooks),
         )
+
+    def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
+        """The files that have a say in how hooks run: not those of which nobody approved anything."""
+        heard = {entry.declared.file for entry in entries if entry.consent.given}
+        return [read for read in self.reads if not needs_consent(read.source.layer) or read.source.path in heard]
 
     def snapshot(self, config: Config) -> _Snapshot:
         """What the result depends on. A file that was written just now may be written again without a trace in its

@@ -1,0 +1,116 @@
+"""One record of the event log: what a line of it says."""
+
+from typing import Any, Final
+
+import msgspec
+
+VERSION: Final = 1
+LARGEST_LINE: Final = 64 << 10
+"""Bytes. What a record has beyond that lies in a side file."""
+LARGE_FIELDS: Final = ("input", "output", "context", "messages", "outcomes", "not_asked", "rewritten_input",
+                       "rewritten_output")  # fmt: skip
+"""The fields that may move to the side file, largest first, until the line fits."""
+
+
+class Side(msgspec.Struct, frozen=True):
+    """What of a record lies in a file of its own: a JSON object with these fields, `large/{sha256}.json`."""
+
+    sha256: str
+    bytes: int
+    fields: tuple[str, ...]
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened when one hook was asked: `Outcome.to_dict()` as it was logged, with the data that it returned."""
+
+    hook: str
+    source: str | None = None
+    dialect: str = ""
+    status: str = "ok"
+    decision: str = "none"
+    reason: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    failed_open: bool = False
+    duration_ms: float = 0.0
+    error: str | None = None
+    lost: tuple[str, ...] = ()
+    output_bytes: int | None = None
+    """How much it printed or sent; None for what prints nothing."""
+    data: Any = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One verdict, as the log has it. Fields that a later version adds are ignored by this one."""
+
+    v: int
+    seq: int
+    """Counts from 1 in each log, without a gap."""
+    prev: str
+    """The hash of the record before; empty for the first."""
+    id: str
+    """The verdict's id: 32 hex digits that sort by time."""
+    time: str
+    """UTC, ISO 8601 with microseconds and `Z`."""
+    mono: float
+    """Seconds of the monotonic clock: durations between records of one boot don't depend on the wall clock."""
+    event: str
+    session_id: str = ""
+    session_name: str = ""
+    turn_id: str = ""
+    tool: str | None = None
+    """Its canonical name."""
+    tool_use_id: str | None = None
+    cwd: str = ""
+    project: str = ""
+    host: str = ""
+    """Who asked: `claude` and the other dialects of `billhook hook`, `fire`, `library`."""
+    decision: str = "none"
+    reason: str | None = None
+    stop: bool = False
+    keep_going: bool = False
+    failed_open: int = 0
+    duration_ms: float = 0.0
+    config: str = ""
+    """The hash of the configuration: `billhook/configs/{hash}.json` has it."""
+    redacted: int = 0
+    """How many texts were taken out."""
+    input: Any = None
+    """The tool's input; of other events, their own fields. Absent when the options say so."""
+    output: Any = None
+    rewritten_input: Any = None
+    rewritten_output: Any = None
+    context: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    outcomes: tuple[Said, ...] = ()
+    not_asked: dict[str, str] = {}
+    """For each configured hook of this event that was not asked, why: `did not match`, `condition false`,
+    `not trusted`, `disabled`, or what else kept it."""
+    side: Side | None = None
+    note: str | None = None
+    """Not a verdict, but something about the log itself: `torn` (a line that a dying writer left unfinished was closed),
+    `rotated` (the last line of a file). `event` is `log` then."""
+    hash: str
+    """SHA-256 of the line up to here, prev included: the text before `,"hash":`."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records somebody wants. None: all."""
+
+    sessions: frozenset[str] | None = None
+    """Session ids."""
+    events: frozenset[str] | None = None
+    tools: frozenset[str] | None = None
+    """Canonical names."""
+    decisions: frozenset[str] | None = None
+    hook: str | None = None
+    """Records in which this hook has an outcome, or is not asked."""
+    since: str | None = None
+    """As `Record.time` is written."""
+    until: str | None = None
+    project: str | None = None
+    text: str | None = None
+    """Somewhere in the record, side file included; capitals count."""
+
+
+ALL: Final = Wanted()

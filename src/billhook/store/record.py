@@ -88,8 +88,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     `not trusted`, `disabled`, or what else kept it."""
     side: Side | None = None
     note: str | None = None
-    """Not a verdict, but something about the log itself: `torn` (a line that a dying writer left unfinished was closed),
-    `rotated` (the last line of a file). `event` is `log` then."""
+    """Not a verdict, but something about the log itself: `torn` (a line that a dying writer left unfinished was
+    closed), `rotated` (the last line of a file). `event` is `log` then."""
     hash: str
     """SHA-256 of the line up to here, prev included: the text before `,"hash":`."""
 

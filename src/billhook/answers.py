@@ -174,6 +174,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...] = ()
     on_failure: OnFailure | None = None
     """The protocol's own rule for this failure, when it is stricter than the hook's."""
+    output_bytes: int | None = None
+    """How much it printed or sent, where that is known."""
     later: Callable[[float], Awaitable["Reply"]] | None = None
     """Waits for the rest of an answer that comes later, for at most so many seconds."""
 
@@ -192,6 +194,7 @@ class Outcome(msgspec.Struct, frozen=True):
     signal: int | None = None
     error: str = ""
     lost: tuple[str, ...] = ()
+    output_bytes: int | None = None
 
     @property
     def success(self) -> bool:
@@ -255,6 +258,11 @@ def written_out(note: Note) -> Outcome:
     return Outcome(hook.name, hook.source, hook.dialect, Status.OK, NOTHING, (ended - began) * 1e3)
 
 
+def new_id() -> str:
+    """An id for a verdict."""
+    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+
+
 class Verdict(msgspec.Struct, frozen=True, dict=True):
     """What the agent acts on, with all outcomes as evidence. One firing makes one verdict."""
 
@@ -287,7 +295,12 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def id(self) -> str:
         """Sorts by time: 48 bits of milliseconds, then 80 random bits."""
-        return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+        return new_id()
+
+    def called(self, id: str) -> "Verdict":  # noqa: A002 (the word that the field has)
+        """The same verdict, by an id that was given away before there was one."""
+        self.__dict__["id"] = id
+        return self
 
     @property
     def denied(self) -> bool:

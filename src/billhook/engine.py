@@ -29,13 +29,15 @@ from billhook.answers import (
     written_out,
 )
 from billhook.background import Background
+from billhook.errors import UnrecordedError
 from billhook.events import Block, Event, parse
-from billhook.hook import Condition, Context, Hook
+from billhook.hook import Condition, Context, Hook, Known
 from billhook.outputs import read_returned
 from billhook.plan import Plan, Step
 
 Observer = Callable[[Verdict], object]
-"""Gets every verdict after the fold; may be async. What it raises is logged and changes nothing."""
+"""Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
+becomes an outcome, so that a verdict which could not be recorded says so, and denies where its owner wants that."""
 
 _FOREVER = float("inf")
 _OBSERVING = 10.0
@@ -56,6 +58,7 @@ class Engine:
         combine: Combine = "strictest",
         observers: Iterable[Observer] = (),
         env: Mapping[str, str] | None = None,
+        know: Callable[[Event], Known] | None = None,
     ) -> None:
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
@@ -66,6 +69,8 @@ class Engine:
         self._waiting = self.background.answers
         self._settle_idle()
         self.env = dict(env or {})
+        self._know = know
+        """Tells the session's name and turn, for hooks that ask."""
 
     @classmethod
     def from_matchers(
@@ -102,10 +107,10 @@ class Engine:
         began = now = _now()
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         notes: list[Note] = [*self.background.collect(event)] if self._waiting else []
-        ctx = Context(event, notes, self.env)
+        ctx = Context(event, notes, self.env, self._know)
         if self.parallel:
             await self._ask_at_once(steps, ctx, notes, ends)
-            return await self._close(event, notes, began, ends)
+            return await self._close(event, notes, began, ends, ctx.reserved_id)
 
         over, rewritten_by, spoken = "", 0, notes != []
         said: Any
@@ -138,8 +143,8 @@ class Engine:
                 rewritten_by = steps.index(step)
         if rewritten_by and not over:
             await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
-        if self._observers:
-            return await self._close(event, notes, began, ends)
+        if self._observers or ctx.reserved_id:
+            return await self._close(event, notes, began, ends, ctx.reserved_id)
         return self._fold(event, notes, began) if spoken else Verdict(event, notes, (now - began) * 1e3)
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
@@ -162,11 +167,16 @@ class Engine:
         outcomes = [written_out(note) for note in notes]
         return fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
 
-    async def _close(self, event: Event, notes: Sequence[Note], began: float, ends: float) -> Verdict:
+    async def _close(self, event: Event, notes: Sequence[Note], began: float, ends: float, reserved: str) -> Verdict:
         """Fold, and let the observers know."""
         verdict = self._fold(event, notes, began)
+        if reserved:
+            verdict.called(reserved)
         for observer in self._observers:
-            await _tell(observer, verdict, ends)
+            unrecorded = await _tell(observer, verdict, ends)
+            if unrecorded is not None:
+                notes = _noted(unrecorded, event, verdict.outcomes)
+                verdict = self._fold(event, notes, began).called(verdict.id)
         return verdict
 
     async def _ask_at_once(self, steps: tuple[Step, ...], ctx: Context, notes: list[Note], ends: float) -> None:
@@ -297,7 +307,7 @@ class Engine:
         if ctx.event.gates:
             return _judge(step, ctx.event, _too_late(ctx.event), 0.0)
         front = replace(step, condition=None, hook=replace(step.hook, background=False))
-        later = Context(ctx.event, list(ctx.results.values()), dict(ctx.env))
+        later = Context(ctx.event, list(ctx.results.values()), dict(ctx.env), self._know)
 
         async def job() -> Outcome:
             return written_out(await self._note(front, later, _FOREVER))
@@ -359,6 +369,7 @@ def _judge(step: Step, event: Event, reply: Reply, duration_ms: float) -> Outcom
         reply.signal,
         reply.error,
         reply.lost,
+        reply.output_bytes,
     )
 
 
@@ -436,24 +447,42 @@ async def _awaiting(something: Awaitable[Any]) -> Any:
     return await something
 
 
-async def _tell(observer: Observer, verdict: Verdict, ends: float) -> None:
-    from billhook import stepping
-
+async def _tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedError | None:
     try:
         told = observer(verdict)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        _log(error, verdict)
-        return
+        return _not_observed(error, verdict)
     if not inspect.isawaitable(told):
-        return
+        return None
+    from billhook import stepping
+
     try:
         await stepping.finish(_awaiting(told), None, max(1.0, min(_OBSERVING, ends - _now())))
     except stepping.RaisedError as raised:
-        _log(raised.error, verdict)
+        return _not_observed(raised.error, verdict)
     except stepping.ExpiredError as expired:
-        _log(expired, verdict)
+        return _not_observed(expired, verdict)
+    return None
+
+
+def _not_observed(error: BaseException, verdict: Verdict) -> UnrecordedError | None:
+    if isinstance(error, UnrecordedError):
+        return error
+    _log(error, verdict)
+    return None
+
+
+def _noted(unrecorded: UnrecordedError, event: Event, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes with that of the hook which had to record them."""
+    named = [outcome for outcome in outcomes if outcome.hook == unrecorded.hook]
+    before = named[0] if named else Outcome(unrecorded.hook)
+    denies = unrecorded.deny and event.block is not Block.KEEP_GOING
+    said = f"{unrecorded.place}: {unrecorded.message}" if unrecorded.place else unrecorded.message
+    answer = Answer(decision=Decision.DENY, reason=f"hook `{before.hook}` failed: {said}") if denies else NOTHING
+    failed = replace(before, status=Status.FAILED, answer=answer, error=said, failed_open=not denies)
+    return [*(outcome for outcome in outcomes if outcome.hook != unrecorded.hook), failed]
 
 
 def _log(error: BaseException, verdict: Verdict) -> None:

@@ -6,6 +6,7 @@ BillhookError            what every error of ours is
 ├── RuleError            a permission rule that can't be read
 ├── MatchError           a matcher that can't be compiled
 ├── PlanError            hooks that can't be put in order: a cycle or a missing name
+├── UnrecordedError      a verdict that an observer had to record and could not
 └── UsageError           a command line that makes no sense
 
 A message says what is wrong in the user's words, `place` where, `hint` the edit or command that repairs it.
@@ -48,6 +49,16 @@ class MatchError(BillhookError):
 
 class PlanError(BillhookError):
     """Hooks that can't be put in order."""
+
+
+class UnrecordedError(BillhookError):
+    """A verdict that an observer had to record and could not. `hook` is who it counts for, `deny` whether the event is
+    refused for that; otherwise it goes on, and everybody can see that it was not recorded."""
+
+    def __init__(self, message: str, *, hook: str, deny: bool, place: str = "", hint: str = "") -> None:
+        super().__init__(message, place=place, hint=hint)
+        self.hook = hook
+        self.deny = deny
 
 
 class UsageError(BillhookError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, written_out
+from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, new_id, written_out
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
 
@@ -24,10 +24,20 @@ class Source(msgspec.Struct, frozen=True):
         return f"{self.layer} {place}".strip()
 
 
+class Known(msgspec.Struct, frozen=True):
+    """What is known of an event's session beside what the event says."""
+
+    session_name: str = ""
+    turn_id: str = ""
+
+
 class _Firing:
     """What the hooks of one firing share, made when the first of them asks for it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
+        self.id = ""
+        """The verdict's id, once somebody wanted to know it beforehand."""
+        self.known: Known | None = None
         self.results: dict[str, Outcome] = {}
         self.written = 0
         """How many notes are in the results."""
@@ -42,6 +52,7 @@ class Context(msgspec.Struct):
     event: Event
     _notes: Sequence[Note]
     _env: Mapping[str, str] = {}
+    _know: "Callable[[Event], Known] | None" = None
     _shared: _Firing | None = None  # most firings never need it
     deadline: float = float("inf")
     """When the hook that is being asked must have answered, on the monotonic clock."""
@@ -79,7 +90,19 @@ class Context(msgspec.Struct):
 
     def copy(self) -> "Context":
         """The same firing for a hook that is asked at the same time as others: its own deadline, the rest shared."""
-        return Context(self.event, self._notes, self._env, self._firing)
+        return Context(self.event, self._notes, self._env, self._know, self._firing)
+
+    @property
+    def id(self) -> str:
+        """The id that the verdict will have."""
+        firing = self._firing
+        firing.id = firing.id or new_id()
+        return firing.id
+
+    @property
+    def reserved_id(self) -> str:
+        """That id, if somebody asked for it."""
+        return "" if self._shared is None else self._shared.id
 
     @property
     def event_type(self) -> str:
@@ -88,6 +111,32 @@ class Context(msgspec.Struct):
     @property
     def session_id(self) -> str:
         return self.event.session_id
+
+    @property
+    def session_name(self) -> str:
+        """The session's human name; nothing where sessions have none."""
+        named = _data_of(self.find("session-naming"))
+        return str(named.get("sessionName") or "") or self._known.session_name
+
+    @property
+    def turn_id(self) -> str:
+        """`{session_id}:{sequence}` of the turn that the event belongs to; nothing where turns are not tracked."""
+        told = _data_of(self.find("turn-tracker"))
+        return str(told.get("turnId") or told.get("completedTurnId") or "") or self._known.turn_id
+
+    @property
+    def turn_sequence(self) -> int | None:
+        """The number in `turn_id`."""
+        _, _, number = self.turn_id.rpartition(":")
+        return int(number) if number.isdecimal() else None
+
+    @property
+    def _known(self) -> Known:
+        """Looked up once in a firing, and only when no result tells."""
+        firing = self._firing
+        if firing.known is None:
+            firing.known = Known() if self._know is None else self._know(self.event)
+        return firing.known
 
     @property
     def cwd(self) -> str:
@@ -110,6 +159,10 @@ class Context(msgspec.Struct):
         """
         results = self.results
         return results.get(prefix) or results.get(f"{prefix}-{self.event_type}")
+
+
+def _data_of(outcome: Outcome | None) -> Mapping[str, Any]:
+    return outcome.data if outcome is not None and isinstance(outcome.data, Mapping) else {}
 
 
 Handler = Callable[[Context], "Answer | Reply | dict[str, Any] | Awaitable[Any] | None"]

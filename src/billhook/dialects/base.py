@@ -79,14 +79,14 @@ class Dialect(Protocol):
 def environment(ctx: Context, meanings: Meanings, input_text: str | None = None) -> dict[str, str]:
     """The variables of all seeds for one event."""
     event = ctx.event
-    turn = _data(ctx, "turn-tracker")
+    sequence = ctx.turn_sequence
     env = {
         "HOOK_EVENT": event.hook_event_name,
         "CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
-        "CLAUDE_SESSION_NAME": str(_data(ctx, "session-naming").get("sessionName", "")),
-        "CLAUDE_TURN_ID": str(turn.get("turnId") or turn.get("completedTurnId") or ""),
-        "CLAUDE_TURN_SEQUENCE": str(turn.get("sequence", "")),
+        "CLAUDE_SESSION_NAME": ctx.session_name,
+        "CLAUDE_TURN_ID": ctx.turn_id,
+        "CLAUDE_TURN_SEQUENCE": "" if sequence is None else str(sequence),
         "CLAUDE_EVENT_TYPE": event.hook_event_name,
         "CLAUDE_CWD": event.cwd,
     }
@@ -193,11 +193,6 @@ def _here() -> str:
         return ""
 
 
-def _data(ctx: Context, name: str) -> Mapping[str, Any]:
-    found = ctx.find(name)
-    return found.data if found is not None and isinstance(found.data, Mapping) else {}
-
-
 # -- failures ------------------------------------------------------------------------------------------------------
 
 _NOT_STARTED = re.compile(
@@ -247,7 +242,8 @@ def launch_note(exit: Exit) -> str:  # noqa: A002
 
 def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
     """The reply with what is known of how the child ended."""
-    changes: dict[str, Any] = {"exit_code": exit.code, "signal": exit.signal}
+    printed = len(exit.stdout) + len(exit.stderr)
+    changes: dict[str, Any] = {"exit_code": exit.code, "signal": exit.signal, "output_bytes": printed}
     if exit.timed_out and reply.status is Status.OK:
         changes["error"] = reply.error or "it was ended at its deadline, after it had said this"
     if exit.truncated:

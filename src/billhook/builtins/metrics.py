@@ -1,0 +1,221 @@
+"""How often each hook ran, how it went and how long it took; and the latency budget that others hold hooks to.
+
+The numbers are made from outcomes, after the fold: a hook can't time itself. `billhook events stats` makes them from
+the event log; a program without a log gives an engine `Metrics`:
+
+    metrics = Metrics(warn_ms=250)
+    engine = Engine([metrics.hook, *hooks], observers=[metrics.observe])
+    ...
+    for hook in metrics.stats():
+        print(hook.name, hook.runs, hook.p95)
+"""
+
+import math
+from array import array
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from billhook.answers import FAILURES, Answer, Outcome, Status, Verdict
+from billhook.hook import Context, Hook, Source
+from billhook.store.record import Said
+
+NAME: Final = "metrics"
+WARN_MS: Final = 1000.0
+"""The latency budget where nobody sets one, in milliseconds."""
+
+_EXACT: Final = 4096
+"""Durations of one hook that are kept as they are; with more, all go into classes that are 2 percent wide."""
+_WIDTH: Final = math.log(1.02)
+_SHORTEST, _LONGEST = 1e-3, 1e9
+"""Milliseconds. Everything beyond counts as this, so that there are never more than 1,400 classes."""
+
+
+def metrics(*, warn_ms: float | None = WARN_MS) -> Hook:
+    """The built-in: says at every event what the latency budget is. None: there is none."""
+    return Hook(
+        name=NAME,
+        title="times every hook",
+        run=Budget(warn_ms),
+        priority=1,
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """What the hook does: later hooks find `warnMs` in `ctx.find("metrics").data`."""
+
+    warn_ms: float | None
+
+    def __call__(self, ctx: Context) -> Answer:
+        return Answer(data={"warnMs": self.warn_ms})
+
+
+class HookStats(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook over some events. Times are in milliseconds, over the runs; None where it never ran."""
+
+    name: str
+    runs: int = 0
+    """How often it was asked and gave an answer or failed. Skipped is not a run; nor is the start in the background,
+    whose answer counts when it comes."""
+    skipped: int = 0
+    background: int = 0
+    """How often it was started in the background."""
+    failures: int = 0
+    """Of all kinds: the next two are among them."""
+    timed_out: int = 0
+    could_not_start: int = 0
+    failed_open: int = 0
+    denies: int = 0
+    p50: float | None = None
+    p95: float | None = None
+    max: float | None = None
+    output_bytes: int = 0
+    output_max: int = 0
+
+    def over(self, warn_ms: float | None) -> bool:
+        """Whether more than one run in twenty takes longer than the budget."""
+        return warn_ms is not None and self.p95 is not None and self.p95 > warn_ms
+
+
+class Durations:
+    """Any number of durations in bounded memory. Percentiles are those of the nearest rank, exact up to 4,096 of them
+    and then within 2 percent; the longest is always exact."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.max = 0.0
+        self._exact = array("d")
+        self._classes: Counter[int] = Counter()
+
+    def add(self, ms: float) -> None:
+        ms = ms if 0 <= ms < math.inf else 0.0  # a record that somebody wrote by hand may say anything
+        self.count += 1
+        self.max = max(self.max, ms)
+        if self._classes:
+            self._classes[_class_of(ms)] += 1
+            return
+        self._exact.append(ms)
+        if len(self._exact) > _EXACT:
+            self._classes.update(map(_class_of, self._exact))
+            self._exact = array("d")
+
+    def percentile(self, share: float) -> float | None:
+        """The smallest duration that this share of all does not exceed."""
+        if not self.count:
+            return None
+        rank = max(1, math.ceil(share * self.count))
+        if self._exact:
+            return sorted(self._exact)[rank - 1]
+        for number in sorted(self._classes):
+            rank -= self._classes[number]
+            if rank <= 0:
+                return min(math.exp((number + 0.5) * _WIDTH), self.max)
+        return self.max
+
+
+def _class_of(ms: float) -> int:
+    return math.floor(math.log(min(max(ms, _SHORTEST), _LONGEST)) / _WIDTH)
+
+
+class _OfHook:
+    """What is counted of one hook."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[str] = Counter()
+        self.durations = Durations()
+        self.failed_open = self.denies = self.output_bytes = self.output_max = 0
+
+    def add(self, said: Said) -> None:
+        self.statuses[said.status if said.status in _KNOWN else "other"] += 1
+        if said.status in _NO_RUN:
+            return
+        self.failed_open += said.failed_open
+        self.denies += said.decision == "deny"
+        output = max(0, said.output_bytes or 0)
+        self.output_bytes += output
+        self.output_max = max(self.output_max, output)
+        if said.duration_ms or said.status != Status.TIMED_OUT:  # one whose time was over before it was asked took none
+            self.durations.add(said.duration_ms)
+
+    def stats(self, name: str) -> HookStats:
+        statuses, durations = self.statuses, self.durations
+        return HookStats(
+            name=name,
+            runs=statuses.total() - sum(statuses[status] for status in _NO_RUN),
+            skipped=statuses[Status.SKIPPED],
+            background=statuses[Status.BACKGROUND],
+            failures=sum(statuses[status] for status in FAILURES),
+            timed_out=statuses[Status.TIMED_OUT],
+            could_not_start=statuses[Status.COULD_NOT_START],
+            failed_open=self.failed_open,
+            denies=self.denies,
+            p50=durations.percentile(0.50),
+            p95=durations.percentile(0.95),
+            max=durations.max if durations.count else None,
+            output_bytes=self.output_bytes,
+            output_max=self.output_max,
+        )
+
+
+_NO_RUN: Final = (Status.SKIPPED, Status.BACKGROUND)
+_KNOWN: Final = frozenset(Status)
+
+
+class Tally:
+    """Counts outcomes by hook. Lives as long as its owner likes; its memory does not grow with the outcomes."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, _OfHook] = {}
+
+    def add(self, said: Said) -> None:
+        found = self._hooks.get(said.hook)
+        if found is None:
+            found = self._hooks[said.hook] = _OfHook()
+        found.add(said)
+
+    def stats(self) -> tuple[HookStats, ...]:
+        """Every hook, the slowest first: by p95, then by name."""
+        every = [hook.stats(name) for name, hook in self._hooks.items()]
+        return tuple(sorted(every, key=lambda one: (-(one.p95 if one.p95 is not None else -1.0), one.name)))
+
+
+class Metrics:
+    """Metrics of one process, without a log. Give its `hook` to an engine where later hooks should know the budget, and
+    `observe` as an observer; any number of threads and engines may share one."""
+
+    def __init__(self, *, warn_ms: float | None = WARN_MS) -> None:
+        from threading import Lock
+
+        self.warn_ms = warn_ms
+        self.hook = metrics(warn_ms=warn_ms)
+        self._tally = Tally()
+        self._lock = Lock()
+
+    def observe(self, verdict: Verdict) -> None:
+        """Count the outcomes of a verdict."""
+        with self._lock:
+            for outcome in verdict.outcomes:
+                self._tally.add(_said(outcome))
+
+    def stats(self) -> tuple[HookStats, ...]:
+        """Every hook that had an outcome, the slowest first."""
+        with self._lock:
+            return self._tally.stats()
+
+    def slow(self) -> tuple[HookStats, ...]:
+        """Those over the budget."""
+        return tuple(one for one in self.stats() if one.over(self.warn_ms))
+
+
+def _said(outcome: Outcome) -> Said:
+    return Said(
+        hook=outcome.hook,
+        status=outcome.status.value,
+        decision=outcome.answer.decision.value,
+        failed_open=outcome.failed_open,
+        duration_ms=outcome.duration_ms,
+        output_bytes=getattr(outcome, "output_bytes", None),
+    )

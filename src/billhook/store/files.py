@@ -28,23 +28,27 @@ def state_root(home: str | os.PathLike[str] | None = None) -> Path:
     return Path(os.path.abspath(os.path.expanduser(chosen)))
 
 
-def write_atomically(path: Path, data: bytes, *, root: Path | None = None, private: bool = False) -> None:
+def write_atomically(
+    path: Path, data: bytes, *, root: Path | None = None, private: bool = False, durable: bool = True
+) -> None:
     """Replace or create `path`, 0600: whoever reads it sees the old content or all of the new, also after a crash.
 
-    Folders that are missing are made, 0700; `private` refuses those below `root` that others may write.
+    Folders that are missing are made, 0700; `private` refuses those below `root` that others may write. What is not
+    `durable` is not waited for: it survives the death of any process, but a power loss may take it back or damage it.
     Raises StoreError, and then nothing was changed.
     """
     with opened(path.parent, root, create=True, private=private) as folder:
         assert folder is not None
         with _explained("write", path):
             _refuse_strange(_status(path.name, folder), path)
-            temporary = _written(data, folder)
+            temporary = _written(data, folder, durable)
             try:
                 os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
                 os.unlink(temporary, dir_fd=folder)
                 raise
-            os.fsync(folder)
+            if durable:
+                os.fsync(folder)
 
 
 def read_bytes(path: Path, limit: int, *, root: Path | None = None) -> bytes | None:
@@ -167,8 +171,8 @@ def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> i
     return folder
 
 
-def _written(data: bytes, folder: int) -> str:
-    """A new file with this content, safely on disk; its name."""
+def _written(data: bytes, folder: int, durable: bool) -> str:
+    """A new file with this content, if `durable` safely on disk; its name."""
     name = TEMPORARY + os.urandom(8).hex()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(name, flags, 0o600, dir_fd=folder)
@@ -176,7 +180,8 @@ def _written(data: bytes, folder: int) -> str:
         with open(file, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(file)
+            if durable:
+                os.fsync(file)
     except BaseException:
         os.unlink(name, dir_fd=folder)
         raise

@@ -1,0 +1,103 @@
+"""Small records that many processes change at once: one file for each, replaced whole, under a lock of its own.
+
+What `update` returned for survives the death of any process. Nothing is synced to the disk, because that would be felt
+at every tool call: a power loss may take the last changes back, or leave a file empty, which is told from a record.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from billhook import strictjson
+from billhook.errors import StrictJSONError
+from billhook.store import files
+from billhook.store.files import StoreError
+from billhook.store.interfaces import Value
+from billhook.store.locking import PATIENCE, locked
+from billhook.store.places import file_name
+
+LARGEST: Final = 4 << 20
+"""Bytes of a record."""
+FOLDERS: Final = {
+    "turns": "turns",
+    "sessions": "billhook/sessions",
+    "names": "billhook/names",
+    "limits": "billhook/limits",
+}
+"""Where the records of each kind lie below the root."""
+COUNTED_ANEW: Final = frozenset({"turns"})
+"""Kinds whose damaged records `update` takes for missing. A session must not stay without turns because of a power
+loss; the other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
+
+
+class FileState:
+    """State in files below one root. Keeps nothing open and nothing in memory; threads and processes may share it."""
+
+    def __init__(self, root: Path, *, seconds: float = PATIENCE) -> None:
+        self.root = Path(root)
+        self.seconds = seconds
+        """How long an update waits for another one of the same record."""
+
+    def read(self, kind: str, key: str) -> Value | None:
+        """The record as it is now; None: there is none. Takes no lock, makes nothing. Raises StoreError."""
+        return self._read(self.path(kind, key))
+
+    def update(self, kind: str, key: str, change: Callable[[Value | None], Value | None]) -> Value | None:
+        """Replace a record by what `change` makes of it, with nobody else in between; returns the record as it is then.
+
+        `change` gets None where there is none, and returns None to leave everything as it is. It may update records of
+        other kinds, but none of its own. What it raises goes through, and nothing was changed; likewise StoreError.
+        """
+        files.private_folder(self.root / FOLDERS[kind], root=self.root)  # before the name: see `file_name`
+        path = self.path(kind, key)
+        with locked(self._lock(kind, path), root=self.root, seconds=self.seconds):
+            before = self._before(kind, path)
+            after = change(before)
+            if after is None:
+                return before
+            self._write(path, after)
+            return after
+
+    def path(self, kind: str, key: str) -> Path:
+        """Where a record lies, whatever its key is."""
+        folder = self.root / FOLDERS[kind]
+        return folder / f"{file_name(key, folder)}.json"
+
+    def _lock(self, kind: str, path: Path) -> Path:
+        """256 lock files for each kind serve all its records: one for each record would stay behind for ever."""
+        share = hashlib.sha256(path.name.encode("ascii")).hexdigest()[:2]
+        return self.root / "billhook" / "locks" / f"{kind}-{share}.lock"
+
+    def _read(self, path: Path) -> Value | None:
+        data = files.read_bytes(path, LARGEST, root=self.root)
+        if data is None:
+            return None
+        try:
+            record = strictjson.loads(data, max_bytes=None)
+        except StrictJSONError as error:
+            raise _Damaged(str(error), path) from None
+        if not isinstance(record, dict):
+            raise _Damaged("not an object", path)
+        return record
+
+    def _before(self, kind: str, path: Path) -> Value | None:
+        try:
+            return self._read(path)
+        except _Damaged:
+            if kind in COUNTED_ANEW:
+                return None
+            raise
+
+    def _write(self, path: Path, record: Value) -> None:
+        data = strictjson.encode(record) + b"\n"
+        if len(data) > LARGEST:  # it could not be read again
+            raise StoreError(f"a record of more than {LARGEST} bytes", place=str(path))
+        files.write_atomically(path, data, root=self.root, durable=False)
+
+
+class _Damaged(StoreError):  # noqa: N818 - a StoreError to everybody else
+    """A file that is no record: after a power loss, or because somebody edited it."""
+
+    def __init__(self, what: str, path: Path) -> None:
+        super().__init__(f"damaged, not a record of ours: {what}", place=str(path), hint=f"remove it: rm {path}")

@@ -79,7 +79,7 @@ class LockFile:
             raise
 
     def release(self) -> None:
-        """Give the lock back. Nothing happens when it is not held."""
+        """Give the lock back, by the thread that took it. Nothing happens when it is not held."""
         if not self._turn.locked():
             return
         if self._file is not None:
@@ -173,10 +173,11 @@ def _unusable(path: Path, error: OSError) -> StoreError:
 def _holder(file: int) -> str:
     """Who holds a lock, as far as the system tells."""
     try:
-        inode = f":{os.fstat(file).st_ino}"
+        found = os.fstat(file)
+        ours = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         with open("/proc/locks", encoding="ascii") as stream:
             rows = [line.split() for line in stream]
-        return next(f"process {row[4]}" for row in rows if row[1] == "FLOCK" and row[5].endswith(inode))
+        return next(f"process {row[4]}" for row in rows if row[1] == "FLOCK" and row[5] == ours)
     except (OSError, ValueError, IndexError, StopIteration):
         return "another process"
 

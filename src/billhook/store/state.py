@@ -36,6 +36,8 @@ class FileState:
 
     def __init__(self, root: Path, *, seconds: float = PATIENCE) -> None:
         self.root = Path(root)
+        self._folders = {kind: self.root / folder for kind, folder in FOLDERS.items()}
+        self._locks = self.root / "billhook" / "locks"
         self.seconds = seconds
         """How long an update waits for another one of the same record."""
 
@@ -49,7 +51,8 @@ class FileState:
         `change` gets None where there is none, and returns None to leave everything as it is. It may update records of
         other kinds, but none of its own. What it raises goes through, and nothing was changed; likewise StoreError.
         """
-        files.private_folder(self.root / FOLDERS[kind], root=self.root)  # before the name: see `file_name`
+        if not self._folders[kind].is_dir():  # only a folder that is there tells whether it takes `A` for `a`
+            files.private_folder(self._folders[kind], root=self.root)
         path = self.path(kind, key)
         with locked(self._lock(kind, path), root=self.root, seconds=self.seconds):
             before = self._before(kind, path)
@@ -61,13 +64,13 @@ class FileState:
 
     def path(self, kind: str, key: str) -> Path:
         """Where a record lies, whatever its key is."""
-        folder = self.root / FOLDERS[kind]
+        folder = self._folders[kind]
         return folder / f"{file_name(key, folder)}.json"
 
     def _lock(self, kind: str, path: Path) -> Path:
         """256 lock files for each kind serve all its records: one for each record would stay behind for ever."""
         share = hashlib.sha256(path.name.encode("ascii")).hexdigest()[:2]
-        return self.root / "billhook" / "locks" / f"{kind}-{share}.lock"
+        return self._locks / f"{kind}-{share}.lock"
 
     def _read(self, path: Path) -> Value | None:
         data = files.read_bytes(path, LARGEST, root=self.root)

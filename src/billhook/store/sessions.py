@@ -1,0 +1,192 @@
+"""The names of sessions: which id is called what, and which ids were called that in a project.
+
+A session's own record says its name. Beside it each project has a list of its recent sessions, newest last, by which
+names are told apart. Both change under the lock of the list; the record is written first, so that a session whose
+process died in between is added to the list when it is next heard of.
+"""
+
+import itertools
+import re
+import time
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+
+from billhook.errors import UsageError
+from billhook.store import names
+from billhook.store.interfaces import State, Value
+from billhook.strictjson import preview
+
+KEPT: Final = 500
+"""How many recent sessions of a project are remembered by name."""
+_LONGEST: Final = 1 << 19
+"""Characters of session ids in that list: ids may be of any length."""
+VERBS: Final = frozenset({"list", "search", "show", "files", "stats", "rename", "verify", "export"})
+"""The sub-commands of `billhook events`, which takes a session's name in the same place."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+NameSource = Literal["generated", "existing", "user"]
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is called, and since when."""
+
+    session_id: str
+    name: str
+    source: NameSource
+    """`generated`, `user` (somebody chose it), `existing` (kept from the session that was cleared)."""
+    project: str
+    at: str
+    """When it got this name. UTC, ISO 8601 with microseconds and `Z`."""
+
+
+class Recent(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in the list of its project."""
+
+    session_id: str
+    name: str
+    at: str
+    """When it was last started or renamed."""
+
+
+class Sessions:
+    """The sessions that a state knows. Keeps nothing itself. Every method raises StoreError when the state does."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def get(self, session_id: str) -> Session | None:
+        """The session, if it has a name. Reads one small file."""
+        return _recorded(self.state.read("sessions", session_id), session_id)
+
+    def named(self, session_id: str, project: str, *, recover: bool = False) -> tuple[Session, bool]:
+        """The session, named if it was not; and whether the name is a new one. Meant for the start of a session.
+
+        A new name is none of the project's recent ones. With `recover` (after `/clear`, which goes on under a new id)
+        a session without a name takes over that of the project's newest one. It is the newest itself afterwards.
+        """
+        found = self.get(session_id)
+        if found is not None and [one.session_id for one in self.recent(project)[:1]] == [session_id]:
+            return found, False
+
+        def choose(recent: list[Recent]) -> tuple[Session, bool]:
+            keeps = recover and recent != []
+            name = recent[-1].name if keeps else _unused({one.name for one in recent})
+            offered = _session(session_id, name, "existing" if keeps else "generated", project)
+            session = self._settle(offered)
+            return session, session == offered and not keeps
+
+        return self._enter(session_id, project, choose)
+
+    def rename(self, session_id: str, name: str, project: str) -> Session:
+        """Call a session what somebody chose. Raises UsageError when it can't be called that."""
+        _check(name)
+
+        def choose(recent: list[Recent]) -> tuple[Session, bool]:
+            for one in recent:
+                if one.name == name and one.session_id != session_id:
+                    hint = f"choose another name, or rename that one first: billhook events rename {name} NAME"
+                    raise UsageError(f"another session is called `{name}`: {one.session_id}", hint=hint)
+            session = _session(session_id, name, "user", project)
+            self.state.update("sessions", session_id, lambda _: msgspec.to_builtins(session))
+            return session, True
+
+        return self._enter(session_id, project, choose)[0]
+
+    def recent(self, project: str) -> list[Recent]:
+        """The sessions of a project that are remembered by name, newest first."""
+        return _recent(self.state.read("names", project))[::-1]
+
+    def ids_of(self, name: str, project: str) -> list[str]:
+        """The ids of the sessions of this name, newest first: several when one was cleared on the way."""
+        return [one.session_id for one in self.recent(project) if one.name == name]
+
+    def _settle(self, offered: Session) -> Session:
+        """The session as it is recorded: what is offered, unless it has a name already."""
+        key = offered.session_id
+
+        def change(record: Value | None) -> Value | None:
+            return None if _recorded(record, key) else msgspec.to_builtins(offered)
+
+        return _recorded(self.state.update("sessions", key, change), key) or offered
+
+    def _enter(
+        self, session_id: str, project: str, choose: Callable[[list[Recent]], tuple[Session, bool]]
+    ) -> tuple[Session, bool]:
+        """Put a session last in its project's list, by the name that `choose` gives it while nobody else chooses."""
+        chosen: list[tuple[Session, bool]] = []
+
+        def change(listed: Value | None) -> Value:
+            recent = _recent(listed)
+            chosen.append(choose(recent))
+            others = [one for one in recent if one.session_id != session_id]
+            return _listed([*others, Recent(session_id=session_id, name=chosen[-1][0].name, at=_now())])
+
+        self.state.update("names", project, change)
+        return chosen[-1]
+
+
+def _session(session_id: str, name: str, source: NameSource, project: str) -> Session:
+    return Session(session_id=session_id, name=name, source=source, project=project, at=_now())
+
+
+def _recorded(record: Value | None, session_id: str) -> Session | None:
+    """The session that a record is about; None for one that somebody edited until it was none."""
+    try:
+        session = msgspec.convert(record, Session)
+    except msgspec.ValidationError:
+        return None
+    return session if session.session_id == session_id and _NAME.fullmatch(session.name) else None
+
+
+def _recent(listed: Value | None) -> list[Recent]:
+    """The sessions of a list, newest last. What somebody edited until it was none is left out."""
+    found = (listed or {}).get("sessions")
+    recent = []
+    for item in found if isinstance(found, list) else ():
+        try:
+            recent.append(msgspec.convert(item, Recent))
+        except msgspec.ValidationError:
+            continue
+    return [one for one in recent if _NAME.fullmatch(one.name)]
+
+
+def _listed(recent: list[Recent]) -> Value:
+    """The list as it is kept: as many of the newest as there is room for."""
+    kept: list[Recent] = []
+    room = _LONGEST
+    for one in reversed(recent[-KEPT:]):
+        room -= len(one.session_id)
+        if room < 0 and kept:
+            break
+        kept.append(one)
+    return {"sessions": [msgspec.to_builtins(one) for one in reversed(kept)]}
+
+
+def _unused(taken: set[str]) -> str:
+    """A name at random that nobody has; with a number at its end when every name is taken."""
+    import random
+
+    for _ in range(20):  # with a few hundred of many thousand taken, the first is as good as sure to be free
+        name = f"{random.choice(names.ADJECTIVES)}-{random.choice(names.ANIMALS)}"
+        if name not in taken:
+            return name
+    free = [name for name in names.every() if name not in taken]
+    if free:
+        return random.choice(free)
+    return next(numbered for number in itertools.count(2) if (numbered := f"{name}-{number}") not in taken)
+
+
+def _check(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        hint = "at most 64 letters, digits, dots, hyphens and underscores, the first a letter or a digit"
+        raise UsageError(f"`{preview(name)}` can't be a session's name", hint=hint)
+    if name in VERBS:
+        hint = f"choose another name: `billhook events {name}` is a command"
+        raise UsageError(f"a session can't be called `{name}`", hint=hint)
+
+
+def _now() -> str:
+    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 1000:06d}Z"

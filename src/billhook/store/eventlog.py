@@ -1,0 +1,320 @@
+"""The event log: one JSON line for each verdict, whole, once, in order, whoever else writes and dies meanwhile.
+
+Rules of the file, all of them kept under one lock: a line is one write; what a dying writer left unfinished is closed
+and noted before anything else is added; a write that did not succeed in full is taken back; each line carries the hash
+of the one before. A line that `append` returned for survives the death of every process; only with `sync` it survives
+the loss of power, too.
+"""
+
+import os
+import time
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from billhook import strictjson
+from billhook.store import appending, files, lines, sidefiles
+from billhook.store.appending import CURRENT, End, Fragment, failed
+from billhook.store.files import StoreError
+from billhook.store.interfaces import Appended
+from billhook.store.locking import PATIENCE, LockFile
+from billhook.store.places import log_folder
+
+MAX_BYTES: Final = 64 << 20
+"""How long a file of the log grows before the next one is begun."""
+_OPEN_AT_ONCE: Final = 8
+"""Logs of one process that keep their descriptors."""
+_LOOK_AGAIN: Final = 0.25
+"""Seconds after which a writer makes sure that its file is still the one at the path."""
+_ROOM: Final = lines.ROOM + 600
+"""Bytes that a line adds to its record, and that are left free for the note that the file is full."""
+_QUICK: Final = 128 << 10
+_GIVEN_BY_US: Final = frozenset({"v", "seq", "prev", "note", "side", "hash"})
+
+
+def open_log(root: Path, project: str, *, max_bytes: int = MAX_BYTES, sync: bool = False) -> "EventLog":
+    """The log of a project. Nothing is opened or written before the first record, so this never fails.
+
+    The same for the same arguments: a process has a few descriptors for it, however many engines it makes.
+    """
+    wanted = (root, log_folder(root, project), max_bytes, sync)
+    # No lock: each step is one of the interpreter's own, and of two that are made at once both work.
+    log = _opened.pop(wanted, None) or EventLog(root, wanted[1], max_bytes=max_bytes, sync=sync)
+    _opened[wanted] = log
+    if len(_opened) > _OPEN_AT_ONCE:
+        _drop_oldest()
+    return log
+
+
+class EventLog:
+    """A log that is written to. Lives as long as its maker likes; threads may share it, and so may forked children."""
+
+    def __init__(self, root: Path, folder: Path, *, max_bytes: int = MAX_BYTES, sync: bool = False) -> None:
+        self.root = root
+        self.folder = folder
+        self.path = folder / CURRENT
+        self.max_bytes = max_bytes
+        self.sync = sync
+        self._lock = _QuickLock(folder / "hooks.lock", root)
+        self._file = -1
+        self._size = 0
+        """Bytes of the file that are known: what stands there is `_seq`, `_hash` and before."""
+        self._seq = 0
+        self._hash = ""
+        self._look_again = 0.0
+        _living.add(self)
+
+    def append(self, content: Mapping[str, Any]) -> Appended:
+        """Add one record. Raises StoreError, and then nothing was added.
+
+        `content` has the fields of `record.Record` without those that the log itself gives: v, seq, prev, note, side
+        and hash. What makes the line longer than `record.LARGEST_LINE` goes to a side file.
+        """
+        if not _GIVEN_BY_US.isdisjoint(content):
+            raise StoreError(f"the log itself gives {', '.join(sorted(_GIVEN_BY_US & content.keys()))}")
+        body = strictjson.encode(content)
+        if len(body) > sidefiles.LARGEST_BODY:
+            body = sidefiles.moved(content, self._keep_side)
+        return self.append_encoded(body)
+
+    def append_encoded(self, body: bytes) -> Appended:
+        """Add one record that is encoded already: a JSON object on one line of ASCII, not longer than a line may be."""
+        if len(body) <= 2:
+            raise StoreError("an empty record")
+        look = time.monotonic() >= self._look_again
+        self._lock.take(check=look)
+        try:
+            if look or self._file < 0 or os.lseek(self._file, 0, os.SEEK_END) != self._size:
+                self._find_end()
+            if self._size + len(body) + _ROOM > self.max_bytes and self._size:
+                self._rotate()
+            return self._add(body)
+        except BaseException:  # an interrupt, too: whatever was done, the next record looks at it anew
+            self._size = 0
+            raise
+        finally:
+            self._lock.give()
+
+    def close(self) -> None:
+        """Close the descriptors. The log may be used again, which opens them again."""
+        try:
+            self._lock.acquire(PATIENCE, check=False)
+        except StoreError:
+            return  # it is being written to
+        try:
+            self._close_file()
+        finally:
+            self._lock.close()
+
+    def _add(self, body: bytes, before: bytes = b"") -> Appended:
+        """Write one line at the end, which is known; `before` closes what stands there unfinished."""
+        line, digest = self._sealed(body)
+        if before:
+            line = before + line
+        self._write(line)
+        self._seq += 1
+        self._hash = digest
+        self._size += len(line)
+        return Appended(self._seq, digest)
+
+    def _sealed(self, body: bytes) -> tuple[bytes, str]:
+        """The next line and its hash."""
+        return lines.make_line(self._seq + 1, self._hash, body)
+
+    def _write(self, data: bytes) -> None:
+        """All of it or nothing."""
+        written = 0
+        try:
+            written = os.write(self._file, data)
+            if written == len(data):
+                if self.sync:
+                    os.fdatasync(self._file)
+                return
+        except OSError as error:
+            self._take_back(written)
+            raise failed("write", self.path, error) from error
+        self._take_back(written)
+        what = f"only {written} of {len(data)} bytes could be written, and were taken back"
+        raise StoreError(what, place=str(self.path), hint="make room on that disk")
+
+    def _take_back(self, written: int) -> None:
+        try:
+            # never what somebody wrote behind our back meanwhile
+            if written and os.lseek(self._file, 0, os.SEEK_END) == self._size + written:
+                os.ftruncate(self._file, self._size)
+        except OSError:
+            pass  # then the next writer finds a fragment, closes it and notes it
+
+    def _find_end(self) -> None:
+        """Where the next line goes and what it follows, whoever moved it: a writer, a rotation, a crash, a hand."""
+        now = time.monotonic()
+        if now >= self._look_again and self._file >= 0 and self._moved():
+            self._close_file()
+        self._look_again = now + _LOOK_AGAIN
+        if self._file < 0:
+            self._open_file()
+        while self._is_full():
+            if self._moved():
+                self._close_file()
+                self._open_file()
+            elif not self._move_aside():
+                return
+
+    def _is_full(self) -> bool:
+        """Learn what was added since we looked last, and repair the end. True: it says that the log goes on elsewhere."""
+        size = os.lseek(self._file, 0, os.SEEK_END)
+        if size == self._size:
+            return False
+        since = self._size if size > self._size else 0
+        end = self._read_quickly(since, size) or appending.read_end(self._file, since, size)
+        if end.last is not None and end.last.seq > self._seq:
+            self._seq, self._hash = end.last.seq, end.last.hash
+        elif end.last is None and since == 0:
+            self._follow_rotated()
+        self._size = size
+        if end.fragment is not None:
+            self._close_torn(end.fragment)
+            return False
+        return end.last is not None and end.last.note == "rotated"
+
+    def _read_quickly(self, since: int, size: int) -> End | None:
+        """What almost always is there: whole lines of ours. None: it has to be looked at more closely."""
+        if size - since > _QUICK:
+            return None
+        data = os.pread(self._file, size - since, since)
+        last = lines.read_line(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if data.endswith(b"\n") else None
+        return None if last is None else End(last, None)
+
+    def _close_torn(self, torn: Fragment) -> None:
+        reason = f"a line was never finished: {torn.bytes} bytes before this one are no record"
+        detail = {"bytes": torn.bytes, "sha256": torn.sha256}
+        self._add(lines.note("torn", reason, detail), before=b"\n")
+
+    def _rotate(self) -> None:
+        """Begin a new file. Where the old one can't be moved it goes on growing: nothing is lost over this."""
+        if self._name_when_full() is not None:
+            self._add(lines.note("rotated", f"the log goes on in {CURRENT}"))
+            self._move_aside()
+
+    def _move_aside(self) -> bool:
+        """Give the file, which ends with the note that it is full, its name, and open the next one."""
+        name = self._name_when_full()
+        if name is None:
+            return False
+        with files.opened(self.folder, self.root) as folder:
+            try:
+                os.rename(CURRENT, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                raise failed("rename", self.path, error) from error
+        self._close_file()
+        self._open_file()
+        return True
+
+    def _name_when_full(self) -> str | None:
+        """None when the file can't be moved: it has no record, or another one has that name already."""
+        first = appending.first_seq(self._file)
+        if first is None or not os.access(self.folder, os.W_OK):
+            return None
+        name = appending.rotated_name(first)
+        return None if os.path.lexists(self.folder / name) else name
+
+    def _open_file(self) -> None:
+        with files.opened(self.folder, self.root, create=True) as folder:
+            assert folder is not None
+            self._file = appending.open_to_append(folder, self.path)
+            if self.sync:
+                os.fsync(folder)
+        self._size = 0  # nothing of it is known
+        if os.lseek(self._file, 0, os.SEEK_END) == 0:
+            self._follow_rotated()
+
+    def _follow_rotated(self) -> None:
+        """A file without a record goes on where the newest full one ended, or where we did if that was later."""
+        with files.opened(self.folder, self.root) as folder:
+            assert folder is not None
+            for name in reversed(appending.rotated_names(folder)):
+                if (last := _last_of(folder, self.folder / name)) is not None:
+                    if last.seq > self._seq:
+                        self._seq, self._hash = last.seq, last.hash
+                    return
+
+    def _moved(self) -> bool:
+        """Whether the file at the path is another one, or none."""
+        try:
+            return not os.path.samestat(os.fstat(self._file), os.stat(self.path, follow_symlinks=False))
+        except OSError:
+            return True
+
+    def _keep_side(self, sha256: str, data: bytes) -> None:
+        sidefiles.write_side(self.folder, self.root, sha256, data, sync=self.sync)
+
+    def _close_file(self) -> None:
+        file, self._file, self._size = self._file, -1, 0
+        if file >= 0:
+            os.close(file)
+
+    def _after_fork(self) -> None:
+        """In the child: another thread may have been at work, so nothing of it is believed."""
+        self._seq, self._hash, self._look_again = 0, "", 0.0
+        try:
+            self._close_file()
+        except OSError:
+            pass  # closed already by somebody who closes everything
+
+
+class _QuickLock(LockFile):
+    """The log's lock. When it is free, as it almost always is, it is taken without ceremony."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        super().__init__(path, root)
+        import fcntl
+
+        self._flock = fcntl.flock
+        self._try_it, self._let_go = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
+
+    def take(self, *, check: bool) -> None:
+        if not check and self._turn.acquire(False):
+            try:
+                if self._file is not None:
+                    self._flock(self._file, self._try_it)
+                    return
+            except OSError:
+                pass  # somebody else holds it
+            self._turn.release()
+        self.acquire(PATIENCE, check=check)
+
+    def give(self) -> None:
+        if self._file is not None:
+            self._flock(self._file, self._let_go)
+        self._turn.release()
+
+
+def _drop_oldest() -> None:
+    log = _opened.pop(next(iter(list(_opened))), None)
+    if log is not None:
+        log.close()
+
+
+def _last_of(folder: int, path: Path) -> lines.Line | None:
+    """The last record of a full file; None when it has none, or is gone."""
+    try:
+        file = appending.open_to_read(folder, path)
+    except FileNotFoundError:
+        return None
+    try:
+        return appending.read_end(file, 0, os.fstat(file).st_size).last
+    finally:
+        os.close(file)
+
+
+def _leave_logs_to_the_parent() -> None:
+    for log in list(_living):
+        log._after_fork()
+
+
+_opened: dict[tuple[Path, Path, int, bool], EventLog] = {}
+"""The logs that were used last, the latest at the end."""
+_living: weakref.WeakSet[EventLog] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_logs_to_the_parent)

@@ -1,0 +1,75 @@
+"""Side files: what is too long for a line of the event log lies in a file of its own, named by its digest."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from billhook import strictjson
+from billhook.store import files
+from billhook.store.lines import ROOM
+from billhook.store.record import LARGE_FIELDS, LARGEST_LINE, Side
+
+LARGEST_BODY: Final = LARGEST_LINE - ROOM
+"""Bytes of an encoded record that fits into a line."""
+LARGEST_SIDE: Final = 1 << 30
+_STAY: Final = frozenset({"id", "time", "mono", "event"})
+"""Without these a line is no record."""
+_SIDE_ROOM: Final = 400
+"""Bytes that `side` takes in the line."""
+
+
+def side_path(folder: Path, sha256: str) -> Path:
+    """Where the side file of this digest lies, for the log in `folder`."""
+    return folder / "large" / f"{sha256}.json"
+
+
+def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> bytes:
+    """The encoded record without its largest fields, which are handed to `keep` with their digest as one JSON object.
+
+    Only as many go as must for the line to fit: of those that are meant for it first, then of all but the few that a
+    record can't do without.
+    """
+    encoded = {name: strictjson.encode(value) for name, value in content.items()}
+    gone = _too_many(encoded)
+    data = _object({name: encoded[name] for name in encoded if name in gone})
+    digest = hashlib.sha256(data).hexdigest()
+    keep(digest, data)
+    side = Side(digest, len(data), tuple(name for name in encoded if name in gone))
+    stay = {name: value for name, value in encoded.items() if name not in gone}
+    return _object({**stay, "side": strictjson.encode(side)})
+
+
+def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool) -> None:
+    """Keep a side file: whole or not at all. Raises StoreError."""
+    files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
+
+
+def read_side(folder: Path, root: Path, side: Side) -> bytes | None:
+    """The bytes of a side file; None when it is missing or not what the line says it is. Raises StoreError."""
+    data = files.read_bytes(side_path(folder, side.sha256), min(side.bytes, LARGEST_SIDE), root=root)
+    if data is None or len(data) != side.bytes or hashlib.sha256(data).hexdigest() != side.sha256:
+        return None
+    return data
+
+
+def _too_many(encoded: Mapping[str, bytes]) -> frozenset[str]:
+    total = sum(len(name) + len(value) + 4 for name, value in encoded.items()) + _SIDE_ROOM
+    gone: set[str] = set()
+    for name in _in_order(encoded):
+        if total <= LARGEST_BODY:
+            break
+        gone.add(name)
+        total -= len(encoded[name])
+    return frozenset(gone)
+
+
+def _in_order(encoded: Mapping[str, bytes]) -> Iterator[str]:
+    """The names of the fields in the order in which they go: the largest first."""
+    largest_first = sorted(encoded, key=lambda name: len(encoded[name]), reverse=True)
+    yield from (name for name in largest_first if name in LARGE_FIELDS)
+    yield from (name for name in largest_first if name not in LARGE_FIELDS and name not in _STAY)
+
+
+def _object(encoded: Mapping[str, bytes]) -> bytes:
+    return b"{%b}" % b",".join(strictjson.encode(name) + b":" + value for name, value in encoded.items())

@@ -47,7 +47,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     name: str
     at: str
-    """When it was last started or renamed."""
+    """When it was last started."""
 
 
 class Sessions:
@@ -77,7 +77,7 @@ class Sessions:
             session = self._settle(offered)
             return session, session == offered and not keeps
 
-        return self._enter(session_id, project, choose)
+        return self._enter(session_id, project, choose, last=True)
 
     def rename(self, session_id: str, name: str, project: str) -> Session:
         """Call a session what somebody chose. Raises UsageError when it can't be called that."""
@@ -92,7 +92,7 @@ class Sessions:
             self.state.update("sessions", session_id, lambda _: msgspec.to_builtins(session))
             return session, True
 
-        return self._enter(session_id, project, choose)[0]
+        return self._enter(session_id, project, choose, last=False)[0]
 
     def recent(self, project: str) -> list[Recent]:
         """The sessions of a project that are remembered by name, newest first."""
@@ -112,16 +112,18 @@ class Sessions:
         return _recorded(self.state.update("sessions", key, change), key) or offered
 
     def _enter(
-        self, session_id: str, project: str, choose: Callable[[list[Recent]], tuple[Session, bool]]
+        self, session_id: str, project: str, choose: Callable[[list[Recent]], tuple[Session, bool]], *, last: bool
     ) -> tuple[Session, bool]:
-        """Put a session last in its project's list, by the name that `choose` gives it while nobody else chooses."""
+        """Have a session in its project's list, by the name that `choose` gives it while nobody else chooses.
+
+        `last`: put it there, as the newest; otherwise it stays where it is, if it is in the list.
+        """
         chosen: list[tuple[Session, bool]] = []
 
         def change(listed: Value | None) -> Value:
             recent = _recent(listed)
             chosen.append(choose(recent))
-            others = [one for one in recent if one.session_id != session_id]
-            return _listed([*others, Recent(session_id=session_id, name=chosen[-1][0].name, at=_now())])
+            return _listed(_with(recent, session_id, chosen[-1][0].name, last))
 
         self.state.update("names", project, change)
         return chosen[-1]
@@ -150,6 +152,15 @@ def _recent(listed: Value | None) -> list[Recent]:
         except msgspec.ValidationError:
             continue
     return [one for one in recent if _NAME.fullmatch(one.name)]
+
+
+def _with(recent: list[Recent], session_id: str, name: str, last: bool) -> list[Recent]:
+    here = [one for one in recent if one.session_id == session_id]
+    if here and not last:
+        renamed = msgspec.structs.replace(here[-1], name=name)
+        return [renamed if one.session_id == session_id else one for one in recent]
+    others = [one for one in recent if one.session_id != session_id]
+    return [*others, Recent(session_id=session_id, name=name, at=_now())]
 
 
 def _listed(recent: list[Recent]) -> Value:

@@ -1,0 +1,148 @@
+"""At most so many calls of a kind per turn, session or minute; then they are denied, or asked of the person.
+
+A call counts when it is let pass here: one that was refused, or asked, uses nothing up. A limit whose count can't be
+read or written lets nothing pass. Turns are those that turn-tracker counts; without it, a session is one turn.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from billhook.answers import NOTHING, Answer, ask, deny
+from billhook.builtins.turn_tracker import turn_of
+from billhook.hook import Context, Hook, Source
+from billhook.rules import When, condition
+from billhook.store.files import StoreError
+from billhook.store.interfaces import State, Value
+
+NAME: Final = "rate-limit"
+MINUTE: Final = 60.0
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the calls that a rule strikes may be made."""
+
+    rule: str | None = None
+    """A permission rule such as `Bash(curl *)`; None: every tool call."""
+    at_most: Annotated[int, msgspec.Meta(ge=0)]
+    per: Literal["turn", "session", "minute"] = "session"
+    """`minute`: any 60 seconds of the session."""
+    then: Literal["deny", "ask"] = "deny"
+    reason: str = ""
+    """Said before which limit it is."""
+
+    @property
+    def key(self) -> str:
+        """What it counts. Limits that count the same share a count, and so does one whose number was changed."""
+        return f"{self.per} {self.rule or '*'}"
+
+
+def rate_limit(state: State, limits: Sequence[Limit], *, clock: Callable[[], float] = time.monotonic) -> Hook:
+    """The built-in gate that counts tool calls. Raises RuleError for a rule that can't be read.
+
+    `clock` is one that nobody can set: it may start anew with the machine, but is the same in every process.
+    """
+    counted = tuple((limit, condition(limit.rule) if limit.rule else None) for limit in limits)
+    return Hook(
+        name=NAME,
+        title="limits how often tools are called",
+        run=RateLimit(state, counted, clock),
+        events=("PreToolUse",),
+        priority=15,
+        on_failure="deny",
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+class RateLimit(msgspec.Struct, frozen=True):
+    """What the gate does. Calls that no limit is about cost no access to the state."""
+
+    state: State
+    limits: tuple[tuple[Limit, When | None], ...]
+    clock: Callable[[], float]
+
+    def __call__(self, ctx: Context) -> Answer:
+        counted = ctx.state.setdefault(NAME, set())  # a gate is asked once more when a later hook rewrites the input
+        struck = [limit for limit, rule in self.limits if limit.key not in counted and (rule is None or rule(ctx))]
+        if not struck:
+            return NOTHING
+        refusal = self._count(ctx.session_id, struck)
+        if not refusal:
+            counted.update(limit.key for limit in struck)
+        return refusal or NOTHING
+
+    def _count(self, session_id: str, struck: list[Limit]) -> Answer | None:
+        """Count a call under all its limits, or under none of them if one is reached: then why it is refused."""
+        turn = turn_of(self.state, session_id)[1] if any(limit.per == "turn" for limit in struck) else 0
+        now = self.clock()
+        reached: list[tuple[Limit, Used]] = []
+
+        def change(record: Value | None) -> Value:
+            counts = _counts(record)
+            for limit in struck:
+                counts[limit.key] = counts.get(limit.key, Used()).in_force(limit, turn, now)
+            reached.extend((limit, counts[limit.key]) for limit in struck if counts[limit.key].count >= limit.at_most)
+            if not reached:
+                for key in {limit.key for limit in struck}:
+                    counts[key] = counts[key].one_more(now)
+            return {"counts": msgspec.to_builtins(counts)}
+
+        self.state.update("limits", session_id, change)
+        return _refused(reached, now) if reached else None
+
+
+class Used(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was used up of a limit."""
+
+    count: int = 0
+    turn: int | None = None
+    """The turn in which it was, if that matters."""
+    times: tuple[float, ...] | None = None
+    """When each was, oldest first, if that matters."""
+
+    def in_force(self, limit: Limit, turn: int, now: float) -> "Used":
+        """What of it still counts."""
+        if limit.per == "turn":
+            return self if self.turn == turn else Used(turn=turn)
+        if limit.per == "session":
+            return self
+        # A time that lies ahead is from before the machine was started: as if it was now, it locks nobody out for long.
+        past = [min(time, now) for time in self.times or ()]
+        times = tuple(time for time in past if time > now - MINUTE)
+        return Used(len(times), times=times)
+
+    def one_more(self, now: float) -> "Used":
+        times = None if self.times is None else (*self.times, round(now, 3))
+        return msgspec.structs.replace(self, count=self.count + 1, times=times)
+
+
+def _counts(record: Value | None) -> dict[str, Used]:
+    try:
+        return msgspec.convert((record or {}).get("counts", {}), dict[str, Used])
+    except msgspec.ValidationError as error:
+        hint = "remove the session's file in billhook/limits"
+        raise StoreError(f"the count of calls is damaged: {error}", hint=hint) from None
+
+
+def _refused(reached: list[tuple[Limit, Used]], now: float) -> Answer:
+    """The answer for a call when limits are reached: the strictest of them speaks."""
+    limit, used = min(reached, key=lambda one: one[0].then != "deny")
+    what = f"`{limit.rule}`" if limit.rule else "tool calls"
+    times = "once" if limit.at_most == 1 else f"{limit.at_most} times"
+    rule = f"Limit: {what} at most {times} per {limit.per}; {_ends(limit, used, now)}"
+    reason = f"{limit.reason}\n{rule}" if limit.reason else rule
+    return deny(reason) if limit.then == "deny" else ask(reason)
+
+
+def _ends(limit: Limit, used: Used, now: float) -> str:
+    """When the next call may pass."""
+    if limit.per == "turn":
+        return "it begins anew with the next turn"
+    if limit.per == "session" or limit.at_most < 1 or not used.times:
+        return "it holds until the session ends"
+    left = used.times[used.count - limit.at_most] + MINUTE - now
+    return f"the next may pass in {math.ceil(left)} s"

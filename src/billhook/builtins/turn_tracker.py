@@ -1,0 +1,125 @@
+"""Counts the turns of a session: a turn is the time between two Stop events.
+
+Turn 5 of session `abc` is `abc:5`; what its second subagent did is `abc:5:s:2`. The count lies in
+`turns/{session id}.json`, so it goes on in the next process. Later hooks read it with
+`ctx.find("turn-tracker").data["turnId"]`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from billhook.answers import Answer
+from billhook.hook import Context, Hook, Source
+from billhook.store.interfaces import State, Value
+
+NAME: Final = "turn-tracker"
+EVENTS: Final = (
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "Stop", "SessionEnd",
+)  # fmt: skip
+
+
+def turn_tracker(state: State, *, preserve_on_resume: bool = True, inject_context: bool = False) -> Hook:
+    """The built-in that counts turns.
+
+    `preserve_on_resume`: a session that is resumed goes on where it was. `inject_context`: the model is told the turn
+    at the start of the session and with each prompt.
+    """
+    return Hook(
+        name=NAME,
+        title="counts the turns of a session",
+        run=TurnTracker(state, preserve_on_resume, inject_context),
+        events=EVENTS,
+        priority=5,
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+def turn_of(state: State, session_id: str) -> tuple[str, int]:
+    """The id and the number of the turn that a session is in. Only reads. Raises StoreError."""
+    turn = _turn(state.read("turns", session_id))
+    return turn.id_in(session_id), turn.sequence
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """How far a session has come: the turn that it is in, and how many subagents ended in it."""
+
+    sequence: int = 1
+    subagents: int = msgspec.field(default=0, name="subagentSeq")
+
+    def id_in(self, session_id: str) -> str:
+        return f"{session_id}:{self.sequence}"
+
+
+class TurnTracker(msgspec.Struct, frozen=True):
+    """What the built-in does. A state that can't be read or written makes it fail, which stops nobody."""
+
+    state: State
+    preserve_on_resume: bool
+    inject_context: bool
+
+    def __call__(self, ctx: Context) -> Answer:
+        match ctx.event_type:
+            case "SessionStart":
+                return self._start(ctx)
+            case "Stop":
+                return self._stop(ctx.session_id)
+            case "SubagentStop":
+                return self._subagent_stop(ctx.session_id)
+            case "SessionEnd":
+                turn_id, sequence = turn_of(self.state, ctx.session_id)
+                return Answer(data={"turnId": turn_id, "sequence": sequence, "totalTurns": sequence - 1})
+            case _:
+                return self._told(ctx, *turn_of(self.state, ctx.session_id))
+
+    def _start(self, ctx: Context) -> Answer:
+        source = getattr(ctx.event, "source", "startup")
+        anew = source in ("startup", "clear") or (source == "resume" and not self.preserve_on_resume)
+        turn = self._changed(ctx.session_id, lambda turn: Turn() if anew else turn)
+        return self._told(ctx, turn.id_in(ctx.session_id), turn.sequence)
+
+    def _stop(self, session_id: str) -> Answer:
+        turn = self._changed(session_id, lambda turn: Turn(turn.sequence + 1))
+        completed = Turn(turn.sequence - 1)
+        return Answer(
+            data={
+                "completedTurnId": completed.id_in(session_id),
+                "nextTurnId": turn.id_in(session_id),
+                "sequence": turn.sequence,
+            }
+        )
+
+    def _subagent_stop(self, session_id: str) -> Answer:
+        turn = self._changed(session_id, lambda turn: Turn(turn.sequence, turn.subagents + 1))
+        turn_id = turn.id_in(session_id)
+        return Answer(
+            data={
+                "subagentTurnId": f"{turn_id}:s:{turn.subagents}",
+                "turnId": turn_id,
+                "subagentSeq": turn.subagents,
+            }
+        )
+
+    def _told(self, ctx: Context, turn_id: str, sequence: int) -> Answer:
+        tells = self.inject_context and ctx.event_type in ("SessionStart", "UserPromptSubmit")
+        return Answer(data={"turnId": turn_id, "sequence": sequence}, context=f"Turn {turn_id}" if tells else "")
+
+    def _changed(self, session_id: str, change: Callable[[Turn], Turn]) -> Turn:
+        """The turn after a change that no other process comes in between of."""
+
+        def replaced(record: Value | None) -> Value:
+            changed: Value = msgspec.to_builtins(change(_turn(record)))
+            return changed
+
+        return _turn(self.state.update("turns", session_id, replaced))
+
+
+def _turn(record: Value | None) -> Turn:
+    """The turn that a record says. A session that is not recorded, or not as a count, is in its first."""
+    try:
+        turn = msgspec.convert(record or {}, Turn)
+    except msgspec.ValidationError:
+        return Turn()
+    return turn if turn.sequence >= 1 and turn.subagents >= 0 else Turn()

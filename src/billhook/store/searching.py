@@ -1,0 +1,147 @@
+"""Which records somebody wants: told from a line's bytes where that is sound, and then from the record itself.
+
+A line is decoded only when its bytes may be wanted. The bytes that are looked for are those that the writer makes of
+a text; a line in another spelling of JSON was not written by billhook.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from billhook import strictjson
+from billhook.store.record import Record, Said, Wanted
+
+Group = tuple[bytes, ...]
+"""One of these must be in a line."""
+
+SIDE: Final = b'"side":{'
+"""In every line whose record has a side file. Inside a text it would be written with backslashes."""
+_FEWEST_DIGITS: Final = 8
+"""Ids and hashes are found from this many digits on: `bad` and `cafe` would be in too many of them."""
+_ASKED: Final = frozenset({"session_id", "tool", "decision", "project"})
+"""Fields that are compared and go to a side file only when the rest of the record is too long by itself."""
+
+
+def spellings(text: str) -> Group:
+    """How the writer may spell a text inside quotes.
+
+    Two ways for a text with a DEL in it: it is written as it is, or escaped when something else in the same value is
+    beyond ASCII. All other characters have one way.
+    """
+    plain = strictjson.encode(text)[1:-1]
+    return (plain, plain.replace(b"\x7f", b"\\u007f")) if b"\x7f" in plain else (plain,)
+
+
+def groups(wanted: Wanted, *, side_files: bool) -> list[Group]:
+    """What a wanted line has among its bytes: of each group something. The most telling group first."""
+    found = []
+    if wanted.text:
+        found.append(spellings(wanted.text))
+    if wanted.hook is not None:
+        found.append(tuple(b'"' + one + b'"' for one in spellings(wanted.hook)))
+    for field, values, default in _exact(wanted):
+        # A field that has its default may be left out of a line.
+        if values is not None and default not in values:
+            found.append(tuple(b'"%b":"%b"' % (field, one) for value in sorted(values) for one in spellings(value)))
+    # Almost any field may lie in the side file.
+    return [(*group, SIDE) for group in found] if side_files else found
+
+
+def _exact(wanted: Wanted) -> Iterator[tuple[bytes, frozenset[str] | None, str | None]]:
+    """Fields that must have one of some values: name, values, what the field is when the line does not say."""
+    yield b"session_id", wanted.sessions, ""
+    yield b"tool", wanted.tools, None
+    yield b"decision", wanted.decisions, "none"
+    yield b"event", wanted.events, None
+    yield b"project", None if wanted.project is None else frozenset((wanted.project,)), ""
+
+
+def may_match(line: bytes, others: list[Group], wanted: Wanted) -> bool:
+    """Whether a line's bytes have something of every group, and its time is not out of bounds."""
+    for group in others:
+        if not any(one in line for one in group):
+            return False
+    return (wanted.since is None and wanted.until is None) or _in_time(line, wanted)
+
+
+def _in_time(line: bytes, wanted: Wanted) -> bool:
+    begin = line.find(b'"time":"') + 8
+    end = line.find(b'"', begin)
+    if begin < 8 or end < 0:
+        return True
+    time = line[begin:end].decode("ascii", "replace")
+    return (wanted.since is None or time >= wanted.since) and (wanted.until is None or time <= wanted.until)
+
+
+def matches(record: Record, wanted: Wanted, filled: Callable[[Record, Group], Record]) -> bool:
+    """Whether it is wanted. `filled` adds what lies in a side file: of any, or of one that has some bytes."""
+    if record.side is not None and not _ASKED.isdisjoint(record.side.fields):
+        record = filled(record, ())
+    if not _fields_match(record, wanted) or (wanted.hook is not None and not _asked(record, wanted.hook, filled)):
+        return False
+    text = wanted.text
+    return not text or says(record, text) or (record.side is not None and says(filled(record, spellings(text)), text))
+
+
+def _asked(record: Record, hook: str, filled: Callable[[Record, Group], Record]) -> bool:
+    if record.side is not None and not {"outcomes", "not_asked"}.isdisjoint(record.side.fields):
+        record = filled(record, spellings(hook))
+    return hook in record.not_asked or any(said.hook == hook for said in record.outcomes)
+
+
+def _fields_match(record: Record, wanted: Wanted) -> bool:
+    return (
+        (wanted.sessions is None or record.session_id in wanted.sessions)
+        and (wanted.events is None or record.event in wanted.events)
+        and (wanted.tools is None or record.tool in wanted.tools)
+        and (wanted.decisions is None or record.decision in wanted.decisions)
+        and (wanted.since is None or record.time >= wanted.since)
+        and (wanted.until is None or record.time <= wanted.until)
+        and (wanted.project is None or record.project == wanted.project)
+    )
+
+
+def says(record: Record, text: str) -> bool:
+    """Whether a text is in what the record says: in a text, a key or a number of it.
+
+    The names of the record's own fields, its place in the chain and its measured times don't count, and ids and hashes
+    only from their beginning and from eight digits on: nobody who looks for `reason` or `bad` means those.
+    """
+    if len(text) >= _FEWEST_DIGITS and any(
+        one.startswith(text) for one in (record.id, record.config, record.hash, record.prev)
+    ):
+        return True
+    return (
+        any(text in one for one in _texts(record))
+        or any(_said(said, text) for said in record.outcomes)
+        or any(contains(one, text) for one in (record.input, record.output, record.not_asked))
+        or any(contains(one, text) for one in (record.rewritten_input, record.rewritten_output))
+    )
+
+
+def _texts(record: Record) -> Iterator[str]:
+    yield from (record.event, record.tool or "", record.decision, record.reason or "", record.session_name)
+    yield from (record.session_id, record.turn_id, record.tool_use_id or "", record.time, record.cwd, record.project)
+    yield from (record.host, record.note or "", *record.context, *record.messages)
+
+
+def _said(said: Said, text: str) -> bool:
+    texts = (said.hook, said.source, said.dialect, said.status, said.decision, said.reason, said.error, *said.lost)
+    return any(one is not None and text in one for one in texts) or contains(said.data, text)
+
+
+def contains(value: Any, text: str) -> bool:
+    """Whether a text is in one of the strings, keys or numbers of a JSON value, however deep."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if text in one:
+                return True
+        elif isinstance(one, dict):
+            left += one.keys()
+            left += one.values()
+        elif isinstance(one, list | tuple):
+            left += one
+        elif one is not None and not isinstance(one, bool) and text in strictjson.dumps(one):
+            return True
+    return False

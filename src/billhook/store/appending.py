@@ -17,6 +17,7 @@ from billhook.store.files import StoreError
 from billhook.store.lines import Line
 
 CURRENT = "hooks.jsonl"
+LOCK = "hooks.lock"
 LONGEST_LINE = 16 << 20
 """Bytes. A longer line is not looked at: it is none of ours."""
 _ROTATED = re.compile(r"hooks-([0-9]{12})\.jsonl")

@@ -9,13 +9,13 @@ the loss of power, too.
 import os
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from billhook import strictjson
 from billhook.store import appending, files, lines, sidefiles
-from billhook.store.appending import CURRENT, End, Fragment, failed
+from billhook.store.appending import CURRENT, LOCK, End, Fragment, failed
 from billhook.store.files import StoreError
 from billhook.store.interfaces import Appended
 from billhook.store.locking import PATIENCE, LockFile
@@ -56,7 +56,7 @@ class EventLog:
         self.path = folder / CURRENT
         self.max_bytes = max_bytes
         self.sync = sync
-        self._lock = _QuickLock(folder / "hooks.lock", root)
+        self._lock = _QuickLock(folder / LOCK, root)
         self._file = -1
         self._size = 0
         """Bytes of the file that are known: what stands there is `_seq`, `_hash` and before."""
@@ -98,14 +98,7 @@ class EventLog:
 
     def close(self) -> None:
         """Close the descriptors. The log may be used again, which opens them again."""
-        try:
-            self._lock.acquire(PATIENCE, check=False)
-        except StoreError:
-            return  # it is being written to
-        try:
-            self._close_file()
-        finally:
-            self._lock.close()
+        self._lock.shut(self._close_file)
 
     def _add(self, body: bytes, before: bytes = b"") -> Appended:
         """Write one line at the end, which is known; `before` closes what stands there unfinished."""
@@ -162,7 +155,7 @@ class EventLog:
                 return
 
     def _is_full(self) -> bool:
-        """Learn what was added since we looked last, and repair the end. True: it says that the log goes on elsewhere."""
+        """Learn what was added since we looked last, and repair the end. True: it says that the log goes on anew."""
         size = os.lseek(self._file, 0, os.SEEK_END)
         if size == self._size:
             return False
@@ -288,6 +281,12 @@ class _QuickLock(LockFile):
         if self._file is not None:
             self._flock(self._file, self._let_go)
         self._turn.release()
+
+    def shut(self, also: Callable[[], None]) -> None:
+        """Close it and what it guards, when no thread of this process is at work; other processes don't matter."""
+        with self._turn:
+            also()
+            self._forget()
 
 
 def _drop_oldest() -> None:

@@ -1,0 +1,355 @@
+"""Check an event log: every line is the one that was written, and none is missing, moved or added.
+
+A chain of hashes shows every change that does not rewrite all that follows it. Against that, and against cutting off
+the end, helps only a head (`12:<hash>`) that was kept elsewhere: the log must still contain it.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from billhook.store import appending, files, lines, sidefiles
+from billhook.store.appending import CURRENT, LOCK, LONGEST_LINE
+from billhook.store.files import StoreError
+from billhook.store.lines import Line
+from billhook.store.locking import locked
+from billhook.store.record import Side
+
+MOST_FINDINGS: Final = 1000
+"""More are counted, and not listed."""
+_PENDING: Final = 64
+"""Lines that one torn line and its repairs can leave. Of more, only the last are."""
+_STEP: Final = 4 << 20
+_HEADS: Final = ("billhook", "heads")
+
+Progress = Callable[[int, int], object]
+"""Called now and then with the bytes that are done and all there are."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The last record of a log at some moment."""
+
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+    @classmethod
+    def from_text(cls, text: str) -> "Head":
+        """Read what `str` printed. Raises ValueError."""
+        seq, _, digest = text.strip().partition(":")
+        if not (seq.isascii() and seq.isdecimal() and len(seq) < 19 and _is_digest(digest)):
+            raise ValueError(f"`{text.strip()[:100]}` is not a head: `12:` and 64 hex digits")
+        return cls(int(seq), digest)
+
+
+class Broken(NamedTuple):
+    """Something that is not as it was written."""
+
+    file: Path
+    line: int
+    """From 1; 0 when it is about the file."""
+    seq: int | None
+    """The record's number, where one can be told."""
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}" if self.line else f"{self.file}: {self.what}"
+
+
+class Verified(NamedTuple):
+    """What a log was found to be."""
+
+    records: int
+    files: int
+    first_seq: int | None
+    head: Head | None
+    findings: list[Broken]
+    foreign: int
+    """Lines that are no records of ours."""
+    torn: int
+    """Lines that were never finished, and noted as such when the log was repaired. They are no findings."""
+    more: int
+    """Findings beyond those that are listed."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+def verify(folder: Path, root: Path, *, progress: Progress | None = None, expected: Head | None = None) -> Verified:
+    """Read the whole log of a folder, the full files first. `expected` is a head that it must contain.
+
+    Only reads, and may be done while others write. Raises StoreError for a log that can't be read.
+    """
+    walk = _Walk(folder, root, progress or (lambda done, total: None), expected)
+    with files.opened(folder, root) as opened:
+        if opened is not None:
+            walk.all_files(opened)
+    return walk.result()
+
+
+def export_head(folder: Path, root: Path, head: Head) -> None:
+    """Remember a head as one that was given out: from now on the log of this folder must contain it."""
+    data = msgspec.json.encode(head) + b"\n"
+    files.write_atomically(root.joinpath(*_HEADS, f"{folder.name}.json"), data, root=root)
+
+
+def exported_head(folder: Path, root: Path) -> Head | None:
+    """The head that was given out last; None: none was. Raises StoreError for one that can't be read."""
+    path = root.joinpath(*_HEADS, f"{folder.name}.json")
+    data = files.read_bytes(path, 1000, root=root)
+    if data is None:
+        return None
+    try:
+        return Head.from_text(str(msgspec.json.decode(data, type=Head)))
+    except ValueError as error:
+        hint = f"remove it: rm {path}; and compare with a head that you kept elsewhere"
+        raise StoreError(f"damaged: {error}", place=str(path), hint=hint) from None
+
+
+class _Foreign(NamedTuple):
+    """A line that is no record, until it is known whether a note accounts for it."""
+
+    line: int
+    start: int
+    what: str
+
+
+class _Walk:
+    """One look at a log from its first line to its last."""
+
+    def __init__(self, folder: Path, root: Path, progress: Progress, expected: Head | None) -> None:
+        self.folder, self.root, self.progress, self.expected = folder, root, progress, expected
+        self.records = self.files = self.foreign = self.torn = self.more = 0
+        self.first: int | None = None
+        self.last: Line | None = None
+        self.met = False
+        self.findings: list[Broken] = []
+        self.done = self.total = 0
+
+    def all_files(self, folder: int) -> None:
+        """Every file once, in order, although a writer may move the current one aside at any moment."""
+        self.total = _bytes_in(folder)
+        seen: set[str] = set()
+        while True:
+            for name in appending.rotated_names(folder):
+                if name not in seen:
+                    seen.add(name)
+                    with _reading(folder, self.folder / name) as file:
+                        self._file(file, self.folder / name)
+            with _reading(folder, self.folder / CURRENT) as file:
+                if seen.issuperset(appending.rotated_names(folder)):
+                    self._file(file, self.folder / CURRENT)
+                    return
+
+    def result(self) -> Verified:
+        self._check_expected()
+        head = Head(self.last.seq, self.last.hash) if self.last else None
+        return Verified(
+            self.records, self.files, self.first, head, self.findings, self.foreign, self.torn, self.more
+        )  # fmt: skip
+
+    def _file(self, file: int | None, path: Path) -> None:
+        if file is None:
+            return
+        self.files += 1
+        _FileWalk(self, file, path).walk()
+
+    def found(self, path: Path, line: int, seq: int | None, what: str) -> None:
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(Broken(path, line, seq, what))
+        else:
+            self.more += 1
+
+    def _check_expected(self) -> None:
+        if self.expected is None or self.met:
+            return
+        ends = f"it ends with record {self.last.seq}" if self.last else "it has no record"
+        what = f"the head that was exported, record {self.expected.seq}, is not in the log: {ends}"
+        self.found(self.folder / CURRENT, 0, self.expected.seq, what)
+
+
+class _FileWalk:
+    """One file of it."""
+
+    def __init__(self, walk: _Walk, file: int, path: Path) -> None:
+        self.all, self.file, self.path = walk, file, path
+        self.number = self.at = 0
+        self.pending: list[_Foreign] = []
+
+    def walk(self) -> None:
+        size = self._size()
+        with open(self.file, "rb", closefd=False, buffering=1 << 20) as stream:
+            for start, line in _lines(stream, size):
+                self.number += 1
+                self._line(start, line)
+                if start - self.at >= _STEP:
+                    self._tell(start)
+        self._settle(None, b"", size)
+        self._tell(size)
+
+    def _size(self) -> int:
+        """How much of the file is looked at. The line that somebody is just writing is waited for."""
+        size = os.fstat(self.file).st_size
+        if size == 0 or os.pread(self.file, 1, size - 1) == b"\n":
+            return size
+        try:
+            with locked(self.path.with_name(LOCK), root=self.all.root):
+                return os.fstat(self.file).st_size
+        except StoreError:
+            return size  # a disk that is read-only now: nobody is writing
+
+    def _line(self, start: int, line: bytes) -> None:
+        record = lines.read_line(line[:-1]) if line.endswith(b"\n") else None
+        if record is not None:
+            self._settle(record, line, start)
+            self._record(record, line)
+        else:
+            self.pending.append(_Foreign(self.number, start, _what_else(line)))
+            if len(self.pending) > _PENDING:
+                self._foreign(self.pending.pop(0))
+
+    def _record(self, record: Line, line: bytes) -> None:
+        before, self.all.last = self.all.last, record
+        self.all.records += 1
+        if self.all.first is None:
+            self.all.first = record.seq
+        self._follows(record, before)
+        if not lines.is_whole(line[:-1]):
+            self._found(record, "it was changed: its hash is not the hash of what it says")
+        if b'"side":{"sha256":"' in line:
+            self._side(record, line)
+        expected = self.all.expected
+        if expected is not None and record.seq == expected.seq and not self.all.met:
+            self.all.met = True
+            if record.hash != expected.hash:
+                self._found(record, "it is not the record whose head was exported")
+
+    def _follows(self, record: Line, before: Line | None) -> None:
+        seq, digest = (before.seq, before.hash) if before else (0, "")
+        if record.seq == seq + 1:
+            if record.prev != digest:
+                self._found(record, f"it doesn't follow record {seq} as that is now" if seq else "it is not the first")
+        elif record.seq > seq:
+            gone = f"record {seq + 1} is" if record.seq == seq + 2 else f"records {seq + 1} to {record.seq - 1} are"
+            self._found(record, f"{gone} missing before it")
+        else:
+            self._found(record, f"it stands after record {seq}: moved, or there twice")
+
+    def _settle(self, record: Line | None, line: bytes, start: int) -> None:
+        """Of the lines since the last record: those that a note accounts for were torn, the others are foreign."""
+        if not self.pending:
+            return
+        begin = self._torn_from(line, start) if record and record.note == "torn" else start
+        for one in self.pending:
+            if one.start >= begin:
+                self.all.torn += 1
+            else:
+                self._foreign(one)
+        self.pending.clear()
+
+    def _torn_from(self, line: bytes, start: int) -> int:
+        """Where the fragment begins that the note at `start` speaks of; `start` itself when it is not there."""
+        given = _decoded(line).get("input")
+        said = given if isinstance(given, dict) else {}
+        size = said.get("bytes")
+        if not isinstance(size, int) or not 0 < size < start:
+            return start
+        there = appending.fragment(self.file, start - 1 - size, start - 1)
+        return there.start if there.sha256 == said.get("sha256") else start
+
+    def _foreign(self, one: _Foreign) -> None:
+        self.all.foreign += 1
+        self.all.found(self.path, one.line, None, one.what)
+
+    def _side(self, record: Line, line: bytes) -> None:
+        said = _decoded(line).get("side")
+        if said is None:
+            return  # words of a tool's input that look like ours
+        try:
+            side = msgspec.convert(said, Side)
+            if not _is_digest(side.sha256):
+                raise ValueError("no digest")
+            data = sidefiles.read_side(self.all.folder, self.all.root, side)
+        except (ValueError, StoreError) as error:
+            self._found(record, f"its side file can't be read: {error}")
+            return
+        if data is None:
+            path = sidefiles.side_path(self.all.folder, side.sha256)
+            self._found(record, f"its side file was {'changed' if path.exists() else 'removed'}: {path}")
+
+    def _found(self, record: Line, what: str) -> None:
+        self.all.found(self.path, self.number, record.seq, f"record {record.seq}: {what}")
+
+    def _tell(self, at: int) -> None:
+        self.all.done += at - self.at
+        self.at = at
+        self.all.progress(self.all.done, max(self.all.done, self.all.total))
+
+
+@contextmanager
+def _reading(folder: int, path: Path) -> Iterator[int | None]:
+    """A file of the log, open; None when it is gone."""
+    try:
+        file = appending.open_to_read(folder, path)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _lines(stream: Any, size: int) -> Iterator[tuple[int, bytes]]:
+    """Every line and where it begins, up to `size`. Of one that is too long to be ours only the start."""
+    start = 0
+    while start < size:
+        line: bytes = stream.readline(LONGEST_LINE)
+        if not line:
+            return
+        begin, start = start, start + len(line)
+        if len(line) == LONGEST_LINE:
+            while not (rest := stream.readline(LONGEST_LINE)).endswith(b"\n") and rest:
+                start += len(rest)
+            start += len(rest)
+            line = line[:100]
+        yield begin, line
+
+
+def _what_else(line: bytes) -> str:
+    if not line.endswith(b"\n"):
+        return "the line was never finished"
+    return (
+        "it was changed, and is no record now" if line.startswith(lines.START) else "it is no record: somebody added it"
+    )
+
+
+def _bytes_in(folder: int) -> int:
+    total = 0
+    for name in [*appending.rotated_names(folder), CURRENT]:
+        try:
+            total += os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+        except FileNotFoundError:
+            pass
+    return total
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    import json  # the standard library's, because a line may hold a lone surrogate, which msgspec refuses
+
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")

@@ -476,13 +476,13 @@ def _not_observed(error: BaseException, verdict: Verdict) -> UnrecordedError | N
 
 def _noted(unrecorded: UnrecordedError, event: Event, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes with that of the hook which had to record them."""
-    named = [outcome for outcome in outcomes if outcome.hook == unrecorded.hook]
-    before = named[0] if named else Outcome(unrecorded.hook)
+    place = next((i for i, outcome in enumerate(outcomes) if outcome.hook == unrecorded.hook), len(outcomes))
+    before = outcomes[place] if place < len(outcomes) else Outcome(unrecorded.hook)
     denies = unrecorded.deny and event.block is not Block.KEEP_GOING
     said = f"{unrecorded.place}: {unrecorded.message}" if unrecorded.place else unrecorded.message
     answer = Answer(decision=Decision.DENY, reason=f"hook `{before.hook}` failed: {said}") if denies else NOTHING
     failed = replace(before, status=Status.FAILED, answer=answer, error=said, failed_open=not denies)
-    return [*(outcome for outcome in outcomes if outcome.hook != unrecorded.hook), failed]
+    return [*outcomes[:place], failed, *outcomes[place + 1 :]]
 
 
 def _log(error: BaseException, verdict: Verdict) -> None:

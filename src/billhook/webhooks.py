@@ -58,7 +58,8 @@ class Webhook(msgspec.Struct, frozen=True):
             return _strict(reader, ctx.event, Reply(status=Status.COULD_NOT_START, error=str(refused)))
         heard = _Heard(_secrets(request))
         trouble = await _exchange(request, heard, ctx.seconds_left)
-        return _strict(reader, ctx.event, _read(reader, ctx.event, heard, trouble))
+        reply = _strict(reader, ctx.event, _read(reader, ctx.event, heard, trouble))
+        return msgspec.structs.replace(reply, output_bytes=len(heard.body))
 
     def _request(self, ctx: Context, body: bytes) -> "httpx.Request":
         problem = _unusable(self.url)

@@ -135,6 +135,7 @@ def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
         "results": [_plain_outcome(outcome) for outcome in ctx.results.values()],
         "state": _plain_state(ctx.state),
         "env": {key: value for key, value in ctx.env.items() if isinstance(value, str)},
+        "known": {"session_name": ctx.session_name, "turn_id": ctx.turn_id},
     }
     return strictjson.encode(head) + b"\n" + strictjson.encode(ctx.payload)
 

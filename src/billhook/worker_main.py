@@ -205,7 +205,7 @@ class _Project:
         try:
             self._start_afresh()
             handler = self._load(request.target)
-            ctx = Context(decode(event_json), request.results, request.env)
+            ctx = Context(decode(event_json), request.results, request.env, lambda event: request.known)
         except (_CannotLoadError, OSError, BillhookError) as error:
             return Told(status=Status.COULD_NOT_START, error=_text(error))
         if request.seconds is not None:

@@ -12,8 +12,9 @@ import msgspec
 from billhook import strictjson
 from billhook.answers import Answer, OnFailure, Outcome, Status
 from billhook.errors import StrictJSONError
+from billhook.hook import Known
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Changes whenever one end could misread what the other says."""
 LARGEST_REQUEST = 64 << 20
 LARGEST_ANSWER = 1 << 20
@@ -44,6 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     results: list[Outcome] = []
     state: dict[str, Any] = {}
     env: dict[str, str] = {}
+    known: Known = Known()
 
 
 class Changes(msgspec.Struct, frozen=True):

@@ -94,7 +94,7 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
         engine, found = Engine(build_hooks(given, event)), None
     else:
         found = _configured(event, given)
-        engine = found.engine()
+        engine = found.engine(host="fire")
     process.adopt_orphans()
     caught: list[int] = []
     try:

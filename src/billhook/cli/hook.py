@@ -21,7 +21,7 @@ from billhook.answers import NOTHING, Answer, Decision, Status, Verdict
 from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.cli.received import MistypedError, about_unknown, guessed, received
 from billhook.errors import EventError, UsageError
-from billhook.events import EVENTS, Block, Event
+from billhook.events import EVENTS, Block, Event, OtherEvent
 
 if TYPE_CHECKING:
     from billhook.config import Config
@@ -167,7 +167,7 @@ class _Run:
         from billhook.cli import firing
 
         process.adopt_orphans()
-        engine = config.engine()
+        engine = config.engine(host=self.dialect_name)
         try:
             verdict = asyncio.run(firing.fire(engine, event, self.caught))
             firing.catch_signals(self.caught)
@@ -231,6 +231,7 @@ class _Run:
         """The failure answer. `sure`: nobody has to look whether there is a gate."""
         event = self.event or self._guessed()
         denies = self.on_failure == "deny" or (not self.on_failure and (sure or self._gated(event)))
+        self._record(event, why, denies)
         if not denies:
             tell([why, "the event passes without having been judged"])
             return passing
@@ -241,6 +242,18 @@ class _Run:
         refuses = event.block in _BLOCKS
         self.write(event, Answer(decision=Decision.DENY, reason=reason) if refuses else NOTHING, [why])
         return self.code
+
+    def _record(self, event: Event | None, why: str, denies: bool) -> None:
+        """An event that passed without having been judged, or was refused for that, is in the log as well."""
+        try:
+            config = self.config or self._load()
+            if config.recording is not None:
+                decision = Decision.DENY if denies else Decision.NONE
+                about = event or OtherEvent(name="unknown")
+                unjudged = Verdict(about, decision=decision, reason=why, failed_open=int(not denies))
+                config.recording.observer(self.dialect_name)(unjudged)
+        except BaseException as error:  # nothing is left to fail with: the answer is what matters now
+            tell([f"this is not in the log: {type(error).__name__}: {error}"])
 
     def last_code(self) -> int:
         """The exit code that refuses, when there is nothing else left to say it with."""

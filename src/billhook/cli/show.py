@@ -75,13 +75,22 @@ def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
     """Each hook with status, time and reason, then the verdict."""
     tool = getattr(verdict.about, "tool_name", "")
     lines = [click.style(_shortened(f"{verdict.event} {tool}"), bold=True), ""]
-    width = max((len(outcome.hook) for outcome in verdict.outcomes), default=0)
-    for outcome in verdict.outcomes:
+    shown = [outcome for outcome in verdict.outcomes if not _routine(outcome)]
+    width = max((len(outcome.hook) for outcome in shown), default=0)
+    for outcome in shown:
         lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
-    if not verdict.outcomes:
-        lines.append("  no hook wanted this event")
+    if not shown:
+        lines.append("  no hook of yours wanted this event" if verdict.outcomes else "  no hook wanted this event")
+    if routine := [outcome.hook for outcome in verdict.outcomes if _routine(outcome)]:
+        lines.append(click.style(f"  built in, no objection: {', '.join(routine)}", dim=True))
     lines += ["", *_verdict_lines(verdict)]
     return "\n".join(lines)
+
+
+def _routine(outcome: Outcome) -> bool:
+    """A built-in that did its work and has nothing to say."""
+    silent = outcome.status is Status.OK and not outcome.lost and not outcome.error
+    return outcome.source == "built-in" and silent and _word(outcome) == "no objection"
 
 
 def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:

@@ -19,12 +19,12 @@ from billhook.config.keys import BUILTINS
 if TYPE_CHECKING:
     from billhook.config.loading import Entry
 
-_PRESENT = frozenset({"self-protection"})
-"""The built-ins that are hooks of every engine which has any."""
 
+def settle_order(entries: Sequence["Entry"], *, builtins: frozenset[str]) -> tuple[list["Entry"], list[Finding]]:
+    """The entries by unique names, each waiting only for hooks that run; and what was wrong with their `after`.
 
-def settle_order(entries: Sequence["Entry"], *, builtins: bool) -> tuple[list["Entry"], list[Finding]]:
-    """The entries by unique names, each waiting only for hooks that run; and what was wrong with their `after`."""
+    `builtins`: those that an engine will have.
+    """
     settled = _named(entries)
     findings: list[Finding] = []
     waits: dict[int, list[int]] = {}
@@ -43,8 +43,7 @@ def settle_order(entries: Sequence["Entry"], *, builtins: bool) -> tuple[list["E
             message = f"hooks wait for each other: {' -> '.join(settled[at].declared.name for at in way)}"
             findings.append(_finding("BH213", message, "remove one of these `after`", entry.declared))
             settled[i] = _broken(entry, message)
-    present = _PRESENT if builtins else frozenset[str]()
-    return [_waiting(entry, [settled[j] for j in waits[i]], present) for i, entry in enumerate(settled)], findings
+    return [_waiting(entry, [settled[j] for j in waits[i]], builtins) for i, entry in enumerate(settled)], findings
 
 
 def _named(entries: Sequence["Entry"]) -> list["Entry"]:

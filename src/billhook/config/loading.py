@@ -4,6 +4,7 @@ Loading is a snapshot. What changes on disk takes effect at the next load; only 
 looked at before each call.
 """
 
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,15 @@ import msgspec
 
 from billhook.config import merging, sources
 from billhook.config.building import GATED, absence, blockade, build, refusal, refusal_of, runs
+from billhook.config.builtin import Builtins
 from billhook.config.consent import Consent, Trust, consents, what_changed
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
 from billhook.config.fingerprint import FileMark, definition, unchanged
 from billhook.config.interpolate import UnsetError, Values, interpolated
+from billhook.config.knowing import Knowing
+from billhook.config.options import filled
 from billhook.config.shapes import Builtin, FileRead, read_file
 from billhook.errors import UsageError
 from billhook.hook import Hook, Source
@@ -26,6 +30,7 @@ from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
+    from billhook.config.recording import Recording
     from billhook.engine import Engine, Observer
 
 State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same"]
@@ -57,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True):
         return not self.consent.given and self.state != "off"
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True):
+class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What was loaded. Lives as long as its owner likes; never changes."""
 
     project: str
@@ -72,6 +77,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool
     builtins: dict[str, Builtin]
     plan: Any = None
+    knowing: Knowing | None = None
+    """Tells hooks their session's name and turn; None without built-ins."""
 
     @property
     def pending(self) -> tuple[Entry, ...]:
@@ -83,11 +90,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """The files that can't be read at all."""
         return tuple(read for read in self.sources if not read.readable)
 
-    def engine(self, *, observers: Iterable["Observer"] = ()) -> "Engine":
+    def engine(self, *, observers: Iterable["Observer"] = (), host: str = "library") -> "Engine":
+        """An engine of its own. `host` is who it serves, for the log."""
         from billhook.engine import Engine
 
+        recorded = [] if self.recording is None else [self.recording.observer(host)]
         env = {"CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or self.project}
-        return Engine(self.plan, parallel=self.parallel, observers=observers, env=env)
+        return Engine(self.plan, parallel=self.parallel, observers=[*recorded, *observers], env=env, know=self.knowing)
+
+    @functools.cached_property
+    def recording(self) -> "Recording | None":
+        """The event log; None where nothing is recorded."""
+        settings = self.builtins["event-logger"]
+        if self.knowing is None or settings.enabled is False:
+            return None
+        from billhook.config.recording import Recording
+
+        return Recording(self, filled("event-logger", settings.options), self.knowing)
 
 
 def load_config(
@@ -178,11 +197,17 @@ class _Loading:
         standing = consents(declared, self.approvals, self.trust)
         all_of_them = zip(declared, standing, off, strict=True)
         entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
-        entries, cycles = settle_order(_once(entries), builtins=self.with_builtins)
+        builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
+        present = builtins.names if builtins is not None else frozenset[str]()
+        entries, cycles = settle_order(_once(entries), builtins=present)
         self.problems += cycles
+        parallel = merging.parallel(self._with_consent(entries))
+        if parallel and builtins is not None:
+            entries = [_after(entry, builtins.trackers) for entry in entries]
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
-        if self.with_builtins:
-            hooks += self._builtins(entries)
+        if builtins is not None:
+            hooks += builtins.hooks()
+            hooks.append(self._self_protection(entries))
         return Config(
             project=self.found.project,
             root=str(self.root),
@@ -190,9 +215,10 @@ class _Loading:
             entries=tuple(entries),
             problems=tuple(self.problems),
             hooks=tuple(hooks),
-            parallel=merging.parallel(self._with_consent(entries)),
+            parallel=parallel,
             builtins=settings,
             plan=Plan(hooks),
+            knowing=None if builtins is None else builtins.knowing,
         )
 
     def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
@@ -289,11 +315,19 @@ class _Loading:
             place = Source(layer=source.layer, file=source.path, line=first.line)
             yield blockade(place, tuple(sorted(events)), why)
 
-    def _builtins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
+    def _self_protection(self, entries: Sequence[Entry]) -> Hook:
         from billhook.builtins.self_protection import self_protection
         from billhook.config.protecting import protected
 
-        yield self_protection(protected(self.found, self.root, entries, self.approvals))
+        return self_protection(protected(self.found, self.root, entries, self.approvals))
+
+
+def _after(entry: Entry, trackers: tuple[str, ...]) -> Entry:
+    """Hooks that run at once run after those that know the session's name and turn: every hook is told them."""
+    if entry.hook is None:
+        return entry
+    after = tuple(dict.fromkeys([*entry.hook.after, *trackers]))
+    return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
 
 
 def _judges_the_same(entry: Entry) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from billhook.config import options
 from billhook.config.building import Limits
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.findings import Finding
@@ -79,7 +80,8 @@ def parallel(reads: Sequence[FileRead]) -> bool:
 
 
 def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], list[Finding]]:
-    """What holds for each built-in: the most trusted file that says something of a key decides it."""
+    """What holds for each built-in: the most trusted file that says something of a key decides it. What a project
+    asks for counts only where it tightens."""
     settled = {name: Builtin(name) for name in BUILTINS}
     findings: list[Finding] = []
     for read in sorted(reads, key=lambda read: rank(read.source.layer)):
@@ -92,10 +94,18 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 hint = "remove it" if said.name in ALWAYS_ON else "switch it off in your own hooks.yaml"
                 findings.append(Finding("BH215", message, read.source.path, said.line, said.column, hint))
                 enabled = None
+            of_project = needs_consent(read.source.layer)
+            kept = dict(said.options)
+            for option in options.refused(said.name, kept) if of_project else ():
+                message = f"a {read.source.layer} file can't set `{option}` of `{said.name}` to that"
+                hint = "remove it, or set it in your own hooks.yaml"
+                findings.append(Finding("BH215", message, read.source.path, said.line, said.column, hint))
+                del kept[option]
             settled[said.name] = msgspec.structs.replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,
-                options={**said.options, **so_far.options},
+                options=options.merged(said.name, so_far.options, kept),
+                broken=so_far.broken or ("" if of_project else said.broken and f"{read.source.path}: {said.broken}"),
             )
     return settled, findings
 

@@ -7,6 +7,7 @@ import re
 from typing import Any, Final, Literal
 
 from billhook.config.keys import ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, SPELLINGS, TYPES
+from billhook.config.options import LIMIT, OPTIONS
 from billhook.config.shapes import OWN_KEYS, SWITCHES
 from billhook.events import EVENTS
 from billhook.meanings import MEANINGS
@@ -191,12 +192,7 @@ def _definitions(fields: frozenset[str]) -> Schema:
         "builtins": {
             "description": "What holds for built-in hooks.",
             "type": ["object", "null"],
-            "properties": {name: _ref("builtin") for known in BUILTINS for name in _builtin_names(known)},
-            "additionalProperties": False,
-        },
-        "builtin": {
-            "type": ["object", "boolean", "null"],
-            "properties": {"enabled": _FLAG, "options": {"type": ["object", "null"]}},
+            "properties": {name: _builtin(known) for known in BUILTINS for name in _builtin_names(known)},
             "additionalProperties": False,
         },
         "settings": {
@@ -278,6 +274,18 @@ def _about(event: str) -> str:
 
 def _builtin_names(name: str) -> list[str]:
     return list(dict.fromkeys((name, name.replace("-", "_"), _camel(name.replace("-", "_")))))
+
+
+def _builtin(name: str) -> Schema:
+    options = {form: one.schema for one in OPTIONS[name] for form in (one.name, _camel(one.name))}
+    taken: Schema = {"type": ["object", "null"], "properties": options, "additionalProperties": False}
+    if name == "rate-limit":  # one limit may stand there without a list around it
+        taken["properties"] = {**options, **LIMIT["properties"]}
+    return {
+        "type": ["object", "boolean", "null"],
+        "properties": {"enabled": _FLAG, "options": taken},
+        "additionalProperties": False,
+    }
 
 
 def _snake(name: str) -> str:

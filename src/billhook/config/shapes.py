@@ -7,7 +7,7 @@ and the native hooks.yaml. One bad entry never disables its neighbours: it is re
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from billhook.config.installed import is_billhook
 from billhook.config.keys import BUILTINS, ENTRY, HANDLER, NATIVE
 from billhook.config.naming import checked_name
 from billhook.config.nodes import GATE_WORDS, Fields, Node
+from billhook.config.options import WrongError, read_options
 from billhook.config.reading import Read, read_text
 from billhook.meanings import MEANINGS
 
@@ -42,9 +43,12 @@ class Builtin(msgspec.Struct, frozen=True):
 
     name: str
     enabled: bool | None = None
-    options: dict[str, object] = {}
+    options: dict[str, Any] = {}
+    """What is set, by our names for the options."""
     line: int = 0
     column: int = 0
+    broken: str = ""
+    """What is wrong with its options: a guard among the built-ins must not go on without them."""
 
 
 class FileRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,7 +228,8 @@ class _File:
 
     def _builtin(self, name: str, key: Node, value: Node) -> Builtin:
         enabled: bool | None = None
-        options: dict[str, object] = {}
+        options: dict[str, Any] = {}
+        wrong: list[WrongError] = []
         if isinstance(value.value, bool):
             enabled = value.value
         elif isinstance(value.value, Fields):
@@ -232,8 +237,10 @@ class _File:
                 match folded(str(inner.value)):
                     case "enabled" if isinstance(node.value, bool):
                         enabled = node.value
-                    case "options" if isinstance(node.value, Fields | None):
-                        options = node.plain() or {}
+                    case "options" if isinstance(node.value, Fields):
+                        options, wrong = read_options(name, node.value)
+                    case "options" if node.value is None:
+                        pass
                     case "enabled" | "options" as word:
                         wanted = "true or false" if word == "enabled" else "a mapping"
                         self.find(
@@ -246,7 +253,9 @@ class _File:
             self.find(
                 "BH203", f"`{name}` is {value.kind}; it must be a mapping", value, "write `enabled: true` below it"
             )
-        return Builtin(name, enabled, options, key.line, key.column)
+        for error in wrong:
+            self.find(error.code, str(error), error.node, error.hint)
+        return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "")
 
     # -- the hooks
 

@@ -1,0 +1,98 @@
+"""The built-ins that an engine gets, as the files have them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from billhook.answers import Reply, Status
+from billhook.config.knowing import Knowing
+from billhook.config.options import filled
+from billhook.config.shapes import Builtin
+from billhook.hook import Context, Hook, Source
+from billhook.store.state import FileState
+
+
+class Builtins:
+    """The built-ins of one configuration; self-protection stands apart, because it looks at the whole of it."""
+
+    def __init__(self, root: Path, project: str, settings: Mapping[str, Builtin]) -> None:
+        self.settings = settings
+        self.state = FileState(root)
+        self.project = project
+        self.knowing = Knowing(self.state, project, self._on("session-naming"), self._on("turn-tracker"))
+
+    def _on(self, name: str) -> bool:
+        if name == "rate-limit":
+            asked_for = self.settings[name].options.get("limits") or self.settings[name].broken
+            return bool(asked_for) and self.settings[name].enabled is not False
+        return self.settings[name].enabled is not False
+
+    def _options(self, name: str) -> dict[str, Any]:
+        return filled(name, self.settings[name].options)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all that an engine will have."""
+        return frozenset({"self-protection", *(name for name in self.settings if self._on(name))})
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """Those that others rely on."""
+        return tuple(name for name in ("turn-tracker", "session-naming", "event-logger") if self._on(name))
+
+    def hooks(self) -> list[Hook]:
+        """Ordinary hooks, in the order of their priorities."""
+        makers = {
+            "metrics": self._metrics,
+            "turn-tracker": self._turn_tracker,
+            "session-naming": self._session_naming,
+            "rate-limit": self._rate_limit,
+            "event-logger": self._event_logger,
+        }
+        return [make() for name, make in makers.items() if self._on(name)]
+
+    def _metrics(self) -> Hook:
+        from billhook.builtins.metrics import metrics
+
+        return metrics(**self._options("metrics"))
+
+    def _turn_tracker(self) -> Hook:
+        from billhook.builtins.turn_tracker import turn_tracker
+
+        return turn_tracker(self.state, **self._options("turn-tracker"))
+
+    def _session_naming(self) -> Hook:
+        from billhook.builtins.session_naming import session_naming
+        from billhook.store.sessions import Sessions
+
+        return session_naming(Sessions(self.state), self.project)
+
+    def _event_logger(self) -> Hook:
+        from billhook.builtins.event_logger import event_logger
+
+        return event_logger()
+
+    def _rate_limit(self) -> Hook:
+        from billhook.builtins.rate_limit import Limit, rate_limit
+
+        broken = self.settings["rate-limit"].broken
+        if broken:
+            return _unusable("rate-limit", f"its options can't be used: {broken}", 15)
+        return rate_limit(self.state, [Limit(**limit) for limit in self._options("rate-limit")["limits"]])
+
+
+def _unusable(name: str, why: str, priority: int) -> Hook:
+    """What stands in for a guard that nobody can ask: a slip in its options must not open it."""
+
+    def refuse(ctx: Context) -> Reply:
+        return Reply(status=Status.COULD_NOT_START, error=why)
+
+    return Hook(
+        name=name,
+        title="stands in for limits that can't be used",
+        run=refuse,
+        events=("PreToolUse",),
+        priority=priority,
+        on_failure="deny",
+        source=Source(layer="built-in"),
+    )

@@ -1,0 +1,208 @@
+"""The observer that writes the event log: one record for each verdict, after the fold."""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from billhook import tools
+from billhook.answers import CONDITION_RAISED, UNSET, Outcome, Status, Verdict
+from billhook.builtins.event_logger import NAME
+from billhook.config.declared import Declared
+from billhook.errors import BillhookError, UnrecordedError
+from billhook.events import Event
+from billhook.hook import Context, Known
+
+if TYPE_CHECKING:
+    from billhook.config.loading import Config, Entry
+    from billhook.config.snapshot import Snapshot
+    from billhook.store.interfaces import Log
+    from billhook.store.redaction import Redactor
+
+NOT_MATCHED: Final = "did not match"
+_STANDING: Final = {
+    "off": "disabled",
+    "new": "not trusted",
+    "changed": "not trusted",
+    "broken": "broken",
+    "not yet": "not run yet",
+    "same": "same as another",
+}
+_ABOUT_ALL: Final = frozenset(
+    {"hook_event_name", "session_id", "transcript_path", "cwd", "tool_name", "tool_input", "tool_response"}
+    | {"tool_use_id", "tool_result_is_error", "tool_output"}
+)
+"""Fields of an event that have a place of their own in a record, or none."""
+_MOST_EVENTS: Final = 256
+"""Kinds of events that are remembered: their names come from outside."""
+
+
+class Recording:
+    """The event log of one loaded configuration. Lives as long as that; everything is opened at the first record."""
+
+    def __init__(self, config: "Config", options: Mapping[str, Any], know: Callable[[Event], Known]) -> None:
+        self.config, self.options, self.know = config, options, know
+        self._considered: dict[str, dict[str, str]] = {}
+
+    def observer(self, host: str) -> Callable[[Verdict], None]:
+        """Writes the verdicts of an engine that serves this host. Raises UnrecordedError."""
+
+        def record(verdict: Verdict) -> None:
+            try:
+                self._snapshot.keep()
+                self._log.append(self.content(verdict, host))
+            except BillhookError as error:
+                raise self._unrecorded(error.message, error.place, error.hint) from error
+            except Exception as error:
+                raise self._unrecorded(f"{type(error).__name__}: {error}") from error
+
+        return record
+
+    def _unrecorded(self, message: str, place: str = "", hint: str = "") -> UnrecordedError:
+        denies = self.options["on_log_failure"] == "deny"
+        return UnrecordedError(f"it was not recorded: {message}", hook=NAME, deny=denies, place=place, hint=hint)
+
+    # -- what is needed, made once
+
+    @cached_property
+    def _log(self) -> "Log":
+        from billhook.store.eventlog import open_log
+
+        options = self.options
+        return open_log(
+            Path(self.config.root), self.config.project, max_bytes=options["max_bytes"], sync=options["sync"]
+        )
+
+    @cached_property
+    def _redactor(self) -> "Redactor | None":
+        if not self.options["redact"]:
+            return None
+        from billhook.store.redaction import redactor
+
+        return redactor(Path(self.config.root), more_keys=self.options["redact_keys"])
+
+    @cached_property
+    def _snapshot(self) -> "Snapshot":
+        from billhook.config.snapshot import Snapshot
+
+        return Snapshot(self.config, lambda value: value if self._redactor is None else self._redactor.value(value))
+
+    # -- one record
+
+    def content(self, verdict: Verdict, host: str) -> dict[str, Any]:
+        """What the log says of a verdict, secrets taken out."""
+        event = verdict.about
+        session = Context(event, verdict.outcomes, {}, self.know)
+        tool = getattr(event, "tool_name", None)
+        texts, redacted = self._redacted(self._texts(verdict))
+        return {
+            "id": verdict.id,
+            "time": _utc(time.time_ns()),
+            "mono": round(time.monotonic(), 6),
+            "event": event.hook_event_name,
+            "session_id": event.session_id,
+            "session_name": session.session_name,
+            "turn_id": session.turn_id,
+            "tool": None if tool is None else tools.canonical(str(tool)),
+            "tool_use_id": getattr(event, "tool_use_id", None),
+            "cwd": event.cwd,
+            "project": self.config.project,
+            "host": host,
+            "decision": verdict.decision.value,
+            "stop": verdict.stop,
+            "keep_going": verdict.keep_going,
+            "failed_open": verdict.failed_open,
+            "duration_ms": round(verdict.duration_ms, 3),
+            "config": self._snapshot.hash,
+            "redacted": redacted,
+            **texts,
+            "not_asked": self._not_asked(verdict),
+        }
+
+    def _redacted(self, texts: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        if self._redactor is None:
+            return texts, 0
+        before = self._redactor.count
+        return self._redactor.value(texts), self._redactor.count - before
+
+    def _texts(self, verdict: Verdict) -> dict[str, Any]:
+        """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""
+        shown: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
+        if self.options["include_input"]:
+            shown |= {"input": _input(verdict.about), "rewritten_input": verdict.tool_input}
+        if self.options["include_output"]:
+            rewritten = None if verdict.tool_output is UNSET else verdict.tool_output
+            shown |= {"output": _output(verdict.about), "rewritten_output": rewritten}
+        shown |= {"context": verdict.context, "messages": verdict.messages}
+        kept = {key: value for key, value in shown.items() if key == "reason" or value not in (None, (), {})}
+        return {**kept, "outcomes": [_said(outcome) for outcome in verdict.outcomes]}
+
+    # -- who was not asked
+
+    def _not_asked(self, verdict: Verdict) -> dict[str, str]:
+        considered = self._considered.get(verdict.event)
+        if considered is None:
+            considered = {
+                entry.shown: NOT_MATCHED if entry.hook is not None else _STANDING.get(entry.state, entry.state)
+                for entry in self.config.entries
+                if _concerns(entry.declared, verdict.event)
+            }
+            if len(self._considered) < _MOST_EVENTS:
+                self._considered[verdict.event] = considered
+        asked = {outcome.hook: outcome for outcome in verdict.outcomes}
+        untrusted = self._untrusted
+        found = {name: why for name, why in considered.items() if name not in asked}
+        for name, outcome in asked.items():
+            if outcome.status is Status.SKIPPED:
+                found[name] = untrusted.get(name) or _skipped(outcome)
+        return found
+
+    @cached_property
+    def _untrusted(self) -> dict[str, str]:
+        return {entry.shown: _STANDING[entry.state] for entry in self.config.entries if _is_untrusted(entry)}
+
+
+def _is_untrusted(entry: "Entry") -> bool:
+    return entry.state in ("new", "changed")
+
+
+def _concerns(declared: Declared, event: str) -> bool:
+    """Whether an entry is a hook for that event; one that only switches another off is none."""
+    is_switch = declared.action is None and not declared.enabled and not declared.broken
+    return not is_switch and (not declared.events or event in declared.events)
+
+
+def _skipped(outcome: Outcome) -> str:
+    if outcome.error == "its condition is false":
+        return "condition false"
+    return "condition raised" if outcome.error.startswith(CONDITION_RAISED) else outcome.error
+
+
+def _said(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as the log has it: what is usual is left out, because ten silent hooks are the usual case."""
+    shown = outcome.to_dict()
+    said = {key: value for key, value in shown.items() if value not in (None, [], False)}
+    if outcome.output_bytes is not None:
+        said["output_bytes"] = outcome.output_bytes
+    if outcome.data is not None:
+        said["data"] = outcome.data
+    return said
+
+
+def _input(event: Event) -> Any:
+    """The tool's input; of other events, their own fields."""
+    if hasattr(event, "tool_input"):
+        return event.tool_input
+    return {key: value for key, value in event.payload.items() if key not in _ABOUT_ALL}
+
+
+def _output(event: Event) -> Any:
+    if event.hook_event_name == "PostToolUseFailure":
+        return getattr(event, "error", None)
+    return getattr(event, "tool_response", None)
+
+
+def _utc(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"

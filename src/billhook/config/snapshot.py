@@ -1,0 +1,103 @@
+"""A configuration as it was: kept once by its hash, so that a past decision can be explained under the rules of its
+time."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from billhook import strictjson
+from billhook.config.options import filled
+from billhook.errors import StrictJSONError
+from billhook.store import files
+from billhook.store.files import StoreError
+
+if TYPE_CHECKING:
+    from billhook.config.loading import Config
+    from billhook.config.rows import Row
+
+VERSION: Final = 1
+LARGEST: Final = 64 << 20
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class Snapshot:
+    """One configuration, in the words of `billhook list --json`. Made once for each loaded configuration."""
+
+    def __init__(self, config: "Config", redact: Callable[[Any], Any]) -> None:
+        self._data = strictjson.encode(redact(_content(config)))
+        self.hash = hashlib.sha256(self._data).hexdigest()
+        self._root = Path(config.root)
+        self._kept = False
+
+    def keep(self) -> None:
+        """Make sure that it is on disk. Raises StoreError."""
+        if self._kept:
+            return
+        path = _path(self._root, self.hash)
+        if not os.path.exists(path):
+            files.write_atomically(path, self._data, root=self._root)
+        self._kept = True
+
+
+def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the word that records use)
+    """The configuration of that hash: `project`, `parallel`, `builtins`, and its `hooks` in running order; None when
+    nobody kept it, or what is there is not that."""
+    if not _HASH.fullmatch(hash):
+        return None
+    try:
+        data = files.read_bytes(_path(root, hash), LARGEST, root=root)
+        if data is None or hashlib.sha256(data).hexdigest() != hash:
+            return None
+        content = strictjson.loads(data, max_bytes=LARGEST)
+    except (StoreError, StrictJSONError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _path(root: Path, hash: str) -> Path:  # noqa: A002
+    return root / "billhook" / "configs" / f"{hash}.json"
+
+
+def _content(config: "Config") -> dict[str, Any]:
+    from billhook.config.rows import rows
+
+    builtins = {
+        name: {"enabled": one.enabled, "options": filled(name, one.options)} for name, one in config.builtins.items()
+    }
+    return {
+        "v": VERSION,
+        "project": config.project,
+        "parallel": config.parallel,
+        "builtins": builtins,
+        "hooks": [as_data(row) for row in rows(config)],
+    }
+
+
+def as_data(row: "Row") -> dict[str, Any]:
+    """A hook as JSON: what `billhook list --json` prints."""
+    return {
+        "name": row.name,
+        "events": list(row.events),
+        "what": row.what,
+        "kind": row.kind,
+        "match": row.match,
+        "if": row.when or None,
+        "dialect": row.dialect,
+        "on_failure": row.on_failure,
+        "priority": row.priority,
+        "after": list(row.after),
+        "timeout": row.timeout,
+        "background": row.background,
+        "trust": row.trust,
+        "state": row.state,
+        "effect": row.effect,
+        "why": row.why or None,
+        "layer": row.layer,
+        "source": row.place,
+        "file": row.file or None,
+        "line": row.line or None,
+        "hash": row.hash or None,
+    }

@@ -100,6 +100,18 @@ class LogReader:
             found = found or entry
         return found
 
+    def follow(
+        self, wanted: Wanted = ALL, since_now: bool = True, poll: float = 0.5, *, notes: bool = False
+    ) -> Iterator[Entry]:
+        """The wanted records as they are written, for ever, also when the log is rotated, removed or not there yet.
+
+        Begins with what is written after this call, not after the first `next`; without `since_now` with the oldest.
+        """
+        from billhook.store.following import Follower, follow
+
+        follower = Follower(self.folder, self.root, since_now=since_now)
+        return follow(follower, Sought(self, wanted, notes, side_files=True), poll)
+
     def whole(self, record: Record) -> Record:
         """The record with what lies in its side file. Raises StoreError when that is gone, damaged or not its own."""
         return (
@@ -139,12 +151,16 @@ class LogReader:
 class Sought:
     """One question to a log: what its lines must have among their bytes, and what its records must be."""
 
-    def __init__(self, reader: LogReader, wanted: Wanted, notes: bool, id_prefix: str = "") -> None:
+    def __init__(
+        self, reader: LogReader, wanted: Wanted, notes: bool, id_prefix: str = "", *, side_files: bool | None = None
+    ) -> None:
         self._reader = reader
         self._wanted = wanted
         self._notes = notes
         self._id_prefix = id_prefix
-        found = searching.groups(wanted, side_files=reader.has_side_files()) if wanted != ALL else []
+        if side_files is None:
+            side_files = wanted is not ALL and reader.has_side_files()
+        found = searching.groups(wanted, side_files=side_files)
         if id_prefix:
             found.insert(0, tuple(b'"id":"' + one for one in searching.spellings(id_prefix)))
         self._first = found[0] if found else None

@@ -27,7 +27,7 @@ class Snapshot:
     """One configuration, in the words of `billhook list --json`. Made once for each loaded configuration."""
 
     def __init__(self, config: "Config", redact: Callable[[Any], Any]) -> None:
-        self._data = strictjson.encode(redact(_content(config)))
+        self._data = strictjson.encode(redact(content(config)))
         self.hash = hashlib.sha256(self._data).hexdigest()
         self._root = Path(config.root)
         self._kept = False
@@ -61,7 +61,8 @@ def _path(root: Path, hash: str) -> Path:  # noqa: A002
     return root / "billhook" / "configs" / f"{hash}.json"
 
 
-def _content(config: "Config") -> dict[str, Any]:
+def content(config: "Config") -> dict[str, Any]:
+    """What is kept of a configuration."""
     from billhook.config.rows import rows
 
     builtins = {

@@ -838,7 +838,7 @@ INTERPRETERS = {
     ),
     "another protocol": (
         'printf \'bhw\\n\\000\\000\\000\\040{"protocol":99,"billhook":"9.9"}\'; sleep 1000',
-        "billhook 9.9 there speaks protocol 99, not 1; install the same billhook",
+        "billhook 9.9 there speaks protocol 99, not 2; install the same billhook",
     ),
 }
 

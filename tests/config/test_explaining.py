@@ -430,7 +430,7 @@ def test_rows_are_complete(project: Project) -> None:
     found = rows(config)
 
     assert [(row.name, row.state, row.effect, row.trust) for row in found] == [
-        ("self-protection", "runs", "runs", "built-in"),
+        *((name, "runs", "runs", "built-in") for name in BUILT_IN),
         ("user/it", "runs", "runs", "own"),
         ("project/it", "new", "nothing", "not approved"),
         ("mine", "new", "nothing", "not approved"),
@@ -438,6 +438,8 @@ def test_rows_are_complete(project: Project) -> None:
         ("odd", "broken", "nothing", "own"),
     ]
 
+
+BUILT_IN = ("self-protection", "metrics", "turn-tracker", "session-naming", "event-logger")
 
 KEYS = ["events", "match", "if", "run", "exec", "deny", "gate", "timeout", "after", "dialect", "enabled", "background"]
 VALUES = st.one_of(

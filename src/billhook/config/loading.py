@@ -206,8 +206,7 @@ class _Loading:
             entries = [_after(entry, builtins.trackers) for entry in entries]
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
-            hooks += builtins.hooks()
-            hooks.append(self._self_protection(entries))
+            hooks += [self._self_protection(entries), *builtins.hooks()]
         return Config(
             project=self.found.project,
             root=str(self.root),

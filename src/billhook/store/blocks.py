@@ -4,12 +4,13 @@ The buffer of a block is used again for the next one: new memory for each would 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 FIRST: Final = 32 << 10
 """Bytes that are read at the end of a file first: a few records, without reading many."""
 BLOCK: Final = 256 << 10
+_AROUND: Final = 4 << 10
 LONGEST: Final = 16 << 20
 """A longer line is passed over: no record is that long."""
 
@@ -25,19 +26,21 @@ class Block(NamedTuple):
     lost: int = 0
     """Lines that were passed over here."""
 
-    def lines(self) -> list[tuple[int, bytes]]:
+    def lines(self) -> list[tuple[int, bytes | None]]:
         """Every line without its newline, with its offset in the file."""
-        found = []
+        if self.stop == self.start:
+            return []
+        found: list[tuple[int, bytes | None]] = []
         offset = self.offset + self.start
         for line in bytes(memoryview(self.data)[self.start : self.stop - 1]).split(b"\n"):
             found.append((offset, line))
             offset += len(line) + 1
         return found
 
-    def lines_with(self, needles: tuple[bytes, ...]) -> list[tuple[int, bytes]]:
+    def lines_with(self, needles: tuple[bytes, ...]) -> list[tuple[int, bytes | None]]:
         """The lines that have one of some bytes in them."""
         data, at, stop = self.data, self.start, self.stop
-        found = []
+        found: list[tuple[int, bytes | None]] = []
         places = [data.find(needle, at, stop) for needle in needles]
         while hits := [place for place in places if place >= 0]:
             hit = min(hits)
@@ -106,6 +109,36 @@ def backward(file: int, end: int, *, closed: bool = False) -> Iterator[Block]:
             end = end_of_lines(file, begin)
             yield Block(end, buffer, 0, 0, lost=1)
             size = BLOCK
+
+
+def lines_at(file: int, places: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
+    """The lines at some places, which go up or down, each line once, with its offset; None for one that is too long.
+
+    One without a newline is not there yet.
+    """
+    begin = end = 0
+    for place in places:
+        if not begin <= place < end:
+            begin, end, line = _line_around(file, place)
+            if end > begin:
+                yield begin, line
+
+
+def _line_around(file: int, place: int) -> tuple[int, int, bytes | None]:
+    """Begin and end of a line, newline included, and the line without it. It has no end when it is unfinished."""
+    size = _AROUND
+    while size <= LONGEST:
+        first = max(0, place - size)
+        data = os.pread(file, place - first + size, first)
+        start = data.rfind(b"\n", 0, place - first) + 1
+        stop = data.find(b"\n", place - first)
+        if stop >= 0 and (start or not first):
+            return first + start, first + stop + 1, data[start:stop]
+        if stop < 0 and first + len(data) < place + size:
+            return first, first, None
+        size *= 2
+    end, ended = _after_line(file, place, bytearray(BLOCK))
+    return (end_of_lines(file, place), end, None) if ended else (place, place, None)
 
 
 def end_of_lines(file: int, end: int) -> int:

@@ -82,7 +82,7 @@ class Follower:
         file = LogFile(self._folder / CURRENT, self._file, closed)
         for block in blocks.forward(self._file, self._offset, closed=closed):
             self._offset = block.offset + block.stop
-            yield from sought.entries(block, file, newest_first=False)
+            yield from sought.entries(sought.lines(block), file)
 
 
 def follow(follower: Follower, sought: Sought, poll: float) -> Iterator[Entry]:
@@ -97,7 +97,7 @@ def follow(follower: Follower, sought: Sought, poll: float) -> Iterator[Entry]:
 
 def _entries(file: LogFile, offset: int, sought: Sought) -> Iterator[Entry]:
     for block in blocks.forward(file.descriptor, offset, closed=file.closed):
-        yield from sought.entries(block, file, newest_first=False)
+        yield from sought.entries(sought.lines(block), file)
 
 
 def _same(one: int, other: int | None) -> bool:

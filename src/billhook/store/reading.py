@@ -6,7 +6,7 @@ end the process.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ import msgspec
 
 from billhook import strictjson
 from billhook.errors import StrictJSONError
-from billhook.store import blocks, searching
+from billhook.store import blocks, ripgrep, searching
 from billhook.store.appending import CURRENT, open_to_read, rotated_names
 from billhook.store.files import StoreError, opened
 from billhook.store.record import ALL, Record, Side, Wanted
@@ -29,6 +29,8 @@ _FIXED: Final = frozenset({"v", "seq", "prev", "id", "time", "mono", "event", "s
 """What a line says itself, whatever its side file says."""
 
 Kind = TypeVar("Kind")
+Lines = Iterable[tuple[int, bytes | None]]
+"""Lines with their offsets; None for one that is too long to be looked at."""
 Progress = Callable[[int, int], None]
 """Called now and then while a log is read: bytes done, bytes in all."""
 
@@ -121,13 +123,11 @@ class LogReader:
         )
 
     def _entries(self, sought: "Sought", progress: Progress | None, *, newest_first: bool) -> Iterator[Entry]:
-        done = total = 0
+        done, total = 0, 0 if progress is None else self.bytes
         for file in log_files(self.folder, self.root, newest_first=newest_first):
-            if progress is not None:
-                total = total or self.bytes
-            for block in _blocks(file, newest_first=newest_first):
-                yield from sought.entries(block, file, newest_first=newest_first)
-                done += block.stop - block.start
+            for size, lines in sought.steps(file, newest_first=newest_first):
+                yield from sought.entries(lines, file)
+                done += size
                 if progress is not None:
                     progress(min(done, total), total)
 
@@ -163,20 +163,38 @@ class Sought:
         found = searching.groups(wanted, side_files=side_files)
         if id_prefix:
             found.insert(0, tuple(b'"id":"' + one for one in searching.spellings(id_prefix)))
+        self._is_rare = bool(wanted.text or id_prefix)
         self._first = found[0] if found else None
         self._others = found[1:]
 
-    def entries(self, block: blocks.Block, file: LogFile, *, newest_first: bool) -> Iterator[Entry]:
-        self._reader.foreign += block.lost
-        if block.stop == block.start:
+    def steps(self, file: LogFile, *, newest_first: bool) -> Iterator[tuple[int, Lines]]:
+        """A file in steps: how many bytes are behind us after each, and the lines of it that may be wanted."""
+        # From the end we mostly stop soon, so the newest file is not worth a process.
+        places = None if newest_first and not file.closed else self._places(file)
+        if places is not None:
+            lines = blocks.lines_at(file.descriptor, reversed(places) if newest_first else places)
+            yield os.fstat(file.descriptor).st_size, lines
             return
-        lines = block.lines() if self._first is None else block.lines_with(self._first)
-        for offset, line in reversed(lines) if newest_first else lines:
-            if not searching.may_match(line, self._others, self._wanted):
+        for block in _blocks(file, newest_first=newest_first):
+            yield block.stop - block.start, self.lines(block, newest_first=newest_first)
+
+    def _places(self, file: LogFile) -> list[int] | None:
+        """Where the rare thing is that somebody searches for, if there is such a thing and a quick way to find it."""
+        return ripgrep.places(file.descriptor, self._first) if self._first is not None and self._is_rare else None
+
+    def lines(self, block: blocks.Block, *, newest_first: bool = False) -> Lines:
+        self._reader.foreign += block.lost
+        found = block.lines() if self._first is None else block.lines_with(self._first)
+        return reversed(found) if newest_first else found
+
+    def entries(self, lines: Lines, file: LogFile) -> Iterator[Entry]:
+        """The wanted records among some lines."""
+        for offset, line in lines:
+            if line is not None and not searching.may_match(line, self._others, self._wanted):
                 continue
-            record = decoded(line)
-            if record is None:
-                self._reader.foreign += bool(line)
+            record = None if line is None else decoded(line)
+            if record is None or line is None:
+                self._reader.foreign += line != b""
             elif self._is_sought(record):
                 yield Entry(record, line, file.path, offset)
 

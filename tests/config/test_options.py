@@ -1,0 +1,161 @@
+"""Options of built-ins: every spelling, what is wrong with the rest, and what a project may ask for."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billhook.config.findings import folded
+from billhook.config.options import OPTIONS, filled, merged, refused
+from config.project import Project
+
+USER = "~/.config/billhook/hooks.yaml"
+
+
+def settled(project: Project, name: str) -> dict[str, Any]:
+    return filled(name, project.load().builtins[name].options)
+
+
+def found(project: Project) -> list[tuple[str, int, int, str]]:
+    return [(one.code, one.line, one.column, one.message) for one in project.load().problems]
+
+
+def camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+@pytest.mark.parametrize("spell", [str, camel], ids=["snake_case", "camelCase"])
+def test_both_spellings_work(project: Project, spell: Any) -> None:
+    """The seed's own file has snake_case, its program reads camelCase only: here both mean the same."""
+    project.write(
+        USER,
+        f"builtins:\n  turn-tracker:\n    options:\n      {spell('preserve_on_resume')}: false\n"
+        f"      {spell('inject_context')}: true\n  event-logger:\n    options:\n      {spell('include_input')}: false\n"
+        f"      {spell('on_log_failure')}: deny\n      {spell('max_bytes')}: 100000\n  metrics:\n    options:\n"
+        f"      {spell('warn_ms')}: 20\n  rate-limit:\n    options:\n      {spell('at_most')}: 2\n      per: turn\n",
+    )
+    assert found(project) == []
+    assert settled(project, "turn-tracker") == {"preserve_on_resume": False, "inject_context": True}
+    logger = settled(project, "event-logger")
+    assert (logger["include_input"], logger["on_log_failure"], logger["max_bytes"]) == (False, "deny", 100000)
+    assert settled(project, "metrics") == {"warn_ms": 20}
+    assert settled(project, "rate-limit") == {"limits": ({"at_most": 2, "per": "turn"},)}
+
+
+WRONG = {
+    "an unknown option": (
+        "turn-tracker",
+        "inject_contxt: true",
+        "BH202",
+        "`turn-tracker` has no option `inject_contxt`",
+    ),
+    "an option of a built-in without any": (
+        "session-naming",
+        "format: uuid",
+        "BH202",
+        "`session-naming` has no option",
+    ),
+    "text for a flag": ("event-logger", "redact: nope", "BH203", "`redact` is text; it must be true or false"),
+    "a word nobody knows": ("event-logger", "on_log_failure: dney", "BH203", "it must be one of warn, deny"),
+    "a size too small": ("event-logger", "max_bytes: 10", "BH203", "it must be a whole number from 65536 on"),
+    "a flag for a number": ("metrics", "warn_ms: true", "BH203", "it must be a number from 0 on"),
+    "a negative number": ("metrics", "warn_ms: -1", "BH203", "it must be a number from 0 on"),
+    "keys that are no names": ("event-logger", "redact_keys: [a, 1]", "BH203", "must be a list of names"),
+    "a limit without a number": ("rate-limit", "limits: [{per: turn}]", "BH203", "a limit needs `at_most`"),
+    "a limit without a period": ("rate-limit", "limits: [{at_most: 1}]", "BH203", "a limit needs `per`"),
+    "a limit with a slip": ("rate-limit", "limits: [{at_mst: 1, per: turn}]", "BH202", "a limit has no `at_mst`"),
+    "a limit that is text": ("rate-limit", "limits: [Bash]", "BH203", "it must be a mapping"),
+    "a rule that is none": ("rate-limit", "limits: [{rule: 'Bash(', at_most: 1, per: turn}]", "BH203", "`rule`"),
+    "a period nobody knows": ("rate-limit", "limits: [{at_most: 1, per: hour}]", "BH203", "turn, session, minute"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
+def test_what_is_wrong_is_said(project: Project, case: tuple[str, str, str, str]) -> None:
+    """Each with its place and a hint; the neighbours stay."""
+    builtin, option, code, message = case
+    project.write(USER, f"builtins:\n  {builtin}:\n    options:\n      {option}\n")
+    (problem,) = project.load().problems
+    assert (problem.code, problem.line) == (code, 4) and message in problem.message and problem.hint
+    assert problem.column >= 7
+
+
+def test_a_limit_that_cannot_be_used_does_not_open(project: Project) -> None:
+    """A slip in a limit of the user's own holds up what it would have counted, and says why."""
+    project.write(USER, "builtins: {rate-limit: {options: {at_most: x, per: turn}}}\n")
+    verdict = project.fire(builtins=True)
+    assert verdict.decision == "deny" and "its options can't be used" in verdict.reason
+    project.write(USER, "")
+    project.write("hooks.yaml", "builtins: {rate-limit: {options: {at_most: x, per: turn}}}\n")
+    assert project.fire(builtins=True).decision == "none"
+
+
+LOOSENING = {
+    "less input": "include_input: false",
+    "less output": "include_output: false",
+    "secrets": "redact: false",
+    "a log that may fail": "on_log_failure: warn",
+    "an early rotation": "max_bytes: 70000",
+    "no sync": "sync: false",
+}
+
+
+@pytest.mark.parametrize("option", LOOSENING.values(), ids=LOOSENING.keys())
+def test_a_project_can_only_tighten(project: Project, option: str) -> None:
+    """What would have less recorded, or secrets with it, counts in the user's own file only."""
+    name, _, value = option.partition(": ")
+    project.write("hooks.yaml", f"builtins:\n  event-logger:\n    options:\n      {option}\n")
+    assert settled(project, "event-logger") == filled("event-logger", {})
+    assert [code for code, *_ in found(project)] == ["BH215"]
+    project.path("hooks.yaml").unlink()
+    project.write(USER, f"builtins:\n  event-logger:\n    options:\n      {option}\n")
+    assert str(settled(project, "event-logger")[name]).lower() == value
+    assert found(project) == []
+
+
+def test_a_project_adds_to_lists(project: Project) -> None:
+    """Limits and names to redact of several files hold together."""
+    limits = (
+        "builtins:\n  rate-limit: {{options: {{limits: [{{at_most: {0}, per: turn}}]}}}}\n"
+        "  event-logger: {{options: {{redact_keys: [{1}]}}}}\n"
+    )
+    project.write(USER, limits.format(5, "mine"))
+    project.write("hooks.yaml", limits.format(2, "yours"))
+    assert [one["at_most"] for one in settled(project, "rate-limit")["limits"]] == [5, 2]
+    assert settled(project, "event-logger")["redact_keys"] == ("mine", "yours")
+
+
+def test_more_limits_than_anybody_needs_are_refused(project: Project) -> None:
+    """Each is looked at before every call: an unapproved file must not delay the user's guards."""
+    many = ", ".join(["{at_most: 1, per: turn}"] * 51)
+    project.write("hooks.yaml", f"builtins: {{rate-limit: {{options: {{limits: [{many}]}}}}}}\n")
+    assert settled(project, "rate-limit") == {"limits": ()}
+    assert "at most 50 are taken" in found(project)[0][3]
+
+
+def test_no_two_options_fold_to_one_name() -> None:
+    """Otherwise a spelling could mean either."""
+    for options in OPTIONS.values():
+        names = [folded(option.name) for option in options]
+        assert len(names) == len(set(names))
+
+
+FLAGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "include_input": st.booleans(),
+        "redact": st.booleans(),
+        "on_log_failure": st.sampled_from(["warn", "deny"]),
+    },
+)
+
+
+@given(FLAGS, FLAGS)
+def test_whatever_a_project_says_nothing_is_looser(user: dict[str, Any], project: dict[str, Any]) -> None:
+    """With any options of the user and any of a project, as much is recorded and redacted as without the project's."""
+    allowed = {key: value for key, value in project.items() if key not in refused("event-logger", project)}
+    alone, both = filled("event-logger", user), filled("event-logger", merged("event-logger", user, allowed))
+    assert both["include_input"] >= alone["include_input"] and both["redact"] >= alone["redact"]
+    assert (both["on_log_failure"] == "deny") >= (alone["on_log_failure"] == "deny")

@@ -1,6 +1,7 @@
 """`billhook rule`, and the page of codes: every example on it is what it says."""
 
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -131,7 +132,8 @@ def put(kind: str, name: str, text: str, project: Path, home: Path) -> None:
     """Do what a block of the page says: a file, or commands."""
     if kind == "console":
         commands = "\n".join(line.removeprefix("$ ") for line in text.splitlines())
-        subprocess.run(["/bin/sh", "-ec", commands], cwd=project, check=True)
+        env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        subprocess.run(["/bin/sh", "-ec", commands], cwd=project, check=True, env=env)
         return
     file = home / name[2:] if name.startswith("~/") else project / name
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,22 +1,26 @@
 """`billhook check`: what is wrong with the configuration, and the edit that repairs it. Runs nothing."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 import msgspec
 
+from billhook.cli import configured
 from billhook.cli.check_formats import FORMATS
-from billhook.cli.show import say
+from billhook.cli.show import note, say
 from billhook.cli.values import nearest, one_of
 from billhook.config import sources
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
+from billhook.config.history import budget_of, facts, log_of
 from billhook.config.lint import lint
-from billhook.config.lint.codes import sections
+from billhook.config.lint.codes import is_note, sections
+from billhook.config.lint.log import lint_log
 from billhook.config.loading import Config, load_config
 from billhook.errors import UsageError
+from billhook.store.files import StoreError
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -43,7 +47,7 @@ Examples:
   billhook check --json | jq -r .code | sort | uniq -c
 
 \b
-Exit code: 0 nothing found, 1 findings, 2 something could not be read.""",
+Exit code: 0 nothing found (or notes only: BH6), 1 findings, 2 something could not be read.""",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
 @click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")
@@ -52,6 +56,8 @@ Exit code: 0 nothing found, 1 findings, 2 something could not be read.""",
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: tuple[str, ...], as_json: bool) -> int:
     """Look for what is wrong with hooks, and say how to mend it. No hook is run.
+
+    Hooks that never fired and hooks that are slow, as the event log has it, are noted, too.
 
     PATH is a file, or the folder of a project. Without any: everything that applies here, your own files included.
     `billhook rule CODE` says what a code means.
@@ -64,17 +70,21 @@ def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: 
         say(text)
     if not found.files and format_ == "text" and not as_json:
         say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
-    return 2 if found.unread else 1 if kept else 0
+    return 2 if found.unread else 1 if any(not is_note(one.code) for one in kept) else 0
 
 
-def checked(paths: Sequence[str]) -> Checked:
-    """What loading and lint find in these files and projects; in none of them, in all that applies here."""
+def checked(paths: Sequence[str], *, with_log: bool = True) -> Checked:
+    """What loading and lint find in these files and projects; in none of them, in all that applies here. `with_log`:
+    also what the event log says against hooks."""
     configs = [_of_path(path) for path in paths] or [_here()]
     entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
     findings = [finding for config in configs for finding in config.problems]
     tops = {read.source.path: read.places for config in configs for read in config.sources}
     hooks = [_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"]
     findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks])
+    if with_log:
+        named = {(hook.file, hook.name) for hook in hooks}
+        findings += [one for folder in _folders(paths) for one in _of_the_log(folder, named)]
     distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in findings}
     twice = {(one.file, one.line, one.column) for one in findings if one.code == "BH105"}
     # a key that is there twice is a name that is there twice: one of the two is enough
@@ -82,6 +92,23 @@ def checked(paths: Sequence[str]) -> Checked:
     ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
     files = {read.source.path for config in configs for read in config.sources}
     return Checked(tuple(ordered), len(entries), len(files))
+
+
+def _folders(paths: Sequence[str]) -> list[str]:
+    """The projects whose logs have a say: a file alone is no project."""
+    return [path for path in paths if os.path.isdir(path)] if paths else ["."]
+
+
+def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
+    """What the event log of a project says against hooks that are checked here, and run."""
+    config = configured.load(folder)
+    try:
+        log = log_of(config)
+        found = lint_log(facts(log, config), budget_of(config)) if log is not None else ()
+        return [one for one in found if (one.file, one.hook) in looked_at]
+    except StoreError as error:
+        note(f"the event log has no say: {error.message} ({error.place})")
+        return []
 
 
 def _here() -> Config:

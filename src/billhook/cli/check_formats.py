@@ -12,7 +12,7 @@ from billhook import __version__, strictjson
 from billhook.cli.show import safe
 from billhook.cli.table import counted
 from billhook.config.findings import Finding
-from billhook.config.lint.codes import Section, sections
+from billhook.config.lint.codes import Section, is_note, sections
 
 Format = Callable[[Sequence[Finding], int, int], str]
 
@@ -29,12 +29,13 @@ def shown(file: str) -> str:
 def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
     """One line each, the hint below it, and a last line that counts."""
     lines = [line for finding in findings for line in _lines(finding)]
-    if findings:
-        touched = len({finding.file for finding in findings})
-        lines += ["", f"{counted(len(findings), 'finding')} in {counted(touched, 'file')}"]
+    notes = [finding for finding in findings if is_note(finding.code)]
+    touched = {finding.file for finding in findings if not is_note(finding.code)}
+    if len(notes) < len(findings):
+        last = f"{counted(len(findings) - len(notes), 'finding')} in {counted(len(touched), 'file')}"
     else:
-        lines.append(f"no findings in {counted(hooks, 'hook')} of {counted(files, 'file')}")
-    return "\n".join(lines)
+        last = f"no findings in {counted(hooks, 'hook')} of {counted(files, 'file')}"
+    return "\n".join([*lines, *([""] if lines else []), last + (f"; {counted(len(notes), 'note')}" if notes else "")])
 
 
 def _lines(finding: Finding) -> Iterator[str]:
@@ -75,7 +76,7 @@ def _annotation(finding: Finding) -> str:
     given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in given.items() if value)
     text = f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
-    return f"::error {properties}::{_escaped(text)}"
+    return f"::{'notice' if is_note(finding.code) else 'error'} {properties}::{_escaped(text)}"
 
 
 def _escaped(text: str) -> str:
@@ -117,7 +118,7 @@ def _result(finding: Finding, index: int) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": index,
-        "level": "error" if finding.code < "BH3" else "warning",
+        "level": "note" if is_note(finding.code) else "error" if finding.code < "BH3" else "warning",
         "message": {"text": text},
     }
     if finding.file:

@@ -1,5 +1,6 @@
 """`billhook explain`: which hooks an event would get, and why the others not. Nothing is run."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 from billhook import strictjson, tools
 from billhook.answers import Answer, Decision
 from billhook.cli.event import build_event
-from billhook.cli.list import as_data, conditions, failure_rule, source_of
+from billhook.cli.list import conditions, failure_rule, source_of
 from billhook.cli.loaded import config_option, event_named, loaded
 from billhook.cli.show import say
 from billhook.cli.table import counted, facts, filled, one_line, width
@@ -16,10 +17,12 @@ from billhook.cli.values import nearest as nearest_of
 from billhook.config.explaining import Explained, Explanation, Outlook, explain
 from billhook.config.findings import nearest
 from billhook.config.loading import Config
+from billhook.config.snapshot import as_data
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
 
 _INDENT = 5
+_ID = re.compile(r"[0-9A-Fa-f]{8,32}")
 _OPTIONS = ("--tool", "--input", "--config", "--all", "--json", "--help")
 
 
@@ -30,9 +33,10 @@ _OPTIONS = ("--tool", "--input", "--config", "--all", "--json", "--help")
 Examples:
   billhook explain 'git push --force'
   billhook explain PreToolUse --tool Write --input '{"file_path": "a.py"}'
-  billhook explain SessionStart --input '{"source": "resume"}'""",
+  billhook explain SessionStart --input '{"source": "resume"}'
+  billhook explain 0199f3c81d2a""",
 )
-@click.argument("about", metavar="EVENT|COMMAND", nargs=-1)
+@click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1)
 @click.option("--tool", metavar="NAME", help="The tool, by any name that a dialect has for it.")
 @click.option(
     "--input", "input_", metavar="JSON|@FILE|@-", help="The tool's input; for other events, fields of the event."
@@ -50,8 +54,15 @@ def verb(
 ) -> int:
     """Say which hooks would be asked about an event, and why the others not, without running anything.
 
-    The argument is the name of an event, or a shell command, which stands for PreToolUse of Bash.
+    The argument is the name of an event, or a shell command, which stands for PreToolUse of Bash. It may also be the id
+    of a record of the event log, or its first digits: then the decision of that time is explained, under the
+    configuration of that time, and what differs today.
     """
+    if len(about) == 1 and tool is None and input_ is None and _ID.fullmatch(about[0]):
+        from billhook.cli.explain_past import explain_record
+
+        if explain_record(about[0].lower(), configs, as_json=as_json):
+            return 0
     config = loaded(configs)
     found = explain(config, _event(about, tool, input_, config))
     say(strictjson.dumps(_as_data(found, everything)) if as_json else "\n".join(_screen(found, everything)))
@@ -108,20 +119,24 @@ def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
 
 def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
     shown = (*found.hooks, *found.others) if everything else found.hooks
-    outlook = found.outlook
     return {
         "event": found.event.hook_event_name,
         "tool": getattr(found.event, "tool_name", None),
         "hooks": [_hook_data(one) for one in shown],
         "other_events": [one.row.name for one in found.others],
-        "verdict": {
-            "decision": outlook.decision.value,
-            "certain": outlook.certain,
-            "by": list(outlook.by),
-            "depends_on": list(outlook.open),
-            "gates": list(outlook.gates),
-            "fail_open": list(outlook.fail_open),
-        },
+        "verdict": outlook_data(found.outlook),
+    }
+
+
+def outlook_data(outlook: Outlook) -> dict[str, Any]:
+    """What can be said about the verdict, as JSON."""
+    return {
+        "decision": outlook.decision.value,
+        "certain": outlook.certain,
+        "by": list(outlook.by),
+        "depends_on": list(outlook.open),
+        "gates": list(outlook.gates),
+        "fail_open": list(outlook.fail_open),
     }
 
 
@@ -149,25 +164,31 @@ def _hook_data(one: Explained) -> dict[str, Any]:
 
 
 def _screen(found: Explanation, everything: bool) -> Iterator[str]:
-    yield click.style(_heading(found.event), bold=True)
-    for one in found.hooks:
+    yield click.style(heading(found.event), bold=True)
+    spoken = [one for one in found.hooks if not one.silent]
+    for place, one in enumerate(spoken, 1):
         yield ""
-        yield from _hook(one)
-    if not found.hooks:
+        yield from _hook(one, place)
+    if not spoken:
         yield ""
         yield f"no hook wants {one_line(found.event.hook_event_name, 60)}"
-    if found.others and everything:
-        for one in found.others:
+    others = [one for one in found.others if not one.silent]
+    if others and everything:
+        for one in others:
             yield ""
-            yield from _hook(one)
-    elif found.others:
+            yield from _hook(one, 0)
+    elif others:
         yield ""
-        yield from filled(_others(found.others), 0)
+        yield from filled(_others(others), 0)
+    if silent := [one.row.name for one in found.hooks if one.silent]:
+        yield ""
+        yield click.style(f"built in, without a say: {', '.join(silent)}", dim=True)
     yield ""
     yield from _conclusion(found)
 
 
-def _heading(event: Event) -> str:
+def heading(event: Event) -> str:
+    """The event in one line: what it is about."""
     tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
     about = tools.command_of(tool, given) if tool else event.target
     about = about or (tools.path_of(tool, given) if tool else None)
@@ -175,9 +196,9 @@ def _heading(event: Event) -> str:
     return one_line(f"{head}: {about}" if about else head, width())
 
 
-def _hook(one: Explained) -> Iterator[str]:
+def _hook(one: Explained, place: int) -> Iterator[str]:
     word, colour = ("asked", "green") if one.runs else ("blocks", "red") if one.blocks else ("not asked", "yellow")
-    number = f"{one.order}" if one.order is not None else "-"
+    number = f"{place}" if one.order is not None else "-"
     name = click.style(one_line(one.row.name, width() - 20), fg="cyan")
     yield f"  {number:<2} {name}  {click.style(word, fg=colour)}"
     if one.row.layer != "built-in" and one.says is None:
@@ -231,14 +252,15 @@ def _others(others: Sequence[Explained]) -> str:
 
 def _conclusion(found: Explanation) -> Iterator[str]:
     outlook = found.outlook
-    for place, line in enumerate((_verdict(outlook, found.event), *_failures(outlook))):
+    for place, line in enumerate((verdict_line(outlook, found.event), *_failures(outlook))):
         for text in filled(line, 0):
             yield click.style(text, bold=True) if not place else text
     if found.parallel and len(outlook.open) > 1:
         yield "hooks that don't wait for each other run at once (parallelExecution)"
 
 
-def _verdict(outlook: Outlook, event: Event) -> str:
+def verdict_line(outlook: Outlook, event: Event) -> str:
+    """What can be said about the verdict."""
     by = ", ".join(outlook.by)
     if outlook.decision is Decision.DENY:
         others = ", whatever the other hooks say" if outlook.open else ""

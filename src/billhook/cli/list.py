@@ -1,18 +1,22 @@
 """`billhook list`: every hook in the order in which it runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import click
 
 from billhook import strictjson
+from billhook.cli.ages import ago
 from billhook.cli.loaded import checked_event, config_option, loaded
-from billhook.cli.show import say
+from billhook.cli.show import note, say
 from billhook.cli.table import counted, facts, filled, one_line, shown_path, width
 from billhook.config import sources
+from billhook.config.explaining import has_no_say
+from billhook.config.history import LastFired, last_fired, log_of
 from billhook.config.loading import Config
 from billhook.config.rows import Row, rows
+from billhook.config.snapshot import as_data
 from billhook.events import EVENTS
+from billhook.store.files import StoreError
 
 _LONGEST_NAME = 28
 _LONGEST_FACT = 70
@@ -36,43 +40,30 @@ def verb(event: str | None, configs: tuple[str, ...], as_json: bool) -> int:
     config = loaded(configs)
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.wants(wanted)]
+    fired = _fired(config, found)
     if as_json:
         for row in found:
-            say(strictjson.dumps(as_data(row)))
+            say(strictjson.dumps({**as_data(row), "last_fired": fired.times.get(row.name) if fired else None}))
     elif not config.entries:
         say("\n".join(_empty(config, found)))
         say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
     else:
-        say("\n".join(_screen(found, wanted)))
+        say("\n".join(_screen(found, wanted, fired)))
         _hints(config)
     return 0
 
 
-def as_data(row: Row) -> dict[str, Any]:
-    """A hook as JSON."""
-    return {
-        "name": row.name,
-        "events": list(row.events),
-        "what": row.what,
-        "kind": row.kind,
-        "match": row.match,
-        "if": row.when or None,
-        "dialect": row.dialect,
-        "on_failure": row.on_failure,
-        "priority": row.priority,
-        "after": list(row.after),
-        "timeout": row.timeout,
-        "background": row.background,
-        "trust": row.trust,
-        "state": row.state,
-        "effect": row.effect,
-        "why": row.why or None,
-        "layer": row.layer,
-        "source": row.place,
-        "file": row.file or None,
-        "line": row.line or None,
-        "hash": row.hash or None,
-    }
+def _fired(config: Config, found: Iterable[Row]) -> LastFired | None:
+    """When these hooks were last asked; None where there is no log."""
+    try:
+        log = log_of(config)
+        if log is None:
+            return None
+        fired = last_fired(log, config.project, [row.name for row in found if row.effect != "nothing"])
+    except StoreError as error:
+        note(f"when hooks last fired is not known: {error.message} ({error.place})")
+        return None
+    return fired if fired.events else None
 
 
 def source_of(row: Row) -> str:
@@ -90,7 +81,7 @@ def conditions(row: Row) -> Iterator[str]:
     yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
 
 
-def _screen(found: Sequence[Row], wanted: str) -> Iterator[str]:
+def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None) -> Iterator[str]:
     """Groups, each below its heading."""
     column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted) if rows_]
@@ -98,7 +89,7 @@ def _screen(found: Sequence[Row], wanted: str) -> Iterator[str]:
         yield from ("",) if place else ()
         yield click.style(one_line(title, width()), bold=True)
         for number, row in enumerate(rows_, 1):
-            yield from _hook(row, number if row.effect != "nothing" else None, column)
+            yield from _hook(row, number if row.effect != "nothing" else None, column, fired)
     if not groups:
         yield f"no hook wants {wanted}"
 
@@ -108,19 +99,21 @@ def _by_event(found: Sequence[Row], wanted: str) -> Iterator[tuple[str, list[Row
     if wanted:
         yield wanted, active
     else:
-        yield "Every event", [row for row in active if not row.events]
-        named = {name for row in active for name in row.events}
+        deciding = [row for row in active if not has_no_say(row)]
+        yield "Every event", [row for row in deciding if not row.events]
+        named = {name for row in deciding for name in row.events}
         for event in (*(name for name in EVENTS if name in named), *sorted(named - set(EVENTS))):
-            yield event, [row for row in active if event in row.events]
+            yield event, [row for row in deciding if event in row.events]
+        yield "Built in, without a say in decisions", [row for row in active if has_no_say(row)]
     idle = [row for row in found if row.effect == "nothing"]
     yield "Not approved (`billhook trust` shows each and asks)", [row for row in idle if row.state in _WAITING]
     yield "Not running", [row for row in idle if row.state not in _WAITING]
 
 
-def _hook(row: Row, number: int | None, column: int) -> Iterator[str]:
+def _hook(row: Row, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
     name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
-    yield from facts(_facts(row), _INDENT)
+    yield from facts([*_facts(row), *_last_fired(row, fired)], _INDENT)
     if row.effect == "blocks":
         for line in filled(f"blocks what it would have judged: {row.why}", _INDENT):
             yield click.style(line, fg="red")
@@ -130,7 +123,7 @@ def _hook(row: Row, number: int | None, column: int) -> Iterator[str]:
 
 
 def _facts(row: Row) -> Iterator[str]:
-    if row.effect == "nothing" and row.events:
+    if (row.effect == "nothing" or has_no_say(row)) and row.events:
         yield one_line(", ".join(row.events), _LONGEST_FACT)
     yield from conditions(row)
     if row.layer != "built-in":
@@ -143,6 +136,15 @@ def _facts(row: Row) -> Iterator[str]:
     if row.layer != "built-in":
         yield row.trust
     yield source_of(row)
+
+
+def _last_fired(row: Row, fired: LastFired | None) -> Iterator[str]:
+    if fired is None or row.effect == "nothing":
+        return
+    if row.name in fired.times:
+        yield f"last fired {ago(fired.times[row.name])}"
+    else:
+        yield "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
 
 
 def _hints(config: Config) -> None:

@@ -6,14 +6,17 @@ from typing import Any
 import click
 
 from billhook import __version__, strictjson
+from billhook.cli.ages import ago, midnight
 from billhook.cli.check import checked
 from billhook.cli.loaded import loaded
-from billhook.cli.show import say
+from billhook.cli.show import note, say
 from billhook.cli.table import counted, filled, one_line, shown_path, width
 from billhook.config.declared import needs_consent
 from billhook.config.findings import Finding
+from billhook.config.history import Recent, log_of, recent
 from billhook.config.loading import Config
 from billhook.config.shapes import FileRead
+from billhook.store.files import StoreError
 
 _SHOWN = 3
 """Problems that are shown; the rest is counted."""
@@ -25,12 +28,29 @@ _EXPLAIN = ("billhook explain 'git push --force'", "which hooks a command would 
 def show(*, as_json: bool) -> int:
     """Print it. Always 0: it is a report, and finding something is no failure."""
     config = loaded(())
-    problems = checked(()).findings
+    problems = checked((), with_log=False).findings
+    lately = _lately(config)
     if as_json:
-        say(strictjson.dumps(_as_data(config, problems)))
+        say(strictjson.dumps({**_as_data(config, problems), "log": _log_data(lately)}))
     else:
-        say("\n".join(_screen(config, problems)))
+        say("\n".join(_screen(config, problems, lately)))
     return 0
+
+
+def _lately(config: Config) -> Recent | None:
+    """The end of the event log; None where there is none, or none that can be read."""
+    try:
+        log = log_of(config)
+        return recent(log, config.project, midnight()) if log is not None else None
+    except StoreError as error:
+        note(f"{error.message} ({error.place})")
+        return None
+
+
+def _log_data(lately: Recent | None) -> dict[str, Any] | None:
+    if lately is None:
+        return None
+    return {"last": lately.last, "today": lately.today, "failed_open": lately.failed_open, "complete": lately.complete}
 
 
 def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
@@ -58,11 +78,13 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _screen(config: Config, problems: Sequence[Finding]) -> Iterator[str]:
+def _screen(config: Config, problems: Sequence[Finding], lately: Recent | None) -> Iterator[str]:
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
     yield ""
     yield from _files(config)
+    if lately is not None:
+        yield f"  {'log':<8}  {_log(lately)}"
     if problems:
         yield ""
         yield from _problems(problems)
@@ -84,6 +106,14 @@ def _files(config: Config) -> Iterator[str]:
         yield f"  {layer:<8}  {one_line(file, column):<{column}}  {count}"
     if built_in:
         yield f"  {'built-in':<8}  {', '.join(built_in)}"
+
+
+def _log(lately: Recent) -> str:
+    number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
+    parts = [f"last event {ago(lately.last)}", f"{number} today"]
+    if lately.failed_open:
+        parts.append(click.style(f"{lately.failed_open:,} failed open", fg="yellow"))
+    return ", ".join(parts)
 
 
 def _count(config: Config, read: FileRead) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from billhook.answers import Answer, Decision
+from billhook.answers import NOTHING, Answer, Decision
 from billhook.builtins.self_protection import SelfProtection
 from billhook.config.building import Refusal, absence
 from billhook.config.declared import Say
@@ -59,6 +59,11 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
         return not self.reasons
 
     @property
+    def silent(self) -> bool:
+        """It never has a say in the verdict."""
+        return has_no_say(self.row)
+
+    @property
     def why(self) -> str:
         return "; ".join(reason.why for reason in self.reasons)
 
@@ -94,6 +99,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Those for other events only."""
     outlook: Outlook
     parallel: bool = False
+
+
+def has_no_say(row: Row) -> bool:
+    """Whether it is a built-in that only keeps books: those that decide are gates."""
+    return row.layer == "built-in" and row.on_failure == "allow"
 
 
 def explain(config: Config, event: Event) -> Explanation:
@@ -228,7 +238,10 @@ def _failure(step: Step, event: Event) -> str:
 
 
 def _known_answer(row: Row, step: Step, event: Event) -> Answer | None:
-    """Plain lines of config always say the same, and self-protection only reads the event: these two can be told."""
+    """Plain lines of config always say the same, self-protection only reads the event, and built-ins that keep books
+    have nothing to say: these can be told."""
+    if has_no_say(row):
+        return NOTHING
     literal = row.declared is not None and isinstance(row.declared.action, Say)
     if literal and isinstance(step.run, Literally):
         return step.run.answer
@@ -248,7 +261,7 @@ def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     strictest = max((decision for _, decision in known), key=_STRICTNESS.__getitem__, default=Decision.NONE)
     asked = [one for one in hooks if one.runs]
     unknown = tuple(one.row.name for one in asked if one.says is None)
-    can_fail = [one for one in asked if one.failure and event.gates]
+    can_fail = [one for one in asked if one.failure and event.gates and not one.silent]
     return Outlook(
         decision=strictest,
         certain=strictest is Decision.DENY or not unknown,

@@ -21,6 +21,11 @@ class Section(msgspec.Struct, frozen=True):
         return " ".join(self.text.partition("\n\n")[0].split())
 
 
+def is_note(code: str) -> bool:
+    """Whether it only tells what happened on this machine: worth knowing, but no fault of a file."""
+    return code.startswith("BH6")
+
+
 @functools.cache
 def page() -> str:
     return Path(__file__).with_name("codes.md").read_text(encoding="utf-8")

@@ -1,0 +1,243 @@
+"""What the event log knows of the hooks that are configured: when each was last asked, which never was though its event
+occurred, which are slow.
+
+Only the newest part of a log is looked at, so that no verb takes longer the longer billhook is used.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from billhook.builtins.metrics import NAME as METRICS
+from billhook.builtins.metrics import WARN_MS, Budget, HookStats, Tally
+from billhook.config.loading import Config
+from billhook.config.rows import Row, rows
+from billhook.config.snapshot import as_data, kept
+from billhook.store.places import log_folder
+from billhook.store.record import Record, Wanted
+
+if TYPE_CHECKING:
+    from billhook.store.reading import LogReader
+
+LARGEST: Final = 64 << 20
+"""Bytes of a log that are looked at, from its end."""
+_RUNS: Final = 200
+"""The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
+_CONFIGURATIONS: Final = 100
+"""Kept configurations that are read for one look."""
+_SAME: Final = ("events", "match", "if", "dialect")
+"""What decides whether a hook is asked about an event."""
+_DOES_THE_SAME: Final = ("what", "kind", "hash")
+"""What decides how long it takes."""
+_NOT_WANTED: Final = frozenset({"did not match", "condition false", "condition raised"})
+"""Reasons that lie with the hook's own conditions; all others lie elsewhere."""
+
+
+def log_of(config: Config) -> "LogReader | None":
+    """The log of a project; None: there is none yet."""
+    from billhook.store.reading import LogReader
+
+    root = Path(config.root)
+    folder = log_folder(root, config.project)
+    return LogReader(folder, root) if os.path.lexists(folder) else None
+
+
+def budget_of(config: Config) -> float | None:
+    """The latency budget in milliseconds; None: the metrics are switched off."""
+    for hook in config.hooks:
+        if hook.source.layer == "built-in" and isinstance(hook.run, Budget):
+            return hook.run.warn_ms
+    setting = config.builtins.get(METRICS)
+    return None if setting is not None and setting.enabled is False else WARN_MS
+
+
+class Look:
+    """The newest records of one project, newest first, up to a number of bytes. For one pass."""
+
+    def __init__(self, log: "LogReader", project: str, at_most: int = LARGEST) -> None:
+        self._log, self._project, self._left = log, project, at_most
+        self.events = 0
+        """How many were looked at."""
+        self.complete = False
+        """There are no more of them."""
+
+    def __iter__(self) -> Iterator[Record]:
+        for entry in self._log.backward(Wanted(project=self._project)):
+            self._left -= len(entry.line)
+            if self._left < 0:
+                return
+            self.events += 1
+            yield self._with_outcomes(entry.record)
+        self.complete = True
+
+    def _with_outcomes(self, record: Record) -> Record:
+        if record.side is None or {"outcomes", "not_asked"}.isdisjoint(record.side.fields):
+            return record
+        return self._log.whole(record)
+
+
+# -- when each was last asked
+
+
+class LastFired(msgspec.Struct, frozen=True):
+    """When hooks were last asked."""
+
+    times: dict[str, str]
+    """By name, as records have it. One that is missing was not asked in these events."""
+    events: int
+    complete: bool
+    """These are all events of the log."""
+
+
+def last_fired(log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST) -> LastFired:
+    """When each of these hooks was last asked. Looks no further than the last one of them needs."""
+    missing = set(names)
+    times: dict[str, str] = {}
+    look = Look(log, project, at_most)
+    for record in look:
+        for name in missing.intersection(asked(record)):
+            times[name] = record.time
+            missing.discard(name)
+        if not missing:
+            break
+    return LastFired(times, look.events, look.complete)
+
+
+def asked(record: Record) -> Iterator[str]:
+    """The hooks that were asked, whatever came of it."""
+    return (said.hook for said in record.outcomes if said.status != "skipped")
+
+
+# -- which never were, and which are slow
+
+
+class Quiet(msgspec.Struct, frozen=True):
+    """A hook that was never asked, although its event occurred while it was configured as it is today."""
+
+    row: Row
+    events: dict[str, int]
+    """How often which event occurred."""
+    reasons: dict[str, int]
+    """What kept it from being asked, and how often."""
+    last: str
+    """The id of the newest record that says so."""
+
+
+class Slow(msgspec.Struct, frozen=True):
+    """A hook over the latency budget."""
+
+    row: Row
+    stats: HookStats
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a log says against hooks."""
+
+    quiet: tuple[Quiet, ...]
+    slow: tuple[Slow, ...]
+
+
+def facts(log: "LogReader", config: Config, at_most: int = LARGEST) -> Facts:
+    """What the newest events say against the configured hooks that run. Built-ins are not looked at."""
+    hooks = {row.name: row for row in rows(config) if row.state == "runs" and row.declared is not None}
+    gathered = _Gathered(hooks, Path(config.root))
+    for record in Look(log, config.project, at_most) if hooks else ():
+        gathered.add(record)
+    warn_ms = budget_of(config)
+    slow = [Slow(hooks[one.name], one) for one in gathered.tally.stats() if one.over(warn_ms)]
+    return Facts(tuple(gathered.quiet()), tuple(slow))
+
+
+class _Gathered:
+    """What is seen of some hooks, newest record first."""
+
+    def __init__(self, hooks: Mapping[str, Row], root: Path) -> None:
+        self._hooks, self._same = hooks, _Definitions(hooks, root)
+        self._asked: set[str] = set()
+        self._events: dict[str, Counter[str]] = {name: Counter() for name in hooks}
+        self._reasons: dict[str, Counter[str]] = {name: Counter() for name in hooks}
+        self._last: dict[str, str] = {}
+        self._runs: Counter[str] = Counter()
+        self.tally = Tally()
+
+    def add(self, record: Record) -> None:
+        same = self._same.of(record.config)
+        for said in record.outcomes:
+            if said.hook not in same or said.status == "skipped":
+                continue
+            self._asked.add(said.hook)
+            self._runs[said.hook] += same[said.hook]
+            if same[said.hook] and self._runs[said.hook] <= _RUNS:
+                self.tally.add(said)
+        for name, why in record.not_asked.items():
+            if name in same and why in _NOT_WANTED:
+                self._events[name][record.event] += 1
+                self._reasons[name][why] += 1
+                self._last.setdefault(name, record.id)
+
+    def quiet(self) -> Iterator[Quiet]:
+        for name, row in self._hooks.items():
+            if name in self._last and name not in self._asked:
+                yield Quiet(row, dict(self._events[name]), dict(self._reasons[name].most_common()), self._last[name])
+
+
+class _Definitions:
+    """Which hooks were asked about the same things as today, by the hash of a configuration."""
+
+    def __init__(self, hooks: Mapping[str, Row], root: Path) -> None:
+        self._today = {name: as_data(row) for name, row in hooks.items()}
+        self._root = root
+        self._known: dict[str, dict[str, bool]] = {}
+
+    def of(self, hash_: str) -> dict[str, bool]:
+        """Their names, each with whether it also did the same then."""
+        found = self._known.get(hash_)
+        if found is None:
+            found = self._look_up(hash_) if len(self._known) < _CONFIGURATIONS else {}
+            self._known[hash_] = found
+        return found
+
+    def _look_up(self, hash_: str) -> dict[str, bool]:
+        """All of them where nobody kept it: the record itself names the hooks that there were."""
+        snapshot = kept(self._root, hash_) if hash_ else None
+        if snapshot is None:
+            return dict.fromkeys(self._today, True)
+        then = {str(row.get("name")): row for row in snapshot.get("hooks", ()) if isinstance(row, dict)}
+        both = [(name, then[name], now) for name, now in self._today.items() if name in then]
+        return {name: _alike(old, new, _DOES_THE_SAME) for name, old, new in both if _alike(old, new, _SAME)}
+
+
+def _alike(then: Mapping[str, Any], now: Mapping[str, Any], fields: Iterable[str]) -> bool:
+    return all(then.get(field) == now[field] for field in fields)
+
+
+# -- what happened lately
+
+
+class Recent(msgspec.Struct, frozen=True):
+    """The end of a log."""
+
+    last: str
+    """The time of the newest event."""
+    today: int
+    failed_open: int
+    """How often a hook failed today and let the event pass."""
+    complete: bool
+    """All of today was looked at; otherwise there are at least so many."""
+
+
+def recent(log: "LogReader", project: str, midnight: str, at_most: int = LARGEST // 8) -> Recent | None:
+    """What happened since `midnight`, a time as records have it; None: nothing ever."""
+    last, today, failed_open = "", 0, 0
+    look = Look(log, project, at_most)
+    for record in look:
+        last = last or record.time
+        if record.time < midnight:
+            return Recent(last, today, failed_open, True)
+        today += 1
+        failed_open += record.failed_open
+    return Recent(last, today, failed_open, look.complete) if last else None

@@ -1,0 +1,269 @@
+"""A past decision: what each hook did about an event then, why the others were not asked, and what differs today.
+
+Everything is told from the record, the configuration that was kept with it, and the configuration of today. Nothing is
+run, and what is not known any more is said to be so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from billhook import tools
+from billhook.config.explaining import Explained, Explanation, explain
+from billhook.config.loading import Config
+from billhook.errors import BillhookError
+from billhook.events import EVENTS, Event, parse
+from billhook.store.record import Record, Said
+
+Row = Mapping[str, Any]
+"""A hook as `billhook list --json` prints it, and as a kept configuration has it."""
+Standing = Literal["asked", "background", "skipped", "not asked"]
+
+_STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
+_COMPARED: Final = ("events", "match", "if", "what", "kind", "dialect", "on_failure", "priority", "after", "timeout",
+                    "background", "trust", "state", "file")  # fmt: skip
+"""What makes a hook another one, or lets it run or not; a line that moved does not."""
+_LONGEST: Final = 200
+"""Characters of a command or path in a reason."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One field that is not what it was."""
+
+    field: str
+    then: Any
+    now: Any
+
+
+class Considered(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook of that event."""
+
+    name: str
+    standing: Standing
+    why: str = ""
+    """Why it was skipped or not asked."""
+    said: Said | None = None
+    """What happened when it was asked."""
+    decided: bool = False
+    """It is one of those whose answer became the decision."""
+    then: Row | None = None
+    """How it was configured; None: not known."""
+    now: Row | None = None
+    """How it is configured today; None: it is not."""
+    changes: tuple[Change, ...] = ()
+    """What differs between the two, where both are known."""
+    today: Explained | None = None
+    """What would become of it today, about the same event."""
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """One record, and every hook that had to do with it."""
+
+    record: Record
+    hooks: tuple[Considered, ...]
+    """Those that were come to, in that order; then those that were not asked."""
+    by: tuple[str, ...]
+    """Whose answers became the decision."""
+    known: bool
+    """The configuration of that moment is known."""
+    added: tuple[Row, ...]
+    """Hooks for this event that are configured today, and were not then."""
+    settings: tuple[Change, ...]
+    """What differs beside the hooks."""
+    today: Explanation | None = None
+    """The same event under the configuration of today; None where it can't be told."""
+    untold: tuple[str, ...] = ()
+    """What is not known, and why."""
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Hooks that are not configured any more."""
+        return tuple(one.name for one in self.hooks if one.now is None)
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is known to differ today."""
+        return bool(self.added or self.removed or self.settings or any(one.changes for one in self.hooks))
+
+
+def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, now: Mapping[str, Any]) -> Past:
+    """A record, the configuration that was kept for it if it is still there, and that of today: loaded, and in the form
+    in which configurations are kept."""
+    event = event_of(record)
+    then_rows, now_rows = _by_name(kept), _by_name(now)
+    today, untold = _today(record, event, config)
+    outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
+    by = decided_by(record)
+    hooks = [
+        msgspec.structs.replace(
+            one,
+            decided=one.name in by and one.standing == "asked",
+            then=then_rows.get(one.name),
+            now=now_rows.get(one.name),
+            changes=tuple(changes(then_rows.get(one.name), now_rows.get(one.name))),
+            today=outlooks.get(one.name),
+        )
+        for one in _considered(record, then_rows, event)
+    ]
+    if kept is None:
+        untold.insert(0, _no_snapshot(record))
+    return Past(
+        record=record,
+        hooks=tuple(hooks),
+        by=by,
+        known=kept is not None,
+        added=tuple(_added(record.event, {one.name for one in hooks} | set(then_rows), now_rows)),
+        settings=tuple(_settings(kept, now)) if kept is not None else (),
+        today=today,
+        untold=tuple(untold),
+    )
+
+
+# -- what happened
+
+
+def decided_by(record: Record) -> tuple[str, ...]:
+    """The hooks whose answers became the decision; of a stop or a wish to go on, those that gave its reason."""
+    strong = [said for said in record.outcomes if said.decision == record.decision != "none"]
+    if not strong and record.reason and (record.decision != "none" or record.stop or record.keep_going):
+        strong = [said for said in record.outcomes if said.reason and said.reason in record.reason]
+    return tuple(dict.fromkeys(said.hook for said in strong))
+
+
+def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) -> Iterator[Considered]:
+    met = {said.hook for said in record.outcomes}
+    for said in record.outcomes:
+        standing = _STANDINGS.get(said.status, "asked")
+        if standing != "skipped":
+            yield Considered(name=said.hook, standing=standing, said=said)
+            continue
+        word = record.not_asked.get(said.hook) or said.error or ""
+        why = _why_not(word, rows.get(said.hook), record, event)
+        not_approved = word == "not trusted"  # what stands in for it was skipped
+        yield Considered(name=said.hook, standing="not asked" if not_approved else "skipped", why=why)
+    for name, word in record.not_asked.items():
+        if name not in met:
+            yield Considered(name=name, standing="not asked", why=_why_not(word, rows.get(name), record, event))
+    for name, row in rows.items():
+        if name not in met and name not in record.not_asked and wants(row, record.event):
+            why = row.get("why") or "the record says nothing about it"
+            yield Considered(name=name, standing="not asked", why=str(why))
+
+
+def _why_not(word: str, row: Row | None, record: Record, event: Event | None) -> str:
+    """The condition that failed, with what it was compared with where that is known."""
+    if row is None:
+        return word
+    about = _about(record, event)
+    of = f" `{about}`" if about else " this"
+    if word == "condition raised":
+        return next((said.error for said in record.outcomes if said.hook == row.get("name") and said.error), word)
+    if "match" in word and row.get("match"):
+        target = (event.target if event is not None else None) or record.tool or ""
+        return f"{word}: match `{row['match']}` is not for `{target}`" if target else f"{word}: match `{row['match']}`"
+    if "condition" in word and row.get("if"):
+        return f"{word}: if `{row['if']}` is not true of{of}"
+    detail = row.get("why")
+    return f"{word}: {detail}" if detail and detail != word and row.get("state") != "runs" else word
+
+
+def _about(record: Record, event: Event | None) -> str:
+    if record.tool:
+        found = tools.command_of(record.tool, record.input) or tools.path_of(record.tool, record.input)
+    else:
+        found = event.target if event is not None else None
+    text = found or ""
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+
+
+# -- what differs
+
+
+def changes(then: Row | None, now: Row | None) -> Iterator[Change]:
+    """The fields of a hook that are not what they were."""
+    if then is None or now is None:
+        return
+    found = [Change(field, then.get(field), now.get(field)) for field in _COMPARED if then.get(field) != now.get(field)]
+    if not found and then.get("hash") != now.get("hash"):
+        found = [Change("hash", then.get("hash"), now.get("hash"))]
+    yield from found
+
+
+def wants(row: Row, event: str) -> bool:
+    """Whether a hook is for that event."""
+    return not row.get("events") or event in row["events"]
+
+
+def _added(event: str, known: set[str], now: Mapping[str, Row]) -> Iterator[Row]:
+    for name, row in now.items():
+        if name not in known and wants(row, event):
+            yield row
+
+
+def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
+    if then.get("parallel") != now.get("parallel"):
+        yield Change("parallel", then.get("parallel"), now.get("parallel"))
+    before, after = then.get("builtins") or {}, now.get("builtins") or {}
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if old != new:
+            yield from _of_builtin(name, old or {}, new or {})
+
+
+def _of_builtin(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
+    if then.get("enabled") != now.get("enabled"):
+        yield Change(f"{name}.enabled", then.get("enabled"), now.get("enabled"))
+    old, new = then.get("options") or {}, now.get("options") or {}
+    for option in sorted({*old, *new}):
+        if old.get(option) != new.get(option):
+            yield Change(f"{name}.{option}", old.get(option), new.get(option))
+
+
+def _by_name(kept: Mapping[str, Any] | None) -> dict[str, Row]:
+    hooks = kept.get("hooks") if kept is not None else None
+    listed = hooks if isinstance(hooks, Sequence) else ()
+    return {str(row["name"]): row for row in listed if isinstance(row, Mapping) and "name" in row}
+
+
+def _no_snapshot(record: Record) -> str:
+    if not record.config:
+        return "which configuration it was decided under: the record does not say"
+    return f"the configuration of that moment: {record.config[:12]} was not kept"
+
+
+# -- the same event today
+
+
+def event_of(record: Record) -> Event | None:
+    """The event that a record is about, as far as the log has it; None: not enough of it to tell."""
+    payload: dict[str, Any] = {"session_id": record.session_id, "cwd": record.cwd, "transcript_path": ""}
+    if record.tool is not None:
+        payload |= {"tool_name": record.tool, "tool_input": record.input, "tool_use_id": record.tool_use_id or ""}
+        kind = EVENTS.get(record.event)
+        if kind is not None and "tool_response" in kind.__struct_fields__:
+            payload["tool_response"] = record.output
+        if kind is not None and "error" in kind.__struct_fields__:
+            payload["error"] = record.output if isinstance(record.output, str) else ""
+        if not isinstance(record.input, Mapping):
+            return None
+    elif isinstance(record.input, Mapping):
+        payload |= record.input
+    try:
+        return parse({**payload, "hook_event_name": record.event})
+    except BillhookError:
+        return None
+
+
+def _today(record: Record, event: Event | None, config: Config) -> tuple[Explanation | None, list[str]]:
+    if event is None:
+        why = "the log has not enough of its input" if record.input is None else "its input is no event of today"
+        return None, [f"what would become of it today: {why}"]
+    untold = []
+    if record.redacted:
+        texts = "1 text was" if record.redacted == 1 else f"{record.redacted} texts were"
+        untold.append(f"what rules would say to the whole input: {texts} redacted")
+    try:
+        return explain(config, event), untold
+    except Exception as error:  # what a log has may be no input that any hook ever saw
+        return None, [f"what would become of it today: {type(error).__name__}: {error}"]

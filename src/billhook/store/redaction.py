@@ -1,0 +1,299 @@
+"""Secrets are taken out of what the event log keeps: by the names they have, and by the shapes of well-known tokens.
+
+What was taken out reads `[redacted 40 chars 9f3ac21b77d0]`: its length, and a digest under a key of the user's own, so
+that equal stays equal and nobody without the key can try passwords against it. A net, not a wall: docs/redaction.md
+says what it finds and what it can't see.
+"""
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from billhook.store.files import StoreError
+from billhook.store.redaction_key import kept_key, own_key
+from billhook.store.secret_commands import SEARCHES, flags
+from billhook.store.secret_names import Names
+from billhook.store.secret_shapes import SHAPES, Span, private_keys, shaped
+from billhook.store.secret_texts import named, stays
+
+_MARK: Final = r"\[redacted [0-9]{1,12} chars [0-9a-f]{12}\]"
+_MARK_BEGINS: Final = "[redacted "
+_SCHEMA: Final = frozenset("type title description format minLength maxLength pattern nullable required".split())
+"""An object of these alone says what a secret has to look like, and holds none."""
+_NAME_FIELDS: Final = ("name", "key", "header", "field", "Name", "Key")
+_SHORTEST: Final = 8
+"""Characters of a key of an object in which a secret could stand."""
+
+
+class Redacted(NamedTuple):
+    """A value without its secrets, and how many texts were taken out."""
+
+    value: Any
+    count: int
+
+
+class _Rule(NamedTuple):
+    hints: tuple[str, ...]
+    find: Callable[[str], Iterator[Span]]
+
+
+_RULES: Final = (
+    *(_Rule(shape.prefixes, functools.partial(shaped, shape)) for shape in SHAPES),
+    *(_Rule(search.hints, search.find) for search in SEARCHES),
+    _Rule(("-----BEGIN ",), private_keys),
+)
+
+
+class Redactor:
+    """Takes secrets out. Lives as long as its maker likes; may be used by several threads.
+
+    Never raises, whatever the value is; a value that was redacted already stays as it is. The key is read when the
+    first secret is found.
+    """
+
+    def __init__(self, key: bytes | None = None, *, root: Path | None = None, more_keys: Iterable[str] = ()) -> None:
+        self._key = key
+        self._root = root
+        self._names = Names(more_keys)
+        self.count = 0
+        """How many texts were taken out so far, by all calls."""
+        self.problem: StoreError | None = None
+        """Why the user's key could not be had. Then a key of this process stands in: secrets are taken out all the
+        same, but equal ones look equal only within this process."""
+
+    def value(self, value: Any) -> Any:
+        """A copy without its secrets; the value itself where it has none. Tuples may come back as lists."""
+        return self.redacted(value).value
+
+    def text(self, text: str) -> str:
+        """A text without its secrets."""
+        found: str = self.redacted(text).value
+        return found
+
+    def redacted(self, value: Any) -> Redacted:
+        """As `value`, with the number of texts that were taken out."""
+        rules, by_name = self._worth_trying(_as_text(value))
+        if not rules and not by_name:
+            return Redacted(value, 0)
+        work = _Pass(self._digest, self._names if by_name else None, rules)
+        copy = work.copied(value)
+        self.count += work.count
+        return Redacted(copy if work.count else value, work.count)
+
+    def _worth_trying(self, text: str | None) -> tuple[list[_Rule], bool]:
+        """The rules that could find something: most events have none of the pieces of text that all secrets have."""
+        if text is None:
+            return list(_RULES), True
+        rules = [rule for rule in _RULES for hint in rule.hints if hint in text]
+        low = text.lower()
+        return _once(rules), any(trigger in low for trigger in self._names.triggers)
+
+    def _digest(self, data: bytes) -> str:
+        if self._key is None:
+            self._key = self._found_key()
+        return hashlib.blake2b(data, key=self._key[:64], digest_size=6).hexdigest()
+
+    def _found_key(self) -> bytes:
+        if self._root is None:
+            return own_key()
+        try:
+            return kept_key(self._root)
+        except StoreError as error:
+            self.problem = error
+            return own_key()
+
+
+def redactor(root: Path, *, more_keys: Iterable[str] = ()) -> Redactor:
+    """A redactor with the user's key, `billhook/redaction.key` below `root`, which is made when it is needed first.
+
+    Never raises: without that key it works with one of this process alone, and `problem` says so.
+    """
+    return Redactor(root=root, more_keys=more_keys)
+
+
+class _Pass:
+    """One value on its way through the rules that are worth trying on it."""
+
+    def __init__(self, digest: Callable[[bytes], str], names: Names | None, rules: list[_Rule]) -> None:
+        self._digest = digest
+        self._names = names
+        self._rules = rules
+        self._flags = any(rule.find is flags for rule in rules)
+        self.count = 0
+
+    def copied(self, top: Any) -> Any:
+        """The copy. Without recursion: how deep a value is makes no difference."""
+        holder: list[Any] = []
+        todo: list[tuple[Any, Any, bool]] = []
+        holder.append(self._placed(top, "", False, todo))
+        while todo:
+            source, target, below = todo.pop()
+            if isinstance(source, dict):
+                self._object(source, target, below, todo)
+            else:
+                self._list(source, target, below, todo)
+        return holder[0]
+
+    def _object(self, source: dict[Any, Any], target: dict[Any, Any], below: bool, todo: list[Any]) -> None:
+        told = not below and self._names is not None and "value" in source and self._tells(source)
+        for key, one in source.items():
+            if not isinstance(key, str):
+                target[key] = self._placed(one, "", below, todo)
+                continue
+            hidden = below or self._is_secret(key, one) or (told and key == "value")
+            target[self._in_text(key) if len(key) >= _SHORTEST else key] = self._placed(one, key, hidden, todo)
+
+    def _tells(self, source: dict[Any, Any]) -> bool:
+        """Whether it is `{"name": "API_KEY", "value": ...}`."""
+        return self._names is not None and any(source.get(field, 0) in self._names for field in _NAME_FIELDS)
+
+    def _is_secret(self, key: str, value: Any) -> bool:
+        if self._names is not None and key in self._names:
+            return not (isinstance(value, dict) and value and value.keys() <= _SCHEMA)
+        return key in ("auth", "_auth") and isinstance(value, str) and _looks_encoded(value)
+
+    def _list(self, source: Iterable[Any], target: list[Any], below: bool, todo: list[Any]) -> None:
+        first = before = None
+        for one in source:
+            if isinstance(one, str) and isinstance(before, str) and not below:
+                target.append(self._argument(one, before, first))
+            else:
+                target.append(self._placed(one, "", below, todo))
+            first, before = (one if first is None else first), one
+
+    def _argument(self, text: str, before: str, first: Any) -> str:
+        """One of the words of a command that is a list: `["curl", "-u", "bob:x"]`."""
+        if self._names is not None and before[:1] == "-" and "=" not in before and before.lstrip("-") in self._names:
+            return text if text[:1] == "-" else self._hidden(text, before)
+        if self._flags and isinstance(first, str) and len(first) < 256 and len(before) < 256:
+            start = len(first) + len(before) + 2
+            for span in flags(f"{first} {before} {text}" if before is not first else f"{first}  {text}"):
+                at = span[0] - (start if before is not first else len(first) + 2)
+                if at >= 0:
+                    return text[:at] + self._mark(text[at:])
+        return self._in_text(text)
+
+    def _placed(self, value: Any, name: str, hidden: bool, todo: list[Any]) -> Any:
+        """What stands for a value in the copy; what it holds is put on the list of things to do."""
+        if isinstance(value, str):
+            return self._hidden(value, name) if hidden else self._in_text(value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return self._mark(_number(value)) if hidden else value
+        if not isinstance(value, dict | list | tuple | set | frozenset):
+            value = _plain(value)
+            if not isinstance(value, dict | list):
+                return self._placed(value, name, hidden, todo)
+        copy: Any = {} if isinstance(value, dict) else []
+        todo.append((value, copy, hidden))
+        return copy
+
+    def _hidden(self, text: str, name: str) -> str:
+        if stays(name, text) or (text.startswith(_MARK_BEGINS) and _marks().fullmatch(text)):
+            return text
+        return self._mark(text)
+
+    def _in_text(self, text: str) -> str:
+        spans = [span for rule in self._rules if any(hint in text for hint in rule.hints) for span in rule.find(text)]
+        if self._names is not None:
+            low = _lower(text)
+            if any(trigger in low for trigger in self._names.triggers):
+                spans += named(text, low, self._names)
+        return self._without(text, _joined(spans)) if spans else text
+
+    def _without(self, text: str, spans: list[Span]) -> str:
+        if _MARK_BEGINS in text:
+            spans = _outside(spans, [mark.span() for mark in _marks().finditer(text)], text)
+        pieces, done = [], 0
+        for start, end in spans:
+            pieces += [text[done:start], self._mark(text[start:end])]
+            done = end
+        return "".join((*pieces, text[done:]))
+
+    def _mark(self, text: str) -> str:
+        self.count += 1
+        return f"[redacted {len(text)} chars {self._digest(text.encode('utf-8', 'surrogatepass'))}]"
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """In order, what overlaps as one."""
+    joined: list[Span] = []
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _outside(spans: list[Span], marks: list[Span], text: str) -> list[Span]:
+    """The parts of spans that are not redacted already, as far as they say anything."""
+    left: list[Span] = []
+    at = 0
+    for start, end in spans:
+        while at < len(marks) and marks[at][1] <= start:
+            at += 1
+        mark = at
+        while mark < len(marks) and marks[mark][0] < end:
+            left.append((start, marks[mark][0]))
+            start = max(start, marks[mark][1])
+            mark += 1
+        left.append((start, end))
+    return [(start, end) for start, end in left if any(one.isalnum() for one in text[start:end])]
+
+
+@functools.cache
+def _marks() -> re.Pattern[str]:
+    return re.compile(_MARK)
+
+
+def _lower(text: str) -> str:
+    """In small letters and just as long: one capital of Turkish would become two characters."""
+    return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+
+
+def _once(rules: list[_Rule]) -> list[_Rule]:
+    return rules if len(rules) < 2 else list(dict.fromkeys(rules))
+
+
+def _looks_encoded(value: str) -> bool:
+    return len(value) >= 12 and not value.isalpha() and value.replace("+", "").replace("/", "").rstrip("=").isalnum()
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
+
+
+def _as_text(value: Any) -> str | None:
+    """All of a value's texts in one, as JSON; None when that can't be had: too deep, a lone surrogate, no JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return _ENCODER.encode(value).decode()
+    except Exception:
+        return None
+
+
+def _number(value: float) -> str:
+    try:
+        return str(value)
+    except ValueError:  # an integer of more than 4,300 digits
+        return hex(int(value))
+
+
+def _plain(value: Any) -> Any:
+    """What the log would write for something that is not JSON."""
+    try:
+        made = msgspec.to_builtins(value, enc_hook=str)
+        return made if isinstance(made, str | int | float | dict | list | None) else str(made)
+    except Exception:
+        pass
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,233 @@
+"""Secrets that a command line gives no name: `curl -u bob:x`, `mysql -px`, `https://bob:x@host`, `sudo -S <<< x`.
+
+Each search jumps from one telling piece of text to the next and looks a bounded way around it.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from billhook.store.secret_texts import closing, is_placeholder
+
+Span = tuple[int, int]
+
+
+class Flag(NamedTuple):
+    """A flag whose value is secret, in calls of some programs. Documented as `programs flag`."""
+
+    programs: tuple[str, ...]
+    flag: str
+    shown: str
+    value: str = r"[ \t]{0,8}+(\\?[\"']?)([^\s\"';|&<>\\]++)"
+
+
+_USER: Final = r"[ \t=]{0,8}+(\\?[\"']?)[^\s:\"'\\]{0,200}:([^\s\"'\\]++)"
+_GLUED: Final = r"(\\?[\"']?)([^\s\"';|&<>\\]++)"
+_APART: Final = r"[ \t]{1,8}+(\\?[\"']?)([^\s\"';|&<>\\-][^\s\"';|&<>\\]*+)"
+
+FLAGS: Final = (
+    Flag(("curl",), "-u", "curl -u bob:x", _USER),
+    Flag(("curl",), "--user", "curl --user bob:x", _USER),
+    Flag(("curl",), "-U", "curl -U bob:x", _USER),
+    Flag(("curl",), "--proxy-user", "curl --proxy-user bob:x", _USER),
+    Flag(("http ", "https "), "-a", "http -a bob:x", _USER),
+    Flag(("mysql", "mariadb"), "-p", "mysql -px", _GLUED),
+    Flag(("sshpass",), "-p", "sshpass -p x"),
+    Flag(("redis-cli",), "-a", "redis-cli -a x", _APART),
+    Flag(("redis-cli",), "--pass", "redis-cli --pass x", _APART),
+    Flag(("login",), "-p", "docker login -p x", _APART),
+    Flag(("mongo",), "-p", "mongosh -p x", _APART),
+    Flag(("ldap",), "-w", "ldapsearch -w x", _APART),
+    Flag(("sqlcmd", "zip"), "-P", "sqlcmd -P x, zip -P x"),
+    Flag(("7z",), "-p", "7z -px", _GLUED),
+    Flag(("openssl",), "pass:", "openssl -passin pass:x", _GLUED),
+)
+_BACK: Final = 512
+"""How far before a flag its program may stand."""
+
+
+def flags(text: str) -> Iterator[Span]:
+    """Values of flags that are secret only in calls of one program."""
+    for flag in FLAGS:
+        if not any(program in text for program in flag.programs):
+            continue
+        at = text.find(flag.flag)
+        while at >= 0:
+            after = at + len(flag.flag)
+            if text[at - 1 : at] in _BEFORE_A_FLAG and _called(text, at, flag.programs):
+                found = _pattern(flag.value).match(text, after)
+                if found and _is_secret(flag, found[2]):
+                    after = _end(text, found)
+                    yield found.start(2), after
+            at = text.find(flag.flag, after)
+
+
+def clustered(text: str) -> Iterator[Span]:
+    """`curl -sSu bob:x`: the flag behind others in one word."""
+    for found in _pattern(r"-[A-Za-z]{1,8}u" + _USER).finditer(text):
+        secret = not found[2].isdigit() and not is_placeholder(found[2])
+        if (
+            secret
+            and text[found.start() - 1 : found.start()] in _BEFORE_A_FLAG
+            and _called(text, found.start(), ("curl",))
+        ):
+            yield found.start(2), _end(text, found)
+
+
+def _end(text: str, found: "re.Match[str]") -> int:
+    """Where a value ends: at its closing quote, if one opened it."""
+    if not found[1]:
+        return found.end(2)
+    return closing(text, found.start(2), found[1][-1], len(found[1]) - 1)[0]
+
+
+_BEFORE_A_FLAG: Final = frozenset(" \t\n'\"")
+
+
+def _is_secret(flag: Flag, value: str) -> bool:
+    if value.isdigit() and flag.value is _USER:
+        return False  # user and group by number
+    return not is_placeholder(value)
+
+
+def _called(text: str, at: int, programs: tuple[str, ...]) -> bool:
+    """Whether one of the programs stands before this flag in the same command."""
+    before = text[max(0, at - _BACK) : at]
+    found = max(before.rfind(program) for program in programs)
+    return found >= 0 and not _pattern(r"[;|&]|(?<!\\)\n").search(before, found)
+
+
+def addresses(text: str) -> Iterator[Span]:
+    """Passwords in addresses, `https://bob:x@host`, and tokens that stand alone there."""
+    at = text.find("://")
+    while at >= 0:
+        start = at + 3
+        found = _pattern(_AUTHORITY).match(text, start)
+        end = found.end() if found else start
+        span = _userinfo(text, start, end)
+        if span:
+            yield span
+        at = text.find("://", max(end, start))
+
+
+_AUTHORITY: Final = r"[^\s/?#\"'`<>\\]*+"
+_SLOPPY: Final = r"[^\s\"'`<>\\@]{1,128}@"
+
+
+def _userinfo(text: str, start: int, end: int) -> Span | None:
+    last = text.rfind("@", start, end)
+    colon = text.find(":", start, end)
+    if last < 0:
+        return _sloppy(text, colon, end)
+    if colon < 0 or colon > last:
+        user = text[start:last]
+        return (start, last) if len(user) >= 20 and user.isalnum() and not user.isalpha() else None
+    password = text[colon + 1 : last]
+    return None if is_placeholder(password) else (colon + 1, last)
+
+
+def _sloppy(text: str, colon: int, end: int) -> Span | None:
+    """A password with a slash or a question mark in it, which does not belong into an address as it is."""
+    if colon < 0 or text[end : end + 1] not in ("/", "?", "#") or text[colon + 1 : end].isdigit() or colon + 1 == end:
+        return None
+    found = _pattern(_SLOPPY).match(text, colon + 1)
+    return (colon + 1, found.end() - 1) if found and not is_placeholder(found[0][:-1]) else None
+
+
+def fed(text: str) -> Iterator[Span]:
+    """What is fed to a program that asks for a secret: `docker login --password-stdin <<< x`."""
+    at = text.find("<<<")
+    while at >= 0:
+        after = at + 3
+        before = text[max(0, at - 200) : at].lower()
+        before = before[max(before.rfind(mark) for mark in ("\n", ";", "&&", "|")) + 1 :]
+        found = _pattern(_HERE).match(text, after)
+        if found and any(word in before for word in _ASKING):
+            end = _end(text, found)
+            if not is_placeholder(text[found.start(2) : end]):
+                yield found.start(2), end
+                after = end
+        at = text.find("<<<", after)
+
+
+_HERE: Final = r"[ \t]{0,8}+\$?(\\{0,15}+[\"']|)([^\s\"';|&<>\\]++)"
+_ASKING: Final = ("pass", "token", "secret", "login", "stdin", "sudo", "key", "auth")
+_READERS: Final = ("--password-stdin", "--with-token", "chpasswd", "sudo -S", "passwd --stdin", "--pass-stdin")
+_ECHOED: Final = (
+    r"\b(?:echo|printf)[ \t]{1,4}(?:-[A-Za-z]{1,4}[ \t]{1,4})?"
+    r"(?:\\?[\"'](?:%s(?:\\n)?\\?[\"'][ \t]{1,4}\\?[\"']?)?([^\"'\\|]{1,300})|([^\s\"'|;&]{1,300}))"
+    r"(?:\\n)?\\?[\"']?[ \t]{0,4}\|[^|;\n]{0,100}$"
+)
+
+
+def echoed(text: str) -> Iterator[Span]:
+    """What `echo` gives to a program that reads a password from its standard input."""
+    for reader in _READERS:
+        at = text.find(reader)
+        while at >= 0:
+            floor = max(0, at - 400)
+            before = text[floor:at]
+            start = max(before.rfind("echo"), before.rfind("printf"))
+            found = _pattern(_ECHOED).match(before, start) if start >= 0 else None
+            group = found.lastindex if found else None
+            if found and group and not is_placeholder(found[group]):
+                yield floor + found.start(group), floor + found.end(group)
+            at = text.find(reader, at + len(reader))
+
+
+def registry_logins(text: str) -> Iterator[Span]:
+    """`"auth": "..."` of Docker's config.json and `_auth=...` of .npmrc."""
+    at = text.find("auth")
+    while at >= 0:
+        found = _pattern(
+            r"auth(?:\\{0,15}+[\"']\s{0,8}+:\s{0,8}+\\{0,15}+[\"']|[ \t]?=[ \t]?)([A-Za-z0-9+/_=]{12,}+)"
+        ).match(text, at)
+        if found and text[at - 1 : at] in ('"', "'", "_") and (found[1].endswith("=") or not found[1].isalpha()):
+            yield found.span(1)
+        at = text.find("auth", found.end() if found else at + 4)
+
+
+def telegram_tokens(text: str) -> Iterator[Span]:
+    """`123456789:AA...`, also behind `bot` in an address."""
+    at = text.find(":AA")
+    while at >= 0:
+        left = text[max(0, at - 11) : at]
+        digits = len(left) - len(left.rstrip("0123456789"))
+        found = _pattern(r":AA[A-Za-z0-9_-]{30,40}+").match(text, at)
+        if found and 8 <= digits <= 10:
+            yield at - digits, found.end()
+        at = text.find(":AA", found.end() if found else at + 3)
+
+
+def identified(text: str) -> Iterator[Span]:
+    """`IDENTIFIED BY 'x'` of SQL."""
+    for found in _pattern(
+        r"IDENTIFIED (?:WITH [\w'\"]{1,40} )?BY (?:PASSWORD )?\\?(['\"])([^'\"\\]{1,500})", re.I
+    ).finditer(text):
+        yield found.span(2)
+
+
+class Telling(NamedTuple):
+    """One search, and the pieces of text without one of which it finds nothing."""
+
+    hints: tuple[str, ...]
+    find: Callable[[str], Iterator[Span]]
+    shown: str
+
+
+SEARCHES: Final = (
+    Telling(("://",), addresses, "https://bob:x@host"),
+    Telling(tuple(sorted({program for flag in FLAGS for program in flag.programs})), flags, ""),
+    Telling(("curl",), clustered, "curl -sSu bob:x"),
+    Telling(("<<<",), fed, "docker login --password-stdin <<< x"),
+    Telling(_READERS, echoed, "echo x | docker login --password-stdin"),
+    Telling(("auth",), registry_logins, '"auth": "eDp4eDp4eA=="'),
+    Telling((":AA",), telegram_tokens, "123456789:AA..."),
+    Telling(("IDENTIFIED ", "identified "), identified, "IDENTIFIED BY 'x'"),
+)
+
+
+@functools.cache
+def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(source, flags)

@@ -1,0 +1,286 @@
+"""Secrets that a text gives a name: `API_KEY=x`, `--token x`, `"password": "x"`, `Authorization: Bearer x`.
+
+No parser: texts are commands, code, logs, JSON in strings of JSON, and cut off anywhere. A name is found by the word in
+it that counts, what follows is read once, and the search goes on behind it: linear whatever the text is.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from billhook.store.secret_names import Names, words_of
+
+Span = tuple[int, int]
+
+_NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
+_REACH: Final = 64
+"""How far to either side of the word that counts a name is read."""
+_HARMLESS: Final = frozenset(
+    "none null nil undefined true false yes no on off required optional str string int integer bool boolean bytes number "
+    "any object array float char void self include same-origin omit todo tbd n/a unset redacted hidden masked "
+    "bearer basic digest".split()
+)
+"""What may stand for a secret without being one: types, switches, gaps."""
+_NOT_A_VALUE: Final = frozenset(
+    "to for is and or with the a an in if from when option options flag as on of not must should can will instead "
+    "argument but which that was has it via by".split()
+)
+"""`--token` in a sentence is followed by one of these."""
+_BEFORE_A_SYNTAX_TOKEN: Final = ("unexpected ", "expected ", "invalid ", "illegal ", "undefined ", "unknown ")
+
+
+def named(text: str, low: str, names: Names) -> Iterator[Span]:
+    """Where values stand whose name counts. `low` is the text in small letters, just as long."""
+    for trigger in names.triggers:
+        at = low.find(trigger)
+        done = 0
+        while at >= 0:
+            start, end = _name_around(text, at, at + len(trigger), done)
+            done = end
+            if text[start:end].strip("-.") in names:
+                name = text[start:end]
+                for span in _value_of(text, low, start, end):
+                    if not stays(name, text[span[0] : span[1]]):
+                        yield span
+                    done = max(done, span[1])
+            at = low.find(trigger, done)
+
+
+def _name_around(text: str, at: int, end: int, floor: int) -> Span:
+    left = text[max(floor, at - _REACH) : at]
+    start = at - (len(left) - len(left.rstrip(_NAME)))
+    right = text[end : end + _REACH]
+    end += len(right) - len(right.lstrip(_NAME))
+    before = text[start - 1 : start]
+    if before == "\\" and text[start] in "nrtbf" and start < at:
+        start += 1  # an escape of JSON, not a letter of the name
+    elif before == "%" and start + 2 <= at:
+        start += 2
+    return start, end
+
+
+def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
+    """The value that the name at `start` to `end` has, if it has one."""
+    header = _header_value(text, low, start, end)
+    if header:
+        yield header
+        return
+    found = _pattern(_SEPARATOR).match(text, end)
+    if found:
+        if low.startswith("token", start) and low[max(0, start - 12) : start].endswith(_BEFORE_A_SYNTAX_TOKEN):
+            return
+        yield from _after_separator(text, start, end, found)
+    elif text[start] == "-":
+        found = _pattern(_AFTER_OPTION).match(text, end)
+        if found:
+            yield from _after_option(text, found.end(), text[start:end].strip("-"))
+    else:
+        yield from _after_words(text, low, start, end)
+
+
+def _header_value(text: str, low: str, start: int, end: int) -> Span | None:
+    """All of a header: `Authorization: Bearer x`, `Cookie: a=b; c=d`."""
+    if low.endswith("authorization", start, end):
+        found = _pattern(_AUTHORIZATION, re.I).match(text, end)
+    elif low.endswith("cookie", start, end):
+        found = _pattern(_COOKIE).match(text, end)
+    else:
+        return None
+    if not found or is_placeholder(found[1]):
+        return None
+    return found.start(1), found.start(1) + len(found[1].rstrip())
+
+
+def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") -> Iterator[Span]:
+    at = found.end()
+    name_quoted, sign, gap = bool(found[1]), found[2], bool(found[3])
+    shell = sign == "=" and not gap and not name_quoted
+    opened = _pattern(_OPENING).match(text, at)
+    if opened:
+        yield from _quoted(text, opened, shell)
+    elif text[at : at + 1] in ("[", "{") and (inside := list(_in_brackets(text, at))):
+        yield from inside
+    elif shell or text[at : at + 1] not in ("[", "{"):
+        value = _pattern(_WORD).match(text, at)
+        if value and _is_value(text, start, end, value, shell, name_quoted):
+            word = value[0] if shell and text[value.end() : value.end() + 1] in ("'", '"') else _trimmed(value[0])
+            yield at, at + len(word)
+            if len(word) == len(value[0]) and shell:
+                yield from _shell_parts(text, value.end())
+
+
+def _quoted(text: str, opened: "re.Match[str]", shell: bool) -> Iterator[Span]:
+    start = opened.end()
+    stop, after = closing(text, start, opened[2], len(opened[1]))
+    if not is_placeholder(text[start:stop]):
+        yield start, stop
+    if shell and not opened[1]:
+        yield from _shell_parts(text, after)
+
+
+def _shell_parts(text: str, at: int) -> Iterator[Span]:
+    """What is glued to a part of a word in a shell belongs to it: `"ab"'cd'ef`."""
+    while at < len(text):
+        opened = _pattern(_OPENING_PLAIN).match(text, at)
+        if opened:
+            stop, after = closing(text, opened.end(), opened[0], 0)
+            if stop > opened.end():
+                yield opened.end(), stop
+            at = after
+            continue
+        word = _pattern(_GLUED).match(text, at)
+        if not word:
+            return
+        yield word.span()
+        at = word.end()
+
+
+def closing(text: str, at: int, quote: str, escapes: int) -> Span:
+    """Where the content of a quoted text ends, and where its closing quote does. Never closed: the end of the line.
+
+    `escapes` is how many backslashes stand before the opening quote, in JSON inside of JSON.
+    """
+    found = text.find(quote, at)
+    while found >= 0:
+        before = text[max(at, found - _REACH) : found]
+        run = len(before) - len(before.rstrip("\\"))
+        if run < escapes or run % (2 * escapes + 2) == escapes:
+            return max(at, found - min(run, escapes)), found + 1
+        found = text.find(quote, found + 1)
+    line = text.find("\n", at)
+    return (len(text), len(text)) if line < 0 else (line, line)
+
+
+def _in_brackets(text: str, at: int) -> Iterator[Span]:
+    """The quoted texts of a list or an object that holds no other: all of them are secret."""
+    found = _pattern(_FLAT).match(text, at)
+    position = at
+    while found and position < found.end():
+        opened = _pattern(_OPENING_SOMEWHERE).search(text, position, found.end())
+        if not opened:
+            return
+        stop, position = closing(text, opened.end(), opened[2], len(opened[1]))
+        is_name = _pattern(_COLON).match(text, position)
+        if not is_name and not is_placeholder(text[opened.end() : stop]):
+            yield opened.end(), stop
+
+
+def _after_option(text: str, at: int, name: str) -> Iterator[Span]:
+    """The word after `--token`."""
+    opened = _pattern(_OPENING).match(text, at)
+    if opened:
+        yield from _quoted(text, opened, shell=True)
+        return
+    value = _pattern(_WORD).match(text, at)
+    if not value or value[0][0] == "-" or is_placeholder(value[0]) or text[value.end() : value.end() + 1] == "(":
+        return
+    word = _trimmed(value[0])
+    if word and word.lower() not in _NOT_A_VALUE and not (word.isupper() and word.lower() in name.lower()):
+        if not word.startswith("id="):  # docker build --secret id=..., which names a file
+            yield at, at + len(value[0])
+            yield from _shell_parts(text, value.end())
+
+
+def _after_words(text: str, low: str, start: int, end: int) -> Iterator[Span]:
+    """`PASSWORD 'x'` as SQL has it, `login u password x` of .netrc, `setenv TOKEN x`, `the password is x1`."""
+    is_pass = low.find("pass", start, end) >= 0
+    quoted = _pattern(_THEN_QUOTED).match(text, end) if is_pass else None
+    if quoted:
+        yield from _quoted(text, quoted, shell=False)
+        return
+    said = _pattern(_SAID).match(text, end)
+    if said and (is_pass or not said[1].isdigit()) and any(one.isdigit() for one in said[1]):
+        yield said.start(1), said.start(1) + len(_trimmed(said[1]))
+        return
+    before = text[max(0, start - 100) : start]
+    if _pattern(_SETTING).search(before):
+        value = _pattern(_NEXT_WORD).match(text, end)
+        if value and not is_placeholder(value[1]):
+            yield value.span(1)
+
+
+def _is_value(text: str, start: int, end: int, value: "re.Match[str]", shell: bool, name_quoted: bool) -> bool:
+    """Whether a bare word is a value, and not code, a type or the next word of a sentence."""
+    word = _trimmed(value[0])
+    if not word or is_placeholder(word) or not any(one.isalnum() for one in word):
+        return False
+    if text[value.end() : value.end() + 1] == "(" or _pattern(_INDEXED).match(word):
+        return False
+    if shell:
+        name = text[start:end].lstrip("-")
+        return word != name and not (_pattern(_PATH).fullmatch(word) and word.rpartition(".")[2] == name)
+    if name_quoted:
+        return True
+    return _is_plain_value(text, value.end(), word)
+
+
+def _is_plain_value(text: str, after: int, word: str) -> bool:
+    """As in `password: x` and `password = x`, where code and prose look alike."""
+    if _pattern(_PATH).fullmatch(word) or word[0] in "*&!#@|>":
+        return False
+    if word.isdigit():
+        return len(word) >= 4
+    if not _pattern(_LETTERS).fullmatch(word):
+        return True
+    if "_" in word or any(trigger in word.lower() for trigger in ("pass", "secret", "token", "key", "cookie")):
+        return False
+    return bool(_pattern(_LINE_ENDS).match(text, after))
+
+
+def stays(name: str, value: str) -> bool:
+    """Whether a value under a secret's name is none: it stands for one, or it is where a file or folder lies."""
+    if is_placeholder(value):
+        return True
+    if len(value) > 255 or value[0] not in "/~.":
+        return False
+    words = words_of(name)
+    return words[-1:] == ("pwd",) or bool(_pattern(_KEY_FILE).fullmatch(value))
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only stands for a secret: `$TOKEN`, `$(...)`, `<token>`, `{token}`, `***`, `None`, nothing."""
+    short = value.strip()
+    if not short or (len(short) <= 12 and short.lower() in _HARMLESS):
+        return True
+    if short[0] in "bBtT" and (scheme := _pattern(_SCHEME, re.I).match(short)):
+        short = short[scheme.end() :] or short
+    return short[0] in "$<{%*.•#" and bool(_pattern(_PLACEHOLDER).match(short))
+
+
+def _trimmed(word: str) -> str:
+    return word.rstrip(",.;:)]}!?") if word[-1] in ",.;:)]}!?" else word
+
+
+@functools.cache
+def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(source, flags)
+
+
+_SEPARATOR: Final = (
+    r"(\\{0,15}+[\"'`])?+\]?+[ \t]{0,16}+(:=|=>|={1,3}+|!={1,2}+|\+=|\?=|:(?![:/])|%3[dD])"
+    r"((?:[ \t]{1,64}+|(?:\\[nr]|\s){0,16}+(?=\\{0,15}+[\"']))?+)"
+)
+_AFTER_OPTION: Final = r"[ \t]{1,16}+|\\{0,15}+[\"'],\s{0,16}+(?=\\{0,15}+[\"'])"
+_OPENING: Final = r"(?:[rbfuRBFU]{1,2}|\$)?(\\{0,15}+)([\"'])"
+_OPENING_PLAIN: Final = r"[\"']"
+_OPENING_SOMEWHERE: Final = r"(?<!\\)(\\{0,15}+)([\"'])"
+_FLAT: Final = r"\[[^\[\]{}]*+\]|\{[^\[\]{}]*+\}"
+_COLON: Final = r"\s{0,16}+:"
+_WORD: Final = r"(?:[^\s\"'`;&|<>()\\,]|,(?=[^\s\"'])|\\\\(?![\"'\\nrt])|\\[^nrt\"'\n\\])++"
+_GLUED: Final = r"(?:[^\s\"'`;&|<>()\\,:}\]]|\\[^nrt\"'\n\\])++"
+_THEN_QUOTED: Final = r"[ \t]{1,16}+(\\{0,15}+)([\"'])"
+_SAID: Final = r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})"
+_SETTING: Final = r"(?:\bsetenv|\bsetx|\bset[ \t]{1,4}-{1,2}[A-Za-z]{1,10}|\blogin[ \t]{1,4}\S{1,64})\s{1,4}$"
+_NEXT_WORD: Final = r"[ \t]{1,16}+[\"']?([^\s\"'`;&|<>()]++)"
+_INDEXED: Final = r"[A-Za-z_][\w.]*+\["
+_PATH: Final = r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++"
+_LETTERS: Final = r"[A-Za-z_.-]++"
+_LINE_ENDS: Final = r"[,.;)\]}\"'\\]{0,4}+[ \t]{0,16}+(?:$|[\r\n}#]|\\[nr])"
+_PLACEHOLDER: Final = r"\$\{?\w*+\}?$|\$\(|\$\{\{[^}]*+\}\}$|\{\{[^}]*+\}\}$|\{[\w.]*+\}$|<[^>]*+>$|%[sdr]$|%\([^)]*+\)s$|[*.•#]++$|\$env:\w++$"
+_KEY_FILE: Final = r"(?:~|\.{1,2})?+/[\w./ @-]*+(?<=\.pem|\.key|\.crt|\.pub|\.p12|\.pfx|\.der|\.txt)"
+_SCHEME: Final = (
+    r"(?:bearer|basic|token|digest|negotiate|apikey|api-key|hawk|ntlm|oauth|dpop|key|aws4-hmac-sha256)[ \t]{1,16}+"
+)
+_AUTHORIZATION: Final = rf"[ \t]{{0,4}}+[:=][ \t]{{0,16}}+{_SCHEME}([^\s\"'\\][^\"'\r\n\\]*+)"
+_COOKIE: Final = r":[ \t]{0,16}+([^\s\"'\\=;]++=[^\"'\r\n\\]*+)"

@@ -1,0 +1,185 @@
+"""The filters of `billhook events` and its commands: options, and what they ask of the log."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from billhook import tools
+from billhook.answers import Decision
+from billhook.cli import events_times
+from billhook.cli.events_log import Here, Logs, Slice
+from billhook.cli.events_sessions import meant
+from billhook.cli.received import canonical
+from billhook.cli.values import nearest
+from billhook.config.findings import folded
+from billhook.errors import UsageError
+from billhook.events import EVENTS
+from billhook.store.record import Record, Wanted
+
+_DECISIONS = {one.value: one.value for one in Decision} | {
+    "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
+    "asked": "ask", "deferred": "defer",
+}  # fmt: skip
+FAILED = frozenset({"failed", "timed_out", "could_not_start"})
+"""How asking a hook can go wrong."""
+
+Verb = Callable[..., Any]
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for on the command line."""
+
+    sessions: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    decisions: frozenset[str] | None = None
+    hook: str | None = None
+    failed: bool = False
+    since: str | None = None
+    until: str | None = None
+    text: str | None = None
+
+    @property
+    def any(self) -> bool:
+        return self != Filters()
+
+
+def filter_options(verb: Verb) -> Verb:
+    """The options that choose records. The verb gets them as `filters`."""
+
+    def with_filters(**given: Any) -> Any:
+        taken = {name: given.pop(name) for name in _NAMES}
+        if taken["since"] and taken["until"] and taken["since"] > taken["until"]:
+            raise UsageError("--since is later than --until", hint="nothing can be between them: swap them?")
+        return verb(filters=Filters(**taken), **given)
+
+    with_filters.__doc__, with_filters.__name__ = verb.__doc__, verb.__name__
+    with_filters.__click_params__ = getattr(verb, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in reversed(_OPTIONS):
+        with_filters = option(with_filters)
+    return with_filters
+
+
+def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    found = tuple(word for text in value for part in text.split(",") if (word := part.strip()))
+    if value and not found:
+        raise UsageError(f"{param.opts[0]} is empty", hint=f"`{ctx.command_path} --help` shows how it is meant")
+    return found
+
+
+def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str] | None:
+    words = _words(ctx, param, value)
+    for word in words:
+        if word.lower() not in _DECISIONS:
+            raise UsageError(f"no decision `{word}`", hint=nearest(word, [one.value for one in Decision]))
+    return frozenset(_DECISIONS[word.lower()] for word in words) or None
+
+
+_OPTIONS = (
+    click.option("--event", "-e", "events", metavar="E,..", multiple=True, callback=_words,
+                 help="Only these events, in any spelling."),
+    click.option("--tool", "-t", "tools", metavar="T,..", multiple=True, callback=_words,
+                 help="Only these tools, by any name that a dialect has for them."),
+    click.option("--decision", "-d", "decisions", metavar="D,..", multiple=True, callback=_decisions,
+                 help="Only these decisions: none, allow, ask, defer, deny."),
+    click.option("--hook", metavar="H", help="Only where this hook was asked, or was not asked and it says why."),
+    click.option("--failed", is_flag=True, help="Only where a hook failed, timed out or could not start."),
+    events_times.option("--since", "--from-time", "since", end=False,
+                        help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time "
+                        "unless it names a zone)."),
+    events_times.option("--until", "--to-time", "until", end=True,
+                        help="Up to then, that included; a day alone means its end."),
+)  # fmt: skip
+_NAMES = ("events", "tools", "decisions", "hook", "failed", "since", "until")
+
+
+def number(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    """Reads a count: 0 or more."""
+    if value is not None and value < 0:
+        raise UsageError(f"{param.opts[0]} {value} is less than nothing", hint=f"as in {param.opts[0]} 5")
+    return value
+
+
+def slice_options(verb: Verb) -> Verb:
+    """`--last`, `--first`, `--limit`, `--offset`."""
+    for names, help_ in reversed(_SLICES):
+        verb = click.option(*names, type=int, metavar="N", callback=number, help=help_)(verb)
+    return verb
+
+
+_SLICES = (
+    (("--last", "-n", "last"), "The newest N."),
+    (("--first", "first"), "The oldest N."),
+    (("--limit", "limit"), "At most N, the newest unless --first is given; 0: all.  [default: 100 in the table]"),
+    (("--offset", "offset"), "Leave out N first: the newest, or with --first the oldest."),
+)
+
+
+def sliced(first: int | None, last: int | None, limit: int | None, offset: int | None) -> Slice:
+    """The part of the records that these options mean."""
+    if first is not None and last is not None:
+        raise UsageError("--first and --last exclude each other", hint="leave one of them out")
+    return Slice(first=first, last=last, limit=limit or None, offset=offset or 0)
+
+
+def chosen(filters: Filters, here: Here, *, everywhere: bool = False) -> Logs | None:
+    """The records that pass; None when `.` is meant and there is no session yet."""
+    wanted = Wanted(
+        events=frozenset(_events(filters.events, here)) or None,
+        tools=frozenset(_tools(filters.tools, here)) or None,
+        decisions=filters.decisions,
+        hook=plain_hook(filters.hook),
+        since=filters.since,
+        until=filters.until,
+        text=filters.text,
+    )
+    keep = failed if filters.failed else None
+    if not filters.sessions:
+        return Logs({here.project: msgspec.structs.replace(wanted, project=here.project)}, here, keep)
+    ids = meant(filters.sessions, here)
+    if not ids:
+        return None
+    each = {
+        project: msgspec.structs.replace(wanted, project=project, sessions=sessions)
+        for project, sessions in ids.items()
+    }
+    return Logs(each, here, keep)
+
+
+def failed(record: Record) -> bool:
+    """Whether a hook failed, timed out or could not start."""
+    return record.failed_open > 0 or any(said.status in FAILED for said in record.outcomes)
+
+
+def plain_hook(name: str | None) -> str | None:
+    """A hook's name without the event that seed 002 puts at the end of its ids: `turn-tracker-PreToolUse`."""
+    base, _, event = (name or "").rpartition("-")
+    return base if base and event in EVENTS else name
+
+
+def _events(words: Iterable[str], here: Here) -> Iterator[str]:
+    for word in words:
+        name = canonical(word)
+        if not name and not _occurs(Wanted(events=frozenset((word,))), here):
+            raise UsageError(f"no event `{word}`", hint=nearest(word, EVENTS))
+        yield name or word
+
+
+def _tools(words: Iterable[str], here: Here) -> Iterator[str]:
+    """Tools are an open set: a name that nobody knows counts if a record has it."""
+    from billhook.config.lint.match import TOOLS
+
+    known = {folded(name): name for name in TOOLS}
+    for word in words:
+        name = tools.canonical(word)
+        if name not in TOOLS and not name.startswith("mcp__") and not _occurs(Wanted(tools=frozenset((name,))), here):
+            name = known.get(folded(word), "") or tools.canonical(word.lower())
+            if name not in TOOLS:
+                raise UsageError(f"no tool `{word}`, and no record names one", hint=nearest(word, sorted(TOOLS)))
+        yield name
+
+
+def _occurs(wanted: Wanted, here: Here) -> bool:
+    return next(here.reader().backward(wanted), None) is not None

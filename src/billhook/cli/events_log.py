@@ -1,0 +1,160 @@
+"""The event log that a command looks at: this project's, or those of the projects that somebody's sessions ran in."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from billhook import strictjson
+from billhook.cli.progress import Progress
+from billhook.errors import UsageError
+from billhook.store.files import StoreError, state_root
+from billhook.store.places import log_folder
+from billhook.store.reading import Entry, LogReader
+from billhook.store.record import Record, Wanted
+
+
+class Here(NamedTuple):
+    """Where somebody asks. Needs no configuration: a broken one must not keep anybody from the log."""
+
+    project: str
+    root: Path
+
+    def reader(self, project: str = "") -> LogReader:
+        return LogReader(log_folder(self.root, project or self.project), self.root)
+
+
+def here() -> Here:
+    """The project of the folder that we are in, and where its state lies."""
+    from billhook.cli.configured import standing
+    from billhook.config import sources
+
+    return Here(sources.find(standing(".")).project, state_root())
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the records that pass the filters are shown. They are shown oldest first in any case."""
+
+    first: int | None = None
+    last: int | None = None
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def end(self) -> int | None:
+        """How many records are met, those that the offset leaves out included; None: all."""
+        bounds = [self.last if self.first is None else self.first]
+        bounds.append(None if self.limit is None else self.offset + self.limit)
+        return min((one for one in bounds if one is not None), default=None)
+
+
+class Logs:
+    """The records that are wanted, of one log or several, as if they were one."""
+
+    def __init__(self, wanted: Mapping[str, Wanted], here: Here, keep: Callable[[Record], bool] | None = None) -> None:
+        """`wanted` says for each project what is wanted of its log; `keep` is asked beyond that."""
+        self._by_folder: dict[Path, LogReader] = {}
+        self._wanted: list[tuple[LogReader, Wanted]] = []
+        for project, of_it in wanted.items():  # two projects may have one folder
+            reader = here.reader(project)
+            self._wanted.append((self._by_folder.setdefault(reader.folder, reader), of_it))
+        self._keep = keep
+
+    @property
+    def readers(self) -> list[LogReader]:
+        return list(self._by_folder.values())
+
+    @property
+    def foreign(self) -> int:
+        """Lines met so far that are none of ours."""
+        return sum(reader.foreign for reader in self.readers)
+
+    def forward(self, progress: Progress | None = None, *, notes: bool = False) -> Iterator[Entry]:
+        """Oldest first."""
+        each = [reader.forward(wanted, progress, notes=notes) for reader, wanted in self._wanted]
+        return self._kept(_merged(each, newest_first=False))
+
+    def backward(self, progress: Progress | None = None) -> Iterator[Entry]:
+        """Newest first; no more is read than is asked for."""
+        each = [reader.backward(wanted, progress) for reader, wanted in self._wanted]
+        return self._kept(_merged(each, newest_first=True))
+
+    def chosen(self, part: Slice, progress: Progress | None = None, *, notes: bool = False) -> Iterator[Entry]:
+        """The part that is wanted, oldest first. Without `--first`, what is left out is counted from the newest."""
+        if part.first is not None:
+            return islice(self.forward(progress), part.offset, part.end)
+        if part.end is not None:
+            newest = list(islice(self.backward(progress), part.offset, part.end))
+            return iter(newest[::-1])
+        return _all_but_last(self.forward(progress, notes=notes), part.offset)
+
+    def followed(self, newest: Slice) -> Iterator[Entry]:
+        """The newest, and then what comes, for ever. UsageError for more than one log."""
+        if len(self._wanted) > 1:
+            raise UsageError("these sessions belong to several projects", hint="follow one of them at a time")
+        reader, wanted = self._wanted[0]
+        coming = self._kept(reader.follow(wanted))  # before what is there is read: nothing falls in between
+        shown = 0
+        for entry in self.chosen(newest):
+            shown = entry.record.seq
+            yield entry
+        for entry in coming:
+            if entry.record.seq > shown:
+                shown = 0  # whatever comes now is new, even if somebody takes the log away and it begins anew
+                yield entry
+
+    def whole(self, entry: Entry) -> Record:
+        """The record with what lies in its side file; without, when that is gone."""
+        try:
+            return self._by_folder[entry.file.parent].whole(entry.record)
+        except StoreError:
+            return entry.record
+
+    def count(self) -> int:
+        """How many records there are, about the logs themselves included: they are numbered without a gap."""
+        return sum(map(_length, self.readers))
+
+    def _kept(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        return entries if self._keep is None else (one for one in entries if self._keep(self.whole(one)))
+
+
+def as_logged(entry: Entry, logs: Logs) -> bytes:
+    """The record as one line of JSON, whole."""
+    return entry.line if entry.record.side is None else _with_side(entry, logs.whole(entry))
+
+
+def whole_line(entry: Entry, reader: LogReader) -> bytes:
+    """As `as_logged`. Raises StoreError when a part is gone."""
+    return entry.line if entry.record.side is None else _with_side(entry, reader.whole(entry.record))
+
+
+def _with_side(entry: Entry, whole: Record) -> bytes:
+    """The line with the part of it that lies in a side file; fields that this version does not know stay."""
+    data: dict[str, Any] = strictjson.loads_leniently(entry.line, max_depth=500)
+    fields = entry.record.side.fields if entry.record.side else ()
+    data |= {field: msgspec.to_builtins(getattr(whole, field)) for field in fields if hasattr(whole, field)}
+    return strictjson.encode(data)
+
+
+def _merged(each: Sequence[Iterator[Entry]], *, newest_first: bool) -> Iterator[Entry]:
+    if len(each) == 1:
+        return each[0]
+    return heapq.merge(*each, key=lambda entry: entry.record.time, reverse=newest_first)
+
+
+def _all_but_last(entries: Iterator[Entry], number: int) -> Iterator[Entry]:
+    held: deque[Entry] = deque()
+    for entry in entries:
+        held.append(entry)
+        if len(held) > number:
+            yield held.popleft()
+
+
+def _length(reader: LogReader) -> int:
+    newest = next(reader.backward(notes=True), None)
+    oldest = next(reader.forward(notes=True), None)
+    return newest.record.seq - oldest.record.seq + 1 if newest and oldest else 0

@@ -1,0 +1,152 @@
+"""What a record is about, in a few words: rows of the table, with a tool's call and its result joined."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from billhook import strictjson, tools
+from billhook.cli.events_filters import FAILED
+from billhook.events import EVENTS
+from billhook.store.record import Record, Said
+
+_AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
+_SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
+"""What is shown of a pair: the first of these that one of the two has."""
+_TELLING: Final = ("prompt", "message", "url", "pattern", "query", "description", "task", "subject", "error", "name")
+"""Fields that say what something is about, where the event or the tool has none of its own for that."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the table: a record, or a tool's call together with its result."""
+
+    record: Record
+    after: Record | None = None
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        return (self.record,) if self.after is None else (self.record, self.after)
+
+    @property
+    def event(self) -> str:
+        if self.after is None:
+            return self.record.event
+        return "Pre+Post" if self.after.event == "PostToolUse" else "Pre+PostFailure"
+
+    @property
+    def word(self) -> str:
+        """What became of it."""
+        words = [word(record) for record in self.records]
+        return next((one for one in _SEVERE if one in words), "none")
+
+    @property
+    def ms(self) -> float:
+        return sum(record.duration_ms for record in self.records)
+
+
+def joined(records: Iterable[Record]) -> list[Row]:
+    """Rows in the order of their first record. A pair has one tool_use_id, which is unique within a session."""
+    rows: list[Row] = []
+    calls: dict[tuple[str, str], int] = {}
+    for record in records:
+        key = (record.session_id, record.tool_use_id or "")
+        if record.event in _AFTER and key in calls:
+            place = calls.pop(key)
+            rows[place] = Row(rows[place].record, record)
+            continue
+        if record.event == "PreToolUse" and record.tool_use_id:
+            calls[key] = len(rows)
+        rows.append(Row(record))
+    return rows
+
+
+def word(record: Record) -> str:
+    """What became of an event: the decision, or what else there is to say."""
+    if record.stop:
+        return "deny" if record.decision == "deny" else "stop"
+    if record.decision in ("deny", "defer", "ask"):
+        return record.decision
+    if record.failed_open:
+        return "failed open"
+    return "keep going" if record.keep_going else record.decision
+
+
+def what(record: Record) -> str:
+    """The tool, and what the event was about."""
+    return f"{record.tool or ''} {about(record)}".strip()
+
+
+def about(record: Record) -> str:
+    """What a tool was to do, or what the event tells: a command, a path, a prompt, a source."""
+    given = record.input
+    if record.note is not None:
+        return record.reason or record.note
+    if record.tool:
+        found = tools.command_of(record.tool, given) or tools.path_of(record.tool, given)
+        return found or _telling(given) or (strictjson.compact(given) if given else "")
+    if not isinstance(given, dict):
+        return "" if given is None else strictjson.compact(given)
+    event = EVENTS.get(record.event)
+    own = given.get(event.match_field) if event is not None and event.match_field else None
+    return own if isinstance(own, str) and own else _telling(given)
+
+
+def _telling(given: Any) -> str:
+    if not isinstance(given, dict):
+        return ""
+    return next((found for key in _TELLING if isinstance(found := given.get(key), str) and found), "")
+
+
+def turn(record: Record) -> str:
+    """The number of the turn, and after a dot that of the subagent's."""
+    prefix = f"{record.session_id}:"
+    if not record.turn_id.startswith(prefix):
+        return record.turn_id.rpartition(":")[2]
+    return record.turn_id.removeprefix(prefix).replace(":s:", ".")
+
+
+def details(row: Row, hook: str | None = None) -> Iterator[tuple[str, str]]:
+    """What else is to be said of a row, each with the word that gives it its colour. `hook`: what it did, too."""
+    for record in row.records:
+        decided = list(_deciding(record))
+        yield from ((word(record), text) for text in decided)
+        yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in _failed(record))
+        if hook is not None and (text := part_of(hook, record)):
+            yield "", text
+        if record.event == "PostToolUseFailure" and isinstance(record.output, str):
+            yield "failed", f"the tool failed: {record.output}"
+
+
+def _deciding(record: Record) -> Iterator[str]:
+    """The reasons with the hooks that gave them; the reason alone when no hook gave it."""
+    found = [
+        f"{said.hook}: {said.reason}"
+        for said in record.outcomes
+        if said.reason and said.decision == record.decision and said.status not in FAILED
+    ]
+    if found and record.decision != "none":
+        yield from found
+    elif record.reason and not any(said.error and said.error in record.reason for said in record.outcomes):
+        yield record.reason
+
+
+def _failed(record: Record) -> list[Said]:
+    return [said for said in record.outcomes if said.status in FAILED]
+
+
+def failure(said: Said) -> str:
+    """How a hook failed, and what that meant."""
+    text = f"{said.hook} {said.status.replace('_', ' ')}"
+    if said.error:
+        text += f": {said.error}"
+    return f"{text} (let pass)" if said.failed_open else text
+
+
+def part_of(hook: str, record: Record) -> str:
+    """What a hook did about an event, in a line; empty when it has no part in it."""
+    for said in record.outcomes:
+        if said.hook == hook and said.status not in ("skipped", *FAILED):
+            found = said.decision if said.decision != "none" else "no objection"
+            return f"{hook}: {found}, {said.duration_ms:.1f} ms"
+    why = record.not_asked.get(hook)
+    return f"{hook}: not asked, {why}" if why else ""

@@ -1,0 +1,183 @@
+"""`billhook events show ID`: one record in full."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from billhook import strictjson
+from billhook.cli import events_times
+from billhook.cli.events_filters import FAILED
+from billhook.cli.events_list import every_log
+from billhook.cli.events_log import Here, here
+from billhook.cli.events_rows import about, turn, word
+from billhook.cli.events_sessions import Names
+from billhook.cli.events_table import COLOURS, cut, flat, width
+from billhook.cli.show import safe, say
+from billhook.cli.table import filled, shown_path
+from billhook.errors import UsageError
+from billhook.store.files import StoreError
+from billhook.store.reading import Entry, LogReader
+from billhook.store.record import Record, Said
+
+_ID = re.compile(r"[0-9a-f]{6,32}")
+_LABEL = 9
+_LONGEST = 20_000
+"""Characters of one value on the screen; `--json` has all."""
+
+
+@click.command(
+    "show",
+    epilog="""\b
+Examples:
+  billhook events show 019a8f3b52c7
+  billhook events show 019a8f3b52c7 --json | jq .outcomes""",
+)
+@click.argument("id_", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="The record as one line of JSON, as it was logged.")
+def verb(id_: str, as_json: bool) -> int:
+    """Show one record in full: what was asked, what every hook said, what came of it.
+
+    ID is a record's id, or enough of its beginning. Records of other projects are found, too. `billhook explain ID`
+    says why it came so.
+    """
+    where = here()
+    reader, entry = found(id_, where)
+    if as_json:
+        from billhook.cli.events_log import whole_line
+
+        click.echo(whole_line(entry, reader))
+        return 0
+    record, problem = _whole(reader, entry)
+    say("\n".join(_screen(record, entry, Names(where))))
+    if problem:
+        say(f"\nnote: {safe(problem)}", err=True)
+    say(f"\nhint: `billhook explain {record.id}` says which hook decided, and what differs today", err=True)
+    return 0
+
+
+def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
+    """The record of an id, here or in another project; UsageError when there is none, or several."""
+    digits = id_.strip().lower().replace("-", "")
+    if not _ID.fullmatch(digits):
+        hint = "6 to 32 digits 0-9a-f, as `billhook events --json` prints them in `id`"
+        raise UsageError(f"`{id_}` is not the id of a record", hint=hint)
+    own = where.reader()
+    for reader in (own, *(other for other in every_log(where) if other.folder != own.folder)):
+        try:
+            entry = reader.find(digits, notes=True)
+        except StoreError as error:
+            raise UsageError(error.message, hint=error.hint) from None
+        if entry is not None:
+            return reader, entry
+    raise UsageError(f"no record has the id `{id_}`", hint="`billhook events --minimal --json` shows ids")
+
+
+def _whole(reader: LogReader, entry: Entry) -> tuple[Record, str]:
+    try:
+        return reader.whole(entry.record), ""
+    except StoreError as error:
+        return entry.record, f"a part of this record can't be shown: {error.place}: {error.message}"
+
+
+def _screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
+    head = f"{record.event} {record.tool or ''}".strip()
+    subject = about(record)
+    yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
+    said = word(record)
+    quiet = " (no objection)" if said == "none" and record.note is None else ""
+    yield from _labelled("verdict", click.style(said, fg=COLOURS.get(said)) + quiet, styled=True)
+    yield from _labelled("reason", record.reason)
+    for text in record.context:
+        yield from _labelled("to model", text)
+    for text in record.messages:
+        yield from _labelled("to user", text)
+    yield from _facts(record, entry, names)
+    yield from _hooks(record)
+    for title, value in (
+        ("input", record.input),
+        ("input as rewritten", record.rewritten_input),
+        ("output", record.output),
+        ("output as rewritten", record.rewritten_output),
+    ):
+        if value is not None:
+            yield from ("", click.style(title, bold=True), *_value(value))
+
+
+def _facts(record: Record, entry: Entry, names: Names) -> Iterator[str]:
+    when = events_times.local(record.time)
+    yield ""
+    yield from _labelled("time", when.isoformat(" ", "milliseconds") if when else record.time)
+    if record.session_id:
+        turn_ = f", turn {turn(record)}" if record.turn_id else ""
+        yield from _labelled("session", f"{names.of(record)} ({record.session_id}){turn_}")
+    yield from _labelled("tool use", record.tool_use_id)
+    yield from _labelled("folder", shown_path(record.cwd, here=False))
+    yield from _labelled("asked by", record.host)
+    yield from _labelled("took", f"{record.duration_ms:.1f} ms")
+    if record.redacted:
+        yield from _labelled("redacted", f"{record.redacted} secret{'s' * (record.redacted > 1)} taken out")
+    yield from _labelled("config", record.config[:16])
+    yield from _labelled("id", record.id)
+    yield from _labelled("log", f"record {record.seq} of {shown_path(str(entry.file), here=False)}")
+
+
+def _hooks(record: Record) -> Iterator[str]:
+    asked = [said for said in record.outcomes if said.status != "skipped"]
+    not_asked = {said.hook: said.error or "skipped" for said in record.outcomes if said.status == "skipped"}
+    not_asked |= record.not_asked
+    column = min(32, max(map(len, [said.hook for said in asked] + list(not_asked)), default=0))
+    if asked:
+        yield from ("", click.style("hooks that were asked", bold=True))
+    for said in asked:
+        yield from _asked(said, column)
+    if not_asked:
+        yield from ("", click.style("hooks that were not asked", bold=True))
+    for name, why in not_asked.items():
+        yield f"  {cut(name, column):<{column}}  {cut(why, width() - column - 4)}"
+
+
+def _asked(said: Said, column: int) -> Iterator[str]:
+    failed = said.status in FAILED
+    shown = said.status.replace("_", " ") if said.status != "ok" else said.decision
+    shown = "no objection" if shown == "none" else shown
+    colour = COLOURS["failed"] if failed else COLOURS.get(said.decision)
+    name = click.style(f"{cut(said.hook, column):<{column}}", fg="cyan")
+    source = shown_path(said.source) if said.source else ""
+    line = f"  {name}  {click.style(f'{flat(shown):<15}', fg=colour)}  {said.duration_ms:>8.1f} ms  {flat(source)}"
+    yield line.rstrip()
+    texts = [said.reason if not failed else None, said.error]
+    texts.append("went on without its answer (on_failure: allow)" if said.failed_open else None)
+    texts += [f"note: {lost}" for lost in said.lost]
+    if said.data is not None:
+        texts.append(strictjson.compact(said.data))
+    for text in texts:
+        if text:
+            yield from filled(text, column + 4, width())
+
+
+def _labelled(label: str, text: str | None, *, styled: bool = False) -> Iterator[str]:
+    if not text:
+        return
+    if styled:
+        yield f"{label:<{_LABEL}} {text}"
+        return
+    first, *rest = filled(text, _LABEL + 1, width())
+    yield f"{label:<{_LABEL}} {first.strip()}"
+    yield from rest
+
+
+def _value(value: Any) -> Iterator[str]:
+    """A value as people read it: text as it is, everything else as JSON in lines."""
+    text = value if isinstance(value, str) else _pretty(value)
+    shown = (
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters (--json)"
+    )
+    yield from (f"  {safe(line)}".rstrip() for line in shown.split("\n"))
+
+
+def _pretty(value: Any) -> str:
+    import json
+
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

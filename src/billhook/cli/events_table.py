@@ -1,0 +1,173 @@
+"""The table of events: as wide as the terminal, coloured by decision, nothing in it that a record could smuggle in."""
+
+import shutil
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import click
+
+from billhook.cli import events_times
+from billhook.cli.events_rows import Row, details, turn, what
+from billhook.cli.events_sessions import Names
+from billhook.cli.show import safe
+
+COLOURS: Final = {
+    "deny": "red",
+    "stop": "red",
+    "ask": "yellow",
+    "defer": "yellow",
+    "allow": "green",
+    "keep going": "cyan",
+    "failed open": "magenta",
+    "failed": "magenta",
+}
+_NARROWEST, _WIDEST = 50, 200
+_NARROW = 70
+"""Columns of a terminal on which turn and time are left out."""
+_LEAST = 12
+_LONGEST_SESSION = 18
+_INDENT = 10
+_MOST_DETAILS = 4
+
+
+class Column(NamedTuple):
+    title: str
+    right: bool = False
+    most: int = 30
+
+
+_COLUMNS: Final = {
+    "time": Column("TIME"),
+    "session": Column("SESSION", most=_LONGEST_SESSION),
+    "turn": Column("TURN", right=True, most=6),
+    "event": Column("EVENT", most=18),
+    "what": Column("WHAT"),
+    "decision": Column("DECISION", most=11),
+    "ms": Column("MS", right=True, most=9),
+}
+_FOLLOWING: Final = {"time": 8, "session": 14, "turn": 4, "event": 12, "decision": 11, "ms": 7}
+"""Widths where the rows are not known beforehand."""
+
+
+def width() -> int:
+    """Columns to fill: those of the terminal, within reason."""
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+
+
+class Table:
+    """Draws rows. Widths follow the rows that it is made for; without any they fit what usually comes."""
+
+    def __init__(
+        self, rows: Sequence[Row], names: Names, *, hook: str | None = None, alone: bool = False, quiet: bool = False
+    ) -> None:
+        """`alone`: all rows are of one session, which need not be said in each. `hook`: say what it did. `quiet`: no
+        details below a row."""
+        self._names, self._hook, self._quiet = names, hook, quiet
+        shown = [name for name in _COLUMNS if not (alone and name == "session")]
+        if width() < _NARROW:
+            shown = [name for name in shown if name not in ("turn", "ms")]
+        self._shown = shown
+        self._widths = self._fitted([self._cells(row) for row in rows])
+        self._day = ""
+
+    def head(self) -> str:
+        titles = {name: column.title for name, column in _COLUMNS.items()}
+        return click.style(self._line(titles), dim=True)
+
+    def lines(self, row: Row) -> Iterator[str]:
+        """A row, the day before it where a new one begins, and below it what else is to be said."""
+        day = events_times.day(row.record.time)
+        if day != self._day:
+            self._day = day
+            yield click.style(day, bold=True)
+        yield self._line(self._cells(row), row.word)
+        said = [] if self._quiet else list(details(row, self._hook))
+        for word, text in said[:_MOST_DETAILS]:
+            yield click.style(" " * _INDENT + cut(text, width() - _INDENT), fg=COLOURS.get(word))
+        if len(said) > _MOST_DETAILS:
+            yield f"{' ' * _INDENT}and {len(said) - _MOST_DETAILS} more: billhook events show {row.record.id}"
+
+    def _cells(self, row: Row) -> dict[str, str]:
+        record = row.record
+        return {
+            "time": events_times.clock(record.time),
+            "session": self._names.of(record),
+            "turn": turn(record),
+            "event": row.event,
+            "what": what(record),
+            "decision": row.word,
+            "ms": f"{row.ms:.1f}",
+        }
+
+    def _fitted(self, rows: Sequence[dict[str, str]]) -> dict[str, int]:
+        widths = {name: _FOLLOWING.get(name, 0) for name in self._shown}
+        if rows:
+            for name in self._shown:
+                column = _COLUMNS[name]
+                longest = max(len(column.title), *(cells(flat(row[name])) for row in rows))
+                widths[name] = min(longest, column.most)
+        rest = sum(widths[name] + 2 for name in self._shown if name != "what")
+        return {**widths, "what": max(_LEAST, width() - rest)}
+
+    def _line(self, row: dict[str, str], word: str = "") -> str:
+        parts = []
+        for name in self._shown:
+            text = padded(row[name], self._widths[name], right=_COLUMNS[name].right)
+            parts.append(click.style(text, fg=COLOURS[word]) if name == "decision" and word in COLOURS else text)
+        return "  ".join(parts).rstrip()
+
+
+def minimal(row: Row, names: Names) -> str:
+    """A row in one short line, without a table around it."""
+    record = row.record
+    day, clock = events_times.day(record.time), events_times.clock(record.time)
+    word = click.style(row.word, fg=COLOURS.get(row.word))
+    head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
+    return f"{head}{word} {cut(what(record), max(_LEAST, width() - cells(head) - len(row.word) - 1))}".rstrip()
+
+
+def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), flexible: int) -> str:
+    """A small table: columns as wide as they must be, and one that takes what is left."""
+    drawn = [list(map(flat, row)) for row in rows]
+    widths = [max(cells(row[place]) for row in [list(titles), *drawn]) for place in range(len(titles))]
+    rest = sum(widths) - widths[flexible] + 2 * (len(titles) - 1)
+    widths[flexible] = min(widths[flexible], max(_LEAST, width() - rest))
+    to_right = set(right)
+    lines = []
+    for number, row in enumerate([list(titles), *drawn]):
+        parts = [padded(text, widths[place], right=place in to_right) for place, text in enumerate(row)]
+        line = "  ".join(parts).rstrip()
+        lines.append(line if number else click.style(line, dim=True))
+    return "\n".join(lines)
+
+
+def padded(text: str, room: int, *, right: bool = False) -> str:
+    shown = cut(text, room)
+    blank = " " * (room - cells(shown))
+    return blank + shown if right else shown + blank
+
+
+def cut(text: str, room: int) -> str:
+    """A text in one line, harmless, and cut where it is too long."""
+    shown = flat(text[: 20 * room + 100])
+    if cells(shown) <= room:
+        return shown
+    kept, used = "", 0
+    for char in shown:
+        used += cells(char)
+        if used > room - 3:
+            break
+        kept += char
+    return kept + "..."
+
+
+def flat(text: str) -> str:
+    return safe(" ".join(text.split()))
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char) for char in text)

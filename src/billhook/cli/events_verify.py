@@ -1,0 +1,128 @@
+"""`billhook events verify`: is the log as it was written?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from billhook import strictjson
+from billhook.cli.events_log import here
+from billhook.cli.events_table import width
+from billhook.cli.progress import progress
+from billhook.cli.show import safe, say
+from billhook.cli.table import counted, filled, shown_path
+from billhook.errors import UsageError
+from billhook.store.files import StoreError
+from billhook.store.verifying import Broken, Head, Verified, export_head, exported_head, verify
+
+_SHOWN = 20
+"""Findings on the screen; `--json` has more."""
+
+
+def _head(ctx: click.Context, param: click.Parameter, value: str | None) -> Head | None:
+    if value is None:
+        return None
+    try:
+        return Head.from_text(value)
+    except ValueError as error:
+        raise UsageError(f"--expect: {error}", hint="what `billhook events verify --head` printed") from None
+
+
+@click.command(
+    "verify",
+    epilog="""\b
+Examples:
+  billhook events verify
+  billhook events verify --head > /mnt/elsewhere/head
+  billhook events verify --expect "$(cat /mnt/elsewhere/head)"
+
+\b
+Exit code: 0 all is as it was written, 1 something was changed,
+removed, moved or added, 2 usage or a log that can't be read.""",
+)
+@click.option("--head", "wants_head", is_flag=True,
+              help="Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")  # fmt: skip
+@click.option("--expect", metavar="SEQ:HASH", callback=_head,
+              help="A head that was kept; the log must contain it.  [default: the one printed last]")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+def verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
+    """Check that every record of this project's log is as it was written, and that none is missing, moved or added.
+
+    Each record carries the hash of the one before. Whoever rewrites the whole log, or cuts off its end, is found out
+    only by a head that was printed before and kept where he can't write.
+    """
+    reader = here().reader()
+    expected = expect or exported_head(reader.folder, reader.root)
+    with progress("checking the log") as bar:
+        found = verify(reader.folder, reader.root, progress=bar, expected=expected)
+    if found.ok and wants_head and found.head is not None:
+        _export(found.head, reader.folder, reader.root)
+    if as_json:
+        say(strictjson.dumps(_as_data(found, expected)))
+    elif wants_head and found.ok:
+        if found.head is None:
+            raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
+        say(str(found.head))
+    else:
+        say("\n".join(_screen(found, expected)))
+    return 0 if found.ok else 1
+
+
+def _export(head: Head, folder: Path, root: Path) -> None:
+    """Remember it. Where that can't be written, it is printed all the same."""
+    try:
+        export_head(folder, root, head)
+    except StoreError as error:
+        say(f"note: {safe(str(error))}", err=True)
+
+
+def _as_data(found: Verified, expected: Head | None) -> dict[str, object]:
+    return {
+        "ok": found.ok,
+        "records": found.records,
+        "files": found.files,
+        "first_seq": found.first_seq,
+        "head": str(found.head) if found.head else None,
+        "expected": str(expected) if expected else None,
+        "torn": found.torn,
+        "foreign": found.foreign,
+        "findings": [_finding(one) for one in found.findings],
+        "more_findings": found.more,
+    }
+
+
+def _finding(one: Broken) -> dict[str, object]:
+    return {"file": str(one.file), "line": one.line, "seq": one.seq, "what": one.what}
+
+
+def _screen(found: Verified, expected: Head | None) -> Iterator[str]:
+    for one in found.findings[:_SHOWN]:
+        place = f"{shown_path(str(one.file), here=False)}:{one.line}" if one.line else shown_path(str(one.file))
+        first, *rest = filled(f"{place}: {one.what}", 0, width())
+        yield click.style(first, fg="red")
+        yield from (f"  {line}" for line in rest)
+    hidden = max(0, len(found.findings) - _SHOWN) + found.more
+    if hidden:
+        yield f"and {hidden:,} more (--json lists {'them' if not found.more else 'the first thousand'})"
+    if found.findings:
+        yield ""
+    yield from _summary(found, expected)
+
+
+def _summary(found: Verified, expected: Head | None) -> Iterator[str]:
+    size = f"{counted(found.records, 'record')} in {counted(found.files, 'file')}"
+    if not found.ok:
+        yield f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
+        return
+    if found.head is None:
+        yield "the log is empty: nothing to check"
+        return
+    yield f"{size}: {click.style('all as they were written', fg='green')}"
+    if found.torn:
+        yield f"{counted(found.torn, 'line')} that a dying writer left unfinished; noted then, nothing recorded is lost"
+    yield f"head {found.head}"
+    if expected is None:
+        yield from filled("no head was kept so far, so the end of the log could be cut off unnoticed: `billhook events "
+                          "verify --head` prints one to keep elsewhere", 0, width())  # fmt: skip
+    else:
+        yield f"it contains the head that was kept at record {expected.seq}"

@@ -1,0 +1,211 @@
+"""`billhook events [SESSION]`: the events themselves."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from billhook import strictjson
+from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook, slice_options, sliced
+from billhook.cli.events_log import Here, Logs, Slice, as_logged, here
+from billhook.cli.events_rows import Row, joined
+from billhook.cli.events_sessions import Names
+from billhook.cli.events_table import Table, minimal
+from billhook.cli.progress import progress
+from billhook.cli.show import say
+from billhook.cli.table import counted, one_line, shown_path
+from billhook.errors import UsageError
+from billhook.store.reading import Entry
+from billhook.store.record import Record
+from billhook.store.sessions import VERBS
+
+IN_THE_TABLE = 100
+"""Records that the table shows unless somebody asks for more."""
+_BEFORE_FOLLOWING = 10
+_MINIMAL = ("id", "time", "session_id", "session_name", "turn_id", "event", "tool", "decision", "reason")
+
+
+def format_options(verb: Any) -> Any:
+    """How the records are printed: `--json`, `--human`, `--minimal`."""
+    options = (
+        click.option("--json", "as_json", is_flag=True,
+                     help="JSON lines, each record whole, as it was logged: also when the output is no terminal."),
+        click.option("--human", is_flag=True, help="The table, also when the output is no terminal."),
+        click.option("--minimal", "-m", is_flag=True, help="One short line for each record; in JSON, a few fields."),
+    )  # fmt: skip
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
+
+
+def wants_json(as_json: bool, human: bool) -> bool:
+    """Whether JSON lines are printed: when asked for, or when nobody reads along."""
+    if as_json and human:
+        raise UsageError("--json and --human exclude each other", hint="leave one of them out")
+    return as_json or not (human or (sys.stdout is not None and sys.stdout.isatty()))
+
+
+@filter_options
+@slice_options
+@format_options
+@click.option("--follow", "-f", "--tail", "follow", is_flag=True,
+              help="Show the last 10, or --last N, and then what comes, until Ctrl-C.")  # fmt: skip
+def view(
+    sessions: tuple[str, ...],
+    filters: Filters,
+    first: int | None,
+    last: int | None,
+    limit: int | None,
+    offset: int | None,
+    as_json: bool,
+    human: bool,
+    minimal: bool,
+    follow: bool,
+) -> int:
+    """Show what happened: every event that hooks were asked about, and what became of it.
+
+    SESSION is `.` (the newest of this project), a session's name, an id or the first 6 characters of one, or several
+    with commas between. Without it, all sessions of this project. The order is oldest first, in JSON too.
+    """
+    _refuse_misplaced(sessions)
+    in_json = wants_json(as_json, human)
+    part = sliced(first, last, limit, offset)
+    if follow and (first is not None or part.limit is not None or part.offset or filters.until):
+        raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
+    where = here()
+    logs = chosen(msgspec.structs.replace(filters, sessions=sessions), where)
+    printer = Printer(where, in_json=in_json, minimal=minimal, hook=plain_hook(filters.hook))
+    if follow:
+        return _follow(logs or chosen(filters, where), part, printer)
+    if logs is None:
+        printer.empty(Logs({}, where))
+        return 0
+    if not in_json and first is None and last is None and limit is None:
+        part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
+    with progress("reading the log") as bar:
+        shown = printer.show(logs, logs.chosen(part, bar))
+    printer.count(logs, shown, part, filters=filters.any or bool(sessions))
+    return 0
+
+
+def _refuse_misplaced(sessions: tuple[str, ...]) -> None:
+    """A command that stands behind an option, or is followed by what is no session."""
+    for word in sessions[:1]:
+        if word in VERBS:
+            rest = " ".join(sessions[1:])
+            raise UsageError(
+                f"options stand before `{word}`", hint=f"put them behind it: billhook events {word} {rest} ...".rstrip()
+            )
+
+
+class Printer:
+    """Prints records as they were asked for."""
+
+    def __init__(self, where: Here, *, in_json: bool, minimal: bool, hook: str | None = None) -> None:
+        self.where, self.in_json, self.minimal, self.hook = where, in_json, minimal, hook
+        self.names = Names(where)
+
+    def show(self, logs: Logs, entries: Iterable[Entry]) -> int:
+        """Print them all; how many there were."""
+        if self.in_json:
+            return self._json(logs, entries)
+        records = [logs.whole(entry) for entry in entries]
+        if self.minimal:
+            say("\n".join(minimal(Row(record), self.names) for record in records)) if records else None
+        elif records:
+            say("\n".join(self._table(records)))
+        return len(records)
+
+    def one(self, logs: Logs, entry: Entry, table: Table) -> None:
+        """Print one that just came."""
+        if self.in_json:
+            self._json(logs, (entry,))
+            sys.stdout.flush()
+        elif self.minimal:
+            say(minimal(Row(logs.whole(entry)), self.names))
+        else:
+            say("\n".join(table.lines(Row(logs.whole(entry)))))
+
+    def _json(self, logs: Logs, entries: Iterable[Entry]) -> int:
+        number = 0
+        for entry in entries:
+            number += 1
+            line = as_logged(entry, logs) if not self.minimal else few_fields(entry.record)
+            click.echo(line)
+        return number
+
+    def _table(self, records: list[Record]) -> Iterator[str]:
+        rows = joined(records)
+        alone = len({record.session_id for record in records}) == 1 and records[0].session_id != ""
+        table = Table(rows, self.names, hook=self.hook, alone=alone)
+        if alone:
+            yield f"session {click.style(one_line(self.names.of(records[0]), 64), bold=True)}" + _id(records[0])
+        yield table.head()
+        for row in rows:
+            yield from table.lines(row)
+
+    def count(self, logs: Logs, shown: int, part: Slice, *, filters: bool) -> None:
+        """Say on standard error how much of the log that was. In JSON only what somebody must know."""
+        there = logs.count()
+        if not there:
+            self.empty(logs)
+            return
+        notes = list(self._notes(logs, shown, part))
+        if not self.in_json or not shown:
+            notes.insert(0, f"{shown:,} of {counted_records(there)}" + self._which(shown, part, filters))
+        if notes:
+            say(f"{'' if self.in_json or not shown else chr(10)}{'; '.join(notes)}", err=True)
+
+    def _which(self, shown: int, part: Slice, filters: bool) -> str:
+        if not shown and filters:
+            return " in the log match"
+        return "" if shown else " in the log"
+
+    def _notes(self, logs: Logs, shown: int, part: Slice) -> Iterator[str]:
+        if part.limit is not None and shown == part.limit and not (part.last or part.first):
+            yield f"the newest {part.limit}: --limit 0 shows all, --offset {part.offset + part.limit} those before"
+        if logs.foreign:
+            yield f"skipped {counted(logs.foreign, 'line')} that billhook did not write"
+
+    def empty(self, logs: Logs) -> None:
+        """Nothing is in the log: where it was looked for, and how it would get there."""
+        folders = [reader.folder for reader in logs.readers] or [self.where.reader().folder]
+        path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
+        project = one_line(shown_path(self.where.project, here=False), 200)
+        text = (
+            f"no events are recorded for {project}\n\nlooked in {path}\n\n"
+            "A record is written whenever hooks are asked about an event in this project: by an agent that runs\n"
+            "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."
+        )
+        if logs.foreign:
+            text += f"\nSkipped there: {counted(logs.foreign, 'line')} that billhook did not write."
+        say(text, err=self.in_json)
+        say("\nhint: `billhook fire PreToolUse --tool Bash` makes a first one", err=True)
+
+
+def counted_records(number: int) -> str:
+    return f"{number:,} record" if number == 1 else f"{number:,} records"
+
+
+def few_fields(record: Record) -> bytes:
+    return strictjson.encode({name: getattr(record, name) for name in _MINIMAL})
+
+
+def _id(record: Record) -> str:
+    return f"  {one_line(record.session_id, 80)}"
+
+
+def _follow(logs: Logs | None, part: Slice, printer: Printer) -> int:
+    assert logs is not None
+    table = Table([], printer.names, hook=printer.hook)
+    if not printer.in_json and not printer.minimal:
+        say(table.head())
+    newest = Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
+    try:
+        for entry in logs.followed(newest):
+            printer.one(logs, entry, table)
+    except KeyboardInterrupt:
+        pass  # the only way in which it ends
+    return 0

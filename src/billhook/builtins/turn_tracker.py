@@ -6,7 +6,7 @@ Turn 5 of session `abc` is `abc:5`; what its second subagent did is `abc:5:s:2`.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -46,8 +46,8 @@ def turn_of(state: State, session_id: str) -> tuple[str, int]:
 class Turn(msgspec.Struct, frozen=True):
     """How far a session has come: the turn that it is in, and how many subagents ended in it."""
 
-    sequence: int = 1
-    subagents: int = msgspec.field(default=0, name="subagentSeq")
+    sequence: Annotated[int, msgspec.Meta(ge=1)] = 1
+    subagents: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="subagentSeq")
 
     def id_in(self, session_id: str) -> str:
         return f"{session_id}:{self.sequence}"
@@ -119,7 +119,6 @@ class TurnTracker(msgspec.Struct, frozen=True):
 def _turn(record: Value | None) -> Turn:
     """The turn that a record says. A session that is not recorded, or not as a count, is in its first."""
     try:
-        turn = msgspec.convert(record or {}, Turn)
+        return msgspec.convert(record or {}, Turn)
     except msgspec.ValidationError:
         return Turn()
-    return turn if turn.sequence >= 1 and turn.subagents >= 0 else Turn()

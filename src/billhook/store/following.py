@@ -9,7 +9,8 @@ from pathlib import Path
 from billhook.store import blocks
 from billhook.store.appending import CURRENT, rotated_names
 from billhook.store.files import opened
-from billhook.store.reading import Entry, LogFile, Sought, open_file
+from billhook.store.logfiles import LogFile, open_file, same
+from billhook.store.seeking import Entry, Sought
 
 
 class Follower:
@@ -55,7 +56,7 @@ class Follower:
             new, self._read = [name for name in names if name not in self._read], set(names)
             for name in new:
                 with open_file(within, self._folder / name) as file:
-                    if file is not None and not any(_same(file, other) for other in (before, self._file)):
+                    if file is not None and not any(same(file, other) for other in (before, self._file)):
                         yield from _entries(LogFile(self._folder / name, file, True), 0, sought)
 
     def _hold(self, within: int) -> None:
@@ -98,7 +99,3 @@ def follow(follower: Follower, sought: Sought, poll: float) -> Iterator[Entry]:
 def _entries(file: LogFile, offset: int, sought: Sought) -> Iterator[Entry]:
     for block in blocks.forward(file.descriptor, offset, closed=file.closed):
         yield from sought.entries(sought.lines(block), file)
-
-
-def _same(one: int, other: int | None) -> bool:
-    return other is not None and os.path.sameopenfile(one, other)

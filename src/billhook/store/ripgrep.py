@@ -1,47 +1,69 @@
-"""ripgrep, where it is installed, tells the places of some bytes in a long file sooner than Python does.
+"""ripgrep, where it is installed, tells the places of some bytes in long files sooner than Python does.
 
 It only says where to look: every line that it names is read and judged by us, and when it fails, or is not there, the
-file is searched without it.
+files are searched without it.
 """
 
 import os
 import shutil
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-SHORTEST_FILE: Final = 16 << 20
-"""Bytes. A shorter file is searched while ripgrep is still starting."""
+FILES_AT_ONCE: Final = 8
+"""For one process of it: enough that its start does not count, and few enough to show how far we are."""
+_FEWEST_BYTES: Final = 16 << 20
+"""Fewer are searched while ripgrep is still starting."""
 _LONGEST_NEEDLES: Final = 64 << 10
 """Bytes: the system takes 128 KiB for one argument."""
-_PATIENCE: Final = 300.0
-"""Seconds for one file. It is a regular one, so nothing real takes that long."""
+_PATIENCE: Final = 600.0
+"""Seconds. They are regular files, so nothing real takes that long."""
 _FLAGS: Final = ("--no-config", "--fixed-strings", "--text", "--encoding=none", "--no-mmap", "--color=never",
-                 "--case-sensitive", "--no-line-number", "--no-filename", "--no-heading", "--only-matching",
-                 "--byte-offset")  # fmt: skip
+                 "--case-sensitive", "--no-line-number", "--with-filename", "--null", "--no-heading", "--only-matching",
+                 "--byte-offset", "--no-messages")  # fmt: skip
 
 
-def places(file: int, needles: tuple[bytes, ...]) -> list[int] | None:
-    """Where the needles are in an open file, in order; None when ripgrep can't tell."""
-    program = installed(os.environ.get("PATH", ""))
-    if program is None or sum(map(len, needles)) > _LONGEST_NEEDLES:
-        return None
-    if os.fstat(file).st_size < SHORTEST_FILE:
-        return None
+def places(files: Sequence[int], needles: Sequence[bytes]) -> dict[int, list[int]]:
+    """By open file: where the needles are in it, in order. Empty when ripgrep can't tell."""
+    path = program()
+    if path is None or sum(map(len, needles)) > _LONGEST_NEEDLES:
+        return {}
+    if sum(os.fstat(file).st_size for file in files) < _FEWEST_BYTES:
+        return {}
     import subprocess
 
-    argv = [program, *_FLAGS, *(word for needle in needles for word in (b"-e", needle)), "-"]
+    # By descriptor, not by name: what is searched is what we opened, whatever lies at that name now.
+    names = {os.fsencode(f"/dev/fd/{file}"): file for file in files}
+    argv = [os.fsencode(path), *map(os.fsencode, _FLAGS), *_patterns(needles), b"--", *names]
     try:
-        os.lseek(file, 0, os.SEEK_SET)
-        ended = subprocess.run(argv, stdin=file, capture_output=True, timeout=_PATIENCE, check=False)
-        if ended.returncode not in (0, 1):
-            return None
-        return [int(line[: line.index(b":")]) for line in ended.stdout.splitlines()]
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+        ended = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=files, timeout=_PATIENCE, check=False
+        )
+        return _read(ended.stdout, names) if ended.returncode in (0, 1) else {}
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+        return {}
+
+
+def program() -> str | None:
+    """ripgrep's full path; None: it is not installed."""
+    return _on(os.environ.get("PATH", os.defpath))
 
 
 @lru_cache(maxsize=4)
-def installed(path: str) -> str | None:
-    """ripgrep's full path. One that is found by a relative entry of PATH is whatever lies in this folder: not used."""
-    program = shutil.which("rg", path=path)
-    return program if program is not None and os.path.isabs(program) else None
+def _on(path: str) -> str | None:
+    found = shutil.which("rg", path=path)
+    # What a relative entry of PATH leads to is whatever lies in this folder.
+    return found if found is not None and os.path.isabs(found) else None
+
+
+def _patterns(needles: Sequence[bytes]) -> list[bytes]:
+    return [word for needle in needles for word in (b"-e", needle)]
+
+
+def _read(output: bytes, names: dict[bytes, int]) -> dict[int, list[int]]:
+    """Lines such as `/dev/fd/7 NUL 12345:needle`, those of one file together and in order."""
+    found: dict[int, list[int]] = {file: [] for file in names.values()}
+    for line in output.splitlines():
+        name, rest = line.split(b"\0", 1)
+        found[names[name]].append(int(rest[: rest.index(b":")]))
+    return found

@@ -1,0 +1,98 @@
+"""The files of an event log as they lie there at one moment, for somebody who reads them while others write."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from billhook.store.appending import CURRENT, open_to_read, rotated_names
+from billhook.store.files import opened
+
+
+class LogFile(NamedTuple):
+    """One file of a log while it is open."""
+
+    path: Path
+    descriptor: int
+    closed: bool
+    """Rotated: nobody adds to it."""
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+
+class LogFiles:
+    """The files of a log at one moment, oldest first; each is opened when it is asked for.
+
+    A rotation meanwhile hides and doubles nothing: the current file was opened before the others were listed, and if it
+    is renamed it is known by its inode.
+    """
+
+    def __init__(self, folder: Path, within: int, current: int | None) -> None:
+        self._folder = folder
+        self._within = within
+        self._current = current
+        self.names = rotated_names(within)
+        if current is not None:
+            self.names.append(CURRENT)
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[LogFile | None]:
+        """One of the files; None for one that is gone, or is the current one under its new name. Raises StoreError."""
+        if name == CURRENT:
+            yield self._held()
+            return
+        with open_file(self._within, self._folder / name) as file:
+            is_other = file is not None and not same(file, self._current)
+            yield LogFile(self._folder / name, file, True) if file is not None and is_other else None
+
+    def _held(self) -> LogFile | None:
+        return None if self._current is None else LogFile(self._folder / CURRENT, self._current, False)
+
+
+@contextmanager
+def log_files(folder: Path, root: Path) -> Iterator[LogFiles | None]:
+    """The files of a log as they are now; None: there is no log. Raises StoreError."""
+    with opened(folder, root) as within:
+        if within is None:
+            yield None
+            return
+        with open_file(within, folder / CURRENT) as current:
+            yield LogFiles(folder, within, current)
+
+
+@contextmanager
+def open_file(folder: int, path: Path) -> Iterator[int | None]:
+    """A descriptor of a log's file in an open folder; None when there is none. Raises StoreError."""
+    try:
+        file = open_to_read(folder, path)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def sizes(folder: Path, root: Path) -> dict[str, int]:
+    """The names of a log's files, oldest first, and how long each is. Whatever lies there is not opened."""
+    with opened(folder, root) as within:
+        if within is None:
+            return {}
+        found = {name: _size(name, within) for name in (*rotated_names(within), CURRENT)}
+        return {name: size for name, size in found.items() if size is not None}
+
+
+def same(one: int, other: int | None) -> bool:
+    """Whether two descriptors are of the same file."""
+    return other is not None and os.path.sameopenfile(one, other)
+
+
+def _size(name: str, folder: int) -> int | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return None

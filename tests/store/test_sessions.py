@@ -106,6 +106,10 @@ def test_a_session_in_two_projects(sessions: Sessions) -> None:
     assert sessions.named("a", "/elsewhere") == (session, False)
     assert sessions.ids_of(session.name, HERE) == sessions.ids_of(session.name, "/elsewhere") == ["a"]
 
+    sessions.rename("a", "mine", HERE)
+    assert sessions.named("a", "/elsewhere")[0].name == "mine"
+    assert sessions.ids_of("mine", HERE) == sessions.ids_of("mine", "/elsewhere") == ["a"]
+
 
 def test_rename(sessions: Sessions) -> None:
     """The chosen name stays, the old one is free, and the order of the sessions is as it was."""

@@ -66,33 +66,36 @@ class RateLimit(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
 
     def __call__(self, ctx: Context) -> Answer:
-        counted = ctx.state.setdefault(NAME, set())  # a gate is asked once more when a later hook rewrites the input
-        struck = [limit for limit, rule in self.limits if limit.key not in counted and (rule is None or rule(ctx))]
+        struck = [limit for limit, rule in self.limits if rule is None or rule(ctx)]
         if not struck:
             return NOTHING
-        refusal = self._count(ctx.session_id, struck)
-        if not refusal:
-            counted.update(limit.key for limit in struck)
-        return refusal or NOTHING
+        counted = ctx.state.setdefault(NAME, set())  # a gate is asked once more when a later hook rewrites the input
+        refusal = self._count(ctx.session_id, [limit for limit in struck if limit.key not in counted])
+        if refusal:
+            return refusal
+        counted.update(limit.key for limit in struck)
+        return NOTHING
 
-    def _count(self, session_id: str, struck: list[Limit]) -> Answer | None:
+    def _count(self, session_id: str, limits: list[Limit]) -> Answer | None:
         """Count a call under all its limits, or under none of them if one is reached: then why it is refused."""
-        turn = turn_of(self.state, session_id)[1] if any(limit.per == "turn" for limit in struck) else 0
-        now = self.clock()
-        reached: list[tuple[Limit, Used]] = []
+        turn = turn_of(self.state, session_id)[1] if any(limit.per == "turn" for limit in limits) else 0
+        refusals: list[Answer] = []
 
         def change(record: Value | None) -> Value:
+            now = self.clock()
             counts = _counts(record)
-            for limit in struck:
+            for limit in limits:
                 counts[limit.key] = counts.get(limit.key, Used()).in_force(limit, turn, now)
-            reached.extend((limit, counts[limit.key]) for limit in struck if counts[limit.key].count >= limit.at_most)
-            if not reached:
-                for key in {limit.key for limit in struck}:
-                    counts[key] = counts[key].one_more(now)
+            reached = [(limit, counts[limit.key]) for limit in limits if counts[limit.key].count >= limit.at_most]
+            if reached:
+                refusals.append(_refused(reached, now))
+            else:
+                counts |= {key: counts[key].one_more(now) for key in {limit.key for limit in limits}}
             return {"counts": msgspec.to_builtins(counts)}
 
-        self.state.update("limits", session_id, change)
-        return _refused(reached, now) if reached else None
+        if limits:
+            self.state.update("limits", session_id, change)
+        return refusals[0] if refusals else None
 
 
 class Used(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -67,7 +67,7 @@ class Sessions:
         a session without a name takes over that of the project's newest one. It is the newest itself afterwards.
         """
         found = self.get(session_id)
-        if found is not None and [one.session_id for one in self.recent(project)[:1]] == [session_id]:
+        if found is not None and self._is_newest(found, project):
             return found, False
 
         def choose(recent: list[Recent]) -> tuple[Session, bool]:
@@ -87,7 +87,7 @@ class Sessions:
             for one in recent:
                 if one.name == name and one.session_id != session_id:
                     hint = f"choose another name, or rename that one first: billhook events rename {name} NAME"
-                    raise UsageError(f"another session is called `{name}`: {one.session_id}", hint=hint)
+                    raise UsageError(f"another session is called `{name}`: {preview(one.session_id)}", hint=hint)
             session = _session(session_id, name, "user", project)
             self.state.update("sessions", session_id, lambda _: msgspec.to_builtins(session))
             return session, True
@@ -101,6 +101,10 @@ class Sessions:
     def ids_of(self, name: str, project: str) -> list[str]:
         """The ids of the sessions of this name, newest first: several when one was cleared on the way."""
         return [one.session_id for one in self.recent(project) if one.name == name]
+
+    def _is_newest(self, session: Session, project: str) -> bool:
+        newest = self.recent(project)[:1]
+        return [(one.session_id, one.name) for one in newest] == [(session.session_id, session.name)]
 
     def _settle(self, offered: Session) -> Session:
         """The session as it is recorded: what is offered, unless it has a name already."""

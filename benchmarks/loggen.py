@@ -22,7 +22,8 @@ NEEDLE = "Grüße aus der Ablage 4711"
 NEEDLE_EVERY = 16_000
 MAX_BYTES = 64 << 20
 _UNITS = {"GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
-_WORDS = "git status diff commit run test build src main config parse read write line hook guard deny allow".split()
+_WORDS = ("git", "status", "diff", "commit", "run", "test", "build", "src", "main", "config", "parse", "read", "write",
+          "line", "hook", "guard", "deny", "allow")  # fmt: skip
 _TOOLS = ("Bash", "Read", "Edit", "Write", "Grep", "Glob", "WebFetch")
 _BODIES = 2_000
 """Records that differ in more than their number: enough that nothing learns them by heart."""

@@ -1,0 +1,229 @@
+"""Goals 19 and 20: a search through an event log of 1 GB, and its last five events.
+
+BILLHOOK_BENCH_LOG=200MB makes the log smaller. ripgrep and DuckDB are compared with where they are installed. The line
+loops are so much slower that they are measured on one file of the log, and what they take is multiplied.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+import loggen
+from billhook.store import ripgrep
+from billhook.store.reading import LogReader
+from billhook.store.record import Wanted
+from harness import Bar, Case, Goal, Trial
+
+_SIZE = 10**9
+_SMALL = 2 * 10**6
+"""For the tests of this script, which ask for few passes."""
+_PASSES = 7
+_BUFFER = 256 << 10
+_ROOM = 3
+"""So many times the size of the log is free on the disk, or the log is smaller."""
+
+
+class Log(NamedTuple):
+    """A log that lies in the page cache."""
+
+    root: Path
+    folder: Path
+    files: list[Path]
+    size: int
+
+    @property
+    def share(self) -> float:
+        """How many times the first file is the whole log."""
+        return self.size / self.files[0].stat().st_size
+
+    @property
+    def name(self) -> str:
+        return f"{self.size / 10**9:.2g} GB" if self.size >= 10**8 else f"{self.size / 10**6:.2g} MB"
+
+
+async def search() -> AsyncGenerator[Trial, None]:
+    with made_log() as log:
+        cases: dict[str, Case] = {
+            "search": timed(lambda: found_without_ripgrep(log)),
+            "reading it": timed(lambda: read(log)),
+            "msgspec line loop": timed(lambda: msgspec_loop(log.files[0]), log.share),
+            "json line loop": timed(lambda: json_loop(log.files[0]), log.share),
+        }
+        bars = [
+            Bar("search", "reading it", 8),
+            Bar("search", "msgspec line loop", 1 / 4),
+            Bar("search", "json line loop", 1 / 15),
+        ]
+        wanted = found_without_ripgrep(log)
+        if importlib.util.find_spec("duckdb") is not None:
+            query = duckdb_query(log)
+            assert query() == wanted
+            cases["DuckDB read_json"] = timed(query)
+            bars.append(Bar("search", "DuckDB read_json", 1 / 2))
+        if path_with_ripgrep() is not None:
+            assert found_with_ripgrep(log) == wanted
+            cases["search with ripgrep"] = timed(lambda: found_with_ripgrep(log))
+            bars.append(Bar("search with ripgrep", "reading it", 2))
+        assert msgspec_loop(log.files[0]) == json_loop(log.files[0]) > 0
+        assert read(log) == log.size
+        yield Trial(log.name, cases, bars, _PASSES)
+
+
+async def last_five() -> AsyncGenerator[Trial, None]:
+    with made_log() as log:
+        newest = log.files[-1]
+        cases: dict[str, Case] = {
+            "last five": timed(lambda: ours_last(log)),
+            "tail -n 5": tail_case(newest),
+            "reading all lines": timed(lambda: all_lines(log.files[0]), log.share),
+        }
+        expected = newest.read_bytes().splitlines()[-5:]
+        assert ours_last(log) == expected
+        bars = [Bar("last five", "tail -n 5", 1 / 3), Bar("last five", "reading all lines", 1 / 1000)]
+        yield Trial(log.name, cases, bars, 4 * _PASSES)
+
+
+def timed(work: Callable[[], object], times: float = 1.0) -> Case:
+    """Work as a case; `times`: it is done on a part, and all of it would take so many times as long."""
+
+    async def case(count: int) -> float:
+        began = time.perf_counter_ns()
+        for _ in range(count):
+            work()
+        return (time.perf_counter_ns() - began) * times
+
+    return case
+
+
+def tail_case(path: Path) -> Case:
+    """The system's `tail`, started in the quickest way there is; what it prints goes nowhere."""
+    tail = shutil.which("tail")
+    assert tail is not None
+    argv = [tail, "-n", "5", os.fspath(path)]
+    actions = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+
+    def run() -> None:
+        child = os.posix_spawn(tail, argv, os.environ, file_actions=actions)
+        assert os.waitpid(child, 0)[1] == 0
+
+    return timed(run)
+
+
+def ours(log: Log) -> int:
+    return sum(1 for _ in LogReader(log.folder, log.root).forward(Wanted(text=loggen.NEEDLE)))
+
+
+def found_without_ripgrep(log: Log) -> int:
+    with path_is(os.devnull):
+        return ours(log)
+
+
+def found_with_ripgrep(log: Log) -> int:
+    with path_is(path_with_ripgrep() or os.devnull):
+        return ours(log)
+
+
+def path_with_ripgrep() -> str | None:
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
+    with path_is(path):
+        return path if ripgrep.program() is not None else None
+
+
+@contextmanager
+def path_is(path: str) -> Iterator[None]:
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = path
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+def ours_last(log: Log) -> list[bytes]:
+    return [entry.line for entry in islice(LogReader(log.folder, log.root).backward(), 5)][::-1]
+
+
+def read(log: Log) -> int:
+    """The limit: all bytes, into memory that is used again."""
+    buffer, size = bytearray(_BUFFER), 0
+    for path in log.files:
+        file = os.open(path, os.O_RDONLY)
+        while got := os.readv(file, [buffer]):
+            size += got
+        os.close(file)
+    return size
+
+
+class Input(msgspec.Struct):
+    command: str = ""
+
+
+class Line(msgspec.Struct):
+    """No more than what the question needs: this is the quick way to write such a loop."""
+
+    input: Input = Input()
+
+
+def msgspec_loop(path: Path) -> int:
+    decode = msgspec.json.Decoder(Line).decode
+    with path.open("rb") as file:
+        return sum(loggen.NEEDLE in decode(line).input.command for line in file)
+
+
+def json_loop(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(loggen.NEEDLE in json.loads(line).get("input", {}).get("command", "") for line in file)
+
+
+def all_lines(path: Path) -> list[bytes]:
+    with path.open("rb") as file:
+        return list(deque(file, 5))
+
+
+def duckdb_query(log: Log) -> Callable[[], int]:
+    import duckdb  # type: ignore[import-not-found,unused-ignore]
+
+    connection: Any = duckdb.connect()
+    columns = "{'input': 'STRUCT(command VARCHAR)'}"
+    source = f"read_json({[str(path) for path in log.files]}, format='newline_delimited', columns={columns})"
+    query = f"SELECT count(*) FROM {source} WHERE contains(input.command, '{loggen.NEEDLE}')"
+    return lambda: int(connection.execute(query).fetchall()[0][0])
+
+
+@contextmanager
+def made_log() -> Iterator[Log]:
+    """A log in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as folder:
+        root = Path(folder)
+        folder_of_log = loggen.make_log(root, log_size(root), max_bytes=loggen.MAX_BYTES)
+        reader = LogReader(folder_of_log, root)
+        yield Log(root, folder_of_log, reader.files(), reader.bytes)
+
+
+def log_size(root: Path) -> int:
+    """As BILLHOOK_BENCH_LOG says, else 1 GB, or little when few passes are asked for; never most of the disk."""
+    few = int(os.environ.get("BILLHOOK_BENCH_PASSES") or _PASSES) < 3
+    chosen = os.environ.get("BILLHOOK_BENCH_LOG")
+    size = loggen.read_size(chosen) if chosen else _SMALL if few else _SIZE
+    room = shutil.disk_usage(root).free // _ROOM
+    if size > room:
+        print(f"the log has {room:,} bytes instead of {size:,}: the disk is almost full", file=sys.stderr)
+    return min(size, room)
+
+
+GOALS = (
+    Goal(19, "Searching the event log", search),
+    Goal(20, "The last five events without reading the log", last_five),
+)

@@ -166,11 +166,11 @@ def read(log: Log) -> int:
     return size
 
 
-class Input(msgspec.Struct):
+class Input(msgspec.Struct, frozen=True):
     command: str = ""
 
 
-class Line(msgspec.Struct):
+class Line(msgspec.Struct, frozen=True):
     """No more than what the question needs: this is the quick way to write such a loop."""
 
     input: Input = Input()

@@ -379,6 +379,9 @@ Usage: billhook check [OPTIONS] [PATH ...]
 
   Look for what is wrong with hooks, and say how to mend it. No hook is run.
 
+  Hooks that never fired and hooks that are slow, as the event log has it, are
+  noted, too.
+
   PATH is a file, or the folder of a project. Without any: everything that
   applies here, your own files included. `billhook rule CODE` says what a code
   means.
@@ -399,7 +402,8 @@ Options:
     billhook check --format github
     billhook check --json | jq -r .code | sort | uniq -c
 
-  Exit code: 0 nothing found, 1 findings, 2 something could not be read.
+  Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
+  be read.
 -- exit 0
 """)
 

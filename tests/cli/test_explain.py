@@ -95,6 +95,8 @@ PreToolUse Bash: git push -f && ls
 
 1 hook wants other events: lint (PostToolUse) (--all shows why)
 
+built in, without a say: metrics, turn-tracker, event-logger
+
 verdict: depends on what is answered by audit
 held up if one of these gates fails: self-protection
 passes if these fail, unless another hook objects: audit
@@ -161,6 +163,8 @@ PreToolUse Write: a.py
      to change that: write `events: [PostToolUse, PreToolUse]`
      claude   .billhook/hooks.yaml:23
 
+built in, without a say: metrics, turn-tracker, event-logger
+
 verdict: depends on what is answered by scan, audit
 held up if one of these gates fails: self-protection, scan
 passes if these fail, unless another hook objects: audit
@@ -187,6 +191,8 @@ PostToolUse Read
 5 hooks want other events: self-protection (PreToolUse), no-destroy
 (PreToolUse), scan (PreToolUse), guard (PreToolUse), push (PreToolUse) (--all
 shows why)
+
+built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: depends on what is answered by audit
 -- exit 0
@@ -217,6 +223,8 @@ PreToolUse Bash: terraform destroy
      match `Write|Edit` does not match `Bash`
      to change that: write `match: Write|Edit|Bash`
      claude   hooks.yaml:6
+
+built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: none (no objection): the agent's own permissions decide
 held up if one of these gates fails: self-protection
@@ -256,6 +264,8 @@ PreToolUse Bash: rm -rf /
      says: no objection
      60 s   gate: a failure denies it   built-in
 
+built in, without a say: metrics, turn-tracker, event-logger
+
 verdict: none (no objection): the agent's own permissions decide
 held up if one of these gates fails: self-protection
 -- stderr
@@ -274,6 +284,8 @@ PreToolUse Bash: rm .billhook/hooks.yaml
      says: ask: This changes `.billhook/hooks.yaml`, which billhook's hooks
        depend on (configuration, or an approved script)
      60 s   gate: a failure denies it   built-in
+
+built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: ask, because of self-protection
 held up if one of these gates fails: self-protection
@@ -295,6 +307,8 @@ no hook wants Stop
 (PreToolUse), scan (PreToolUse), guard (PreToolUse), push (PreToolUse), audit
 (PreToolUse, PostToolUse), lint (PostToolUse) (--all shows why)
 
+built in, without a say: metrics, turn-tracker, event-logger
+
 verdict: none (no objection)
 -- exit 0
 """)
@@ -306,7 +320,7 @@ def test_session_sources(folder: Folder) -> None:
     starts = [folder.billhook("explain", "SessionStart", "--json")]
     starts += [folder.billhook("explain", "SessionStart", "--input", '{"source": "clear"}', "--json")]
 
-    hooks = [json.loads(ended.out)["hooks"][0] for ended in starts]
+    hooks = [hook for ended in starts for hook in json.loads(ended.out)["hooks"] if hook["layer"] == "user"]
     assert [(hook["runs"], hook["failed"]) for hook in hooks] == [(True, []), (False, ["source"])]
 
 
@@ -319,13 +333,16 @@ def test_json(approved: Folder) -> None:
     assert (found["event"], found["tool"], found["other_events"]) == ("PreToolUse", "Bash", ["lint"])
     assert [(hook["name"], hook["order"], hook["runs"]) for hook in found["hooks"]] == [
         ("self-protection", 1, True),
-        ("audit", 2, True),
+        ("metrics", 2, True),
+        ("turn-tracker", 3, True),
+        ("event-logger", 4, True),
+        ("audit", 5, True),
         ("no-destroy", None, False),
         ("scan", None, False),
         ("guard", None, False),
         ("push", None, False),
     ]
-    guard = found["hooks"][4]
+    guard = found["hooks"][7]
     assert (guard["failed"], guard["fix"]) == (["match"], "write `match: Bash`")
     assert guard["source"] == f"{approved.project}/.billhook/hooks.yaml:11"
 

@@ -52,7 +52,7 @@ looked in
   user     ~/.claude/settings.json, ~/.config/billhook/hooks.yaml
   managed  /etc/billhook/hooks.yaml
 
-built in: self-protection
+built in: self-protection, metrics, turn-tracker, session-naming, event-logger
 -- stderr
 
 hint: `billhook init` writes a first file with hooks that work
@@ -80,6 +80,12 @@ PreToolUse
 Stop
    1 mine             inject: Did you run the tests?
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
+
+Built in, without a say in decisions
+   1 metrics          times every hook
+   2 turn-tracker     counts the turns of a session
+   3 session-naming   names the session
+   4 event-logger     records every event in the log
 
 Not approved (`billhook trust` shows each and asks)
    - scan             ./scan.sh
@@ -126,6 +132,12 @@ PostToolUseFailure
    1 lint             ./lint.sh --fix
      match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
      approved   .billhook/hooks.yaml:12
+
+Built in, without a say in decisions
+   1 metrics          times every hook
+   2 turn-tracker     counts the turns of a session
+   3 session-naming   names the session
+   4 event-logger     records every event in the log
 -- exit 0
 """)
 
@@ -139,9 +151,15 @@ def test_one_event(folder: Folder) -> None:
 PreToolUse
    1 self-protection  guards billhook's own configuration, approvals and state
      gate   priority 1   built-in
-   2 scan             ./scan.sh
+   2 metrics          times every hook
+     on_failure allow   priority 1   built-in
+   3 turn-tracker     counts the turns of a session
+     on_failure allow   priority 5   built-in
+   4 scan             ./scan.sh
      match Write|Edit   claude   gate   priority 50   approved
      .billhook/hooks.yaml:6
+   5 event-logger     records every event in the log
+     on_failure allow   priority 50   built-in
 
 Not approved (`billhook trust` shows each and asks)
    - no-destroy       deny: Destroying infrastructure needs a human
@@ -194,6 +212,12 @@ Stop
    2 project/both     echo two
      claude   on_failure allow   approved   hooks.yaml:2
 
+Built in, without a say in decisions
+   1 metrics          times every hook
+   2 turn-tracker     counts the turns of a session
+   3 session-naming   names the session
+   4 event-logger     records every event in the log
+
 Not approved (`billhook trust` shows each and asks)
    - note             ./note.sh
      Stop   claude   on_failure allow   changed   hooks.yaml:4
@@ -243,7 +267,8 @@ def test_json(folder: Folder) -> None:
     folder.write(".billhook/hooks.yaml", HOOKS)
     folder.script("scan.sh")
     folder.approve("scan")
-    built_in, scan, *_ = folder.lines("list", "--json")
+    found = {row["name"]: row for row in folder.lines("list", "--json")}
+    built_in, scan = found["self-protection"], found["scan"]
 
     assert (built_in["name"], built_in["source"], built_in["file"]) == ("self-protection", "built-in", None)
     assert len(scan.pop("hash")) >= 32
@@ -268,6 +293,7 @@ def test_json(folder: Folder) -> None:
         "source": f"{folder.project}/.billhook/hooks.yaml:6",
         "file": f"{folder.project}/.billhook/hooks.yaml",
         "line": 6,
+        "last_fired": None,
     }
 
 
@@ -276,9 +302,11 @@ def test_a_file_that_is_named(folder: Folder) -> None:
     folder.write("hooks.yaml", "hooks: {found: {events: Stop, run: ls}}")
     folder.write("more.yaml", "hooks: {named: {events: Stop, run: ls -l}}")
 
-    found = {row["name"]: row["trust"] for row in folder.lines("list", "--json", "--config", "more.yaml")}
+    found = {
+        row["name"]: row["trust"] for row in folder.lines("list", "--json", "--config", "more.yaml") if row["file"]
+    }
 
-    assert found == {"self-protection": "built-in", "named": "own", "found": "not approved"}
+    assert found == {"named": "own", "found": "not approved"}
 
 
 def test_slips(folder: Folder) -> None:

@@ -47,7 +47,8 @@ Examples:
   billhook check --json | jq -r .code | sort | uniq -c
 
 \b
-Exit code: 0 nothing found (or notes only: BH6), 1 findings, 2 something could not be read.""",
+Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
+be read.""",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
 @click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")

@@ -123,7 +123,7 @@ def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
         "event": found.event.hook_event_name,
         "tool": getattr(found.event, "tool_name", None),
         "hooks": [_hook_data(one) for one in shown],
-        "other_events": [one.row.name for one in found.others],
+        "other_events": [one.row.name for one in found.others if not one.silent],
         "verdict": outlook_data(found.outlook),
     }
 

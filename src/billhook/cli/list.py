@@ -1,6 +1,7 @@
 """`billhook list`: every hook in the order in which it runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import click
 
@@ -22,6 +23,7 @@ _LONGEST_NAME = 28
 _LONGEST_FACT = 70
 _INDENT = 5
 _WAITING = ("new", "changed")
+_BOOKS = "Built in, without a say in decisions"
 
 
 @click.command(
@@ -89,7 +91,8 @@ def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None) -> Itera
         yield from ("",) if place else ()
         yield click.style(one_line(title, width()), bold=True)
         for number, row in enumerate(rows_, 1):
-            yield from _hook(row, number if row.effect != "nothing" else None, column, fired)
+            lines = _hook(row, number if row.effect != "nothing" else None, column, fired)
+            yield from islice(lines, 1) if title == _BOOKS else lines
     if not groups:
         yield f"no hook wants {wanted}"
 
@@ -104,7 +107,7 @@ def _by_event(found: Sequence[Row], wanted: str) -> Iterator[tuple[str, list[Row
         named = {name for row in deciding for name in row.events}
         for event in (*(name for name in EVENTS if name in named), *sorted(named - set(EVENTS))):
             yield event, [row for row in deciding if event in row.events]
-        yield "Built in, without a say in decisions", [row for row in active if has_no_say(row)]
+        yield _BOOKS, [row for row in active if has_no_say(row)]
     idle = [row for row in found if row.effect == "nothing"]
     yield "Not approved (`billhook trust` shows each and asks)", [row for row in idle if row.state in _WAITING]
     yield "Not running", [row for row in idle if row.state not in _WAITING]
@@ -123,7 +126,7 @@ def _hook(row: Row, number: int | None, column: int, fired: LastFired | None) ->
 
 
 def _facts(row: Row) -> Iterator[str]:
-    if (row.effect == "nothing" or has_no_say(row)) and row.events:
+    if row.effect == "nothing" and row.events:
         yield one_line(", ".join(row.events), _LONGEST_FACT)
     yield from conditions(row)
     if row.layer != "built-in":

@@ -86,7 +86,7 @@ def sessions(where: Here, wanted: Wanted, bar: Progress | None, *, everywhere: b
             key = (record.project, record.session_id)
             if key not in found:
                 found[key] = Summary(
-                    name=names.of(record), session_id=record.session_id, project=record.project, first=record.time,
+                    name=names.name(record), session_id=record.session_id, project=record.project, first=record.time,
                     last=record.time,
                 )  # fmt: skip
             found[key].add(record)

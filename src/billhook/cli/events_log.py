@@ -123,13 +123,18 @@ class Logs:
 
 
 def as_logged(entry: Entry, logs: Logs) -> bytes:
-    """The record as one line of JSON, whole."""
-    return entry.line if entry.record.side is None else _with_side(entry, logs.whole(entry))
+    """The record as one line of JSON, whole: the line as it is, unless a part lies elsewhere."""
+    return entry.line if _as_it_is(entry) else _with_side(entry, logs.whole(entry))
 
 
 def whole_line(entry: Entry, reader: LogReader) -> bytes:
     """As `as_logged`. Raises StoreError when a part is gone."""
-    return entry.line if entry.record.side is None else _with_side(entry, reader.whole(entry.record))
+    return entry.line if _as_it_is(entry) else _with_side(entry, reader.whole(entry.record))
+
+
+def _as_it_is(entry: Entry) -> bool:
+    """What the writer wrote is ASCII; a line that somebody edited may have what a terminal obeys."""
+    return entry.record.side is None and entry.line.isascii() and b"\x7f" not in entry.line
 
 
 def _with_side(entry: Entry, whole: Record) -> bytes:

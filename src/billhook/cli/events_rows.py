@@ -82,13 +82,19 @@ def about(record: Record) -> str:
     if record.note is not None:
         return record.reason or record.note
     if record.tool:
-        found = tools.command_of(record.tool, given) or tools.path_of(record.tool, given)
+        found = tools.command_of(record.tool, given) or _path(record)
         return found or _telling(given) or (strictjson.compact(given) if given else "")
     if not isinstance(given, dict):
         return "" if given is None else strictjson.compact(given)
     event = EVENTS.get(record.event)
     own = given.get(event.match_field) if event is not None and event.match_field else None
     return own if isinstance(own, str) and own else _telling(given)
+
+
+def _path(record: Record) -> str:
+    """The file that a call is about, as people write it: from the folder that its session stood in."""
+    path = tools.path_of(record.tool or "", record.input) or ""
+    return path.removeprefix(f"{record.cwd}/") if record.cwd else path
 
 
 def _telling(given: Any) -> str:
@@ -136,10 +142,13 @@ def _failed(record: Record) -> list[Said]:
 
 def failure(said: Said) -> str:
     """How a hook failed, and what that meant."""
-    text = f"{said.hook} {said.status.replace('_', ' ')}"
-    if said.error:
-        text += f": {said.error}"
-    return f"{text} (let pass)" if said.failed_open else text
+    text = f"{said.hook} {said.status.replace('_', ' ')}{', let pass' if said.failed_open else ''}"
+    return f"{text}: {said.error}" if said.error else text
+
+
+def hooks_of(record: Record) -> list[str]:
+    """The hooks that a record names."""
+    return [*(said.hook for said in record.outcomes), *record.not_asked]
 
 
 def part_of(hook: str, record: Record) -> str:

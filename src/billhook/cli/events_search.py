@@ -9,7 +9,7 @@ import msgspec
 from billhook.cli.events_filters import Filters, chosen, filter_options, slice_options, sliced
 from billhook.cli.events_log import Logs, Slice, here
 from billhook.cli.events_rows import Row
-from billhook.cli.events_table import Table, cells, flat, width
+from billhook.cli.events_table import Table, cells, cut, flat, width
 from billhook.cli.events_view import Printer, format_options, wants_json
 from billhook.cli.progress import progress
 from billhook.cli.show import say
@@ -20,7 +20,8 @@ _LIMIT = 50
 _MOST_HITS = 3
 """Places of one record that are shown; the rest is counted."""
 _BEFORE = 25
-_INDENT = 10
+_LONGEST_PLACE = 40
+_INDENT = 8
 _NOT_SAID: Final = frozenset({"v", "seq", "mono", "side"})
 """Fields in which nobody looks for a text."""
 
@@ -93,9 +94,10 @@ def _screen(records: list[Record], query: str, printer: Printer) -> Iterator[str
         yield from table.lines(row)
         found = list(hits(row.record, query))
         for place, text in found[:_MOST_HITS]:
-            yield " " * _INDENT + click.style(f"{place}: ", dim=True) + marked(text, query, len(place) + 2)
+            shown = f"{cut(place, _LONGEST_PLACE)}: "
+            yield " " * _INDENT + click.style(shown, dim=True) + marked(text, query, cells(shown))
         if len(found) > _MOST_HITS:
-            yield f"{' ' * _INDENT}and {len(found) - _MOST_HITS} more: billhook events show {row.record.id}"
+            yield f"{' ' * _INDENT}and {len(found) - _MOST_HITS} more: billhook events show {row.record.seq}"
 
 
 def hits(record: Record, query: str) -> Iterator[tuple[str, str]]:

@@ -32,9 +32,13 @@ class Names:
 
     def of(self, record: Record) -> str:
         """Its name, else the beginning of its id; empty for a record without a session."""
+        return self.name(record) or record.session_id[:8]
+
+    def name(self, record: Record) -> str:
+        """Its name; empty when it has none."""
         key = record.session_id
         if key not in self._known:
-            self._known[key] = self._named(key) or record.session_name or key[:8]
+            self._known[key] = self._named(key) or record.session_name
         return self._known[key]
 
     def _named(self, session_id: str) -> str:

@@ -1,5 +1,6 @@
 """`billhook events show ID`: one record in full."""
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -17,11 +18,14 @@ from billhook.cli.events_table import COLOURS, cut, flat, width
 from billhook.cli.show import safe, say
 from billhook.cli.table import filled, shown_path
 from billhook.errors import UsageError
-from billhook.store.files import StoreError
+from billhook.store.files import StoreError, opened
 from billhook.store.reading import Entry, LogReader
 from billhook.store.record import Record, Said
 
 _ID = re.compile(r"[0-9a-f]{6,32}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+"""No id begins so: their first digits are the time, and that takes centuries to fill them."""
+_BLOCK = 4 << 20
 _LABEL = 9
 _LONGEST = 20_000
 """Characters of one value on the screen; `--json` has all."""
@@ -31,16 +35,16 @@ _LONGEST = 20_000
     "show",
     epilog="""\b
 Examples:
-  billhook events show 019a8f3b52c7
+  billhook events show 12
   billhook events show 019a8f3b52c7 --json | jq .outcomes""",
 )
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="NR|ID")
 @click.option("--json", "as_json", is_flag=True, help="The record as one line of JSON, as it was logged.")
 def verb(id_: str, as_json: bool) -> int:
     """Show one record in full: what was asked, what every hook said, what came of it.
 
-    ID is a record's id, or enough of its beginning. Records of other projects are found, too. `billhook explain ID`
-    says why it came so.
+    NR is a record's number in this project's log, as the table shows it. ID is its id, or the first 6 digits of that or
+    more; records of other projects are found by it, too. `billhook explain ID` says why it came so.
     """
     where = here()
     reader, entry = found(id_, where)
@@ -59,10 +63,12 @@ def verb(id_: str, as_json: bool) -> int:
 
 def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
     """The record of an id, here or in another project; UsageError when there is none, or several."""
+    if _NUMBER.fullmatch(id_):
+        return _numbered(int(id_), where.reader())
     digits = id_.strip().lower().replace("-", "")
     if not _ID.fullmatch(digits):
-        hint = "6 to 32 digits 0-9a-f, as `billhook events --json` prints them in `id`"
-        raise UsageError(f"`{id_}` is not the id of a record", hint=hint)
+        hint = "a number as the table shows it, or at least 6 digits of an id"
+        raise UsageError(f"`{id_}` is neither the number nor the id of a record", hint=hint)
     own = where.reader()
     for reader in (own, *(other for other in every_log(where) if other.folder != own.folder)):
         try:
@@ -72,6 +78,34 @@ def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
         if entry is not None:
             return reader, entry
     raise UsageError(f"no record has the id `{id_}`", hint="`billhook events --minimal --json` shows ids")
+
+
+def _numbered(number: int, reader: LogReader) -> tuple[LogReader, Entry]:
+    """The record of a number: its id is found by the first bytes of its line, so that nothing else is decoded."""
+    for path in reversed(reader.files()):
+        with opened(reader.folder, reader.root) as folder:
+            line = _line(folder, path.name, b'{"v":1,"seq":%d,' % number) if folder is not None else b""
+        found = strictjson.loads_leniently(line, max_depth=500) if line else None
+        entry = reader.find(str(found.get("id")), notes=True) if isinstance(found, dict) else None
+        if entry is not None and entry.record.seq == number:
+            return reader, entry
+    newest = next(reader.backward(notes=True), None)
+    hint = f"the newest is {newest.record.seq}" if newest else "the log of this project is empty"
+    raise UsageError(f"no record here has the number {number}", hint=hint)
+
+
+def _line(folder: int, name: str, start: bytes) -> bytes:
+    """The line of a log's file that begins so; empty when there is none."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with open(descriptor, "rb") as stream:
+        held = b"\n"
+        while block := stream.read(_BLOCK):
+            held += block
+            at = held.find(b"\n" + start)
+            if at >= 0:
+                return (held[at + 1 :] + stream.readline()).split(b"\n", 1)[0]
+            held = held[-len(start) - 1 :]
+    return b""
 
 
 def _whole(reader: LogReader, entry: Entry) -> tuple[Record, str]:

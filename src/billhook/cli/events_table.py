@@ -27,7 +27,7 @@ _NARROW = 70
 """Columns of a terminal on which turn and time are left out."""
 _LEAST = 12
 _LONGEST_SESSION = 18
-_INDENT = 10
+_INDENT = 8
 _MOST_DETAILS = 4
 
 
@@ -38,6 +38,7 @@ class Column(NamedTuple):
 
 
 _COLUMNS: Final = {
+    "nr": Column("NR", right=True, most=12),
     "time": Column("TIME"),
     "session": Column("SESSION", most=_LONGEST_SESSION),
     "turn": Column("TURN", right=True, most=6),
@@ -46,7 +47,7 @@ _COLUMNS: Final = {
     "decision": Column("DECISION", most=11),
     "ms": Column("MS", right=True, most=9),
 }
-_FOLLOWING: Final = {"time": 8, "session": 14, "turn": 4, "event": 12, "decision": 11, "ms": 7}
+_FOLLOWING: Final = {"nr": 5, "time": 8, "session": 14, "turn": 4, "event": 12, "decision": 11, "ms": 7}
 """Widths where the rows are not known beforehand."""
 
 
@@ -86,11 +87,12 @@ class Table:
         for word, text in said[:_MOST_DETAILS]:
             yield click.style(" " * _INDENT + cut(text, width() - _INDENT), fg=COLOURS.get(word))
         if len(said) > _MOST_DETAILS:
-            yield f"{' ' * _INDENT}and {len(said) - _MOST_DETAILS} more: billhook events show {row.record.id}"
+            yield f"{' ' * _INDENT}and {len(said) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
     def _cells(self, row: Row) -> dict[str, str]:
         record = row.record
         return {
+            "nr": str(record.seq),
             "time": events_times.clock(record.time),
             "session": self._names.of(record),
             "turn": turn(record),
@@ -114,8 +116,14 @@ class Table:
         parts = []
         for name in self._shown:
             text = padded(row[name], self._widths[name], right=_COLUMNS[name].right)
-            parts.append(click.style(text, fg=COLOURS[word]) if name == "decision" and word in COLOURS else text)
+            parts.append(_coloured(text, word) if name == "decision" else text)
         return "  ".join(parts).rstrip()
+
+
+def _coloured(text: str, word: str) -> str:
+    """A padded text, with colour on the words only."""
+    shown = text.rstrip()
+    return click.style(shown, fg=COLOURS[word]) + text[len(shown) :] if word in COLOURS else text
 
 
 def minimal(row: Row, names: Names) -> str:

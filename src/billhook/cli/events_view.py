@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import click
@@ -10,12 +11,13 @@ import msgspec
 from billhook import strictjson
 from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook, slice_options, sliced
 from billhook.cli.events_log import Here, Logs, Slice, as_logged, here
-from billhook.cli.events_rows import Row, joined
+from billhook.cli.events_rows import Row, hooks_of, joined
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import Table, minimal
 from billhook.cli.progress import progress
-from billhook.cli.show import say
+from billhook.cli.show import safe, say
 from billhook.cli.table import counted, one_line, shown_path
+from billhook.cli.values import nearest
 from billhook.errors import UsageError
 from billhook.store.reading import Entry
 from billhook.store.record import Record
@@ -24,6 +26,8 @@ from billhook.store.sessions import VERBS
 IN_THE_TABLE = 100
 """Records that the table shows unless somebody asks for more."""
 _BEFORE_FOLLOWING = 10
+_LOOKED_AT = 200
+"""Records in which a hook is looked for that nobody may have."""
 _MINIMAL = ("id", "time", "session_id", "session_name", "turn_id", "event", "tool", "decision", "reason")
 
 
@@ -132,8 +136,7 @@ class Printer:
         number = 0
         for entry in entries:
             number += 1
-            line = as_logged(entry, logs) if not self.minimal else few_fields(entry.record)
-            click.echo(line)
+            click.echo(as_logged(entry, logs) if not self.minimal else few_fields(entry.record))
         return number
 
     def _table(self, records: list[Record]) -> Iterator[str]:
@@ -157,6 +160,18 @@ class Printer:
             notes.insert(0, f"{shown:,} of {counted_records(there)}" + self._which(shown, part, filters))
         if notes:
             say(f"{'' if self.in_json or not shown else chr(10)}{'; '.join(notes)}", err=True)
+        if not shown and self.hook is not None:
+            self._hint_hook(logs, self.hook)
+
+    def _hint_hook(self, logs: Logs, name: str) -> None:
+        """No record names that hook, or none that passes the other filters: which did they mean?"""
+        newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
+        known = {name for entry in newest for name in hooks_of(entry.record)}
+        if known and name not in known:
+            say(
+                f"\nhint: no recent record names the hook `{safe(name)}`; {safe(nearest(name, sorted(known)))}",
+                err=True,
+            )
 
     def _which(self, shown: int, part: Slice, filters: bool) -> str:
         if not shown and filters:

@@ -1,0 +1,159 @@
+"""A project with an event log in it, written by the log's own writer, at times that don't change from run to run."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from billhook.store.eventlog import open_log
+from billhook.store.places import log_folder
+from billhook.store.sessions import Sessions
+from billhook.store.state import FileState
+from cli.terminal import PROGRAM, Ended, billhook, environment
+
+ONE, TWO = "7c9e6679-7425-40de-944b-e07fc1f90ae7", "7c9e0000-aaaa-40de-944b-000000000002"
+
+
+class Recorded:
+    """A home folder and a project with a log. Records get the next minute and id each, unless they say otherwise."""
+
+    def __init__(self, base: Path, project: str = "shop") -> None:
+        self.home = base
+        self.project = base / project
+        self.root = base / ".claude"
+        (self.project / ".git").mkdir(parents=True)
+        self.sessions = Sessions(FileState(self.root))
+        self.number = 0
+
+    @property
+    def log(self) -> Path:
+        return log_folder(self.root, str(self.project)) / "hooks.jsonl"
+
+    def name(self, session_id: str, name: str) -> None:
+        self.sessions.rename(session_id, name, str(self.project))
+
+    def add(self, event: str, tool: str | None = None, given: Any = None, **more: Any) -> str:
+        """Append a record; its id."""
+        self.number += 1
+        session = more.get("session_id", ONE)
+        content = {
+            "id": f"{self.number:06x}{'ab' * 13}",
+            "time": f"2026-03-01T{21 + self.number // 60:02}:{self.number % 60:02}:00.000000Z",
+            "mono": 100.0 + self.number,
+            "event": event,
+            "session_id": session,
+            "session_name": "",
+            "turn_id": f"{session}:1",
+            "tool": tool,
+            "tool_use_id": None,
+            "cwd": str(self.project),
+            "project": str(self.project),
+            "host": "claude",
+            "decision": "none",
+            "reason": None,
+            "duration_ms": 1.5,
+            **({} if given is None else {"input": given}),
+            **more,
+        }
+        open_log(self.root, str(self.project)).append(content)
+        return str(content["id"])
+
+    def environment(self, **changes: str | None) -> dict[str, str]:
+        ours = dict.fromkeys(("XDG_CONFIG_HOME", "BILLHOOK_HOME", "CLAUDE_PROJECT_DIR"))
+        return environment(HOME=str(self.home), TZ="UTC", **{**ours, **changes})
+
+    def run(self, *arguments: str, **changes: str | None) -> Ended:
+        """`billhook events` in the project, its output a pipe."""
+        return billhook("events", *arguments, env=self.environment(**changes), cwd=self.project)
+
+    def screen(self, *arguments: str, **changes: str | None) -> str:
+        """What a person sees, without the folder that differs from run to run."""
+        return self.plain(self.run(*arguments, **changes).screen)
+
+    def lines(self, *arguments: str) -> list[dict[str, Any]]:
+        """One JSON object a line."""
+        ended = self.run(*arguments)
+        assert ended.code == 0, ended
+        return [json.loads(line) for line in ended.out.splitlines()]
+
+    def seqs(self, *arguments: str) -> list[int]:
+        """The numbers of the records that are printed."""
+        return [record["seq"] for record in self.lines(*arguments)]
+
+    def complaint(self, *arguments: str) -> str:
+        """What is said to a command line that makes no sense."""
+        ended = self.run(*arguments)
+        assert (ended.code, ended.out) == (2, ""), ended
+        return self.plain(ended.err)
+
+    def plain(self, text: str) -> str:
+        return text.replace(str(self.home), "/home/me")
+
+    def on_terminal(self, *arguments: str, **changes: str | None) -> Ended:
+        """The same on a terminal of 100 columns."""
+        ours, theirs = pty.openpty()
+        env = self.environment(**{"TERM": "xterm-256color", "COLUMNS": "100", **changes})
+        process = subprocess.Popen(
+            [PROGRAM, "events", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=self.project
+        )
+        os.close(theirs)
+        seen = b""
+        with suppress(OSError):  # EIO: the other end is closed
+            while chunk := os.read(ours, 65536):
+                seen += chunk
+        os.close(ours)
+        return Ended(process.wait(60), self.plain(seen.decode().replace("\r\n", "\n")), "")
+
+    def following(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """`billhook events --follow`, running."""
+        return subprocess.Popen(
+            [PROGRAM, "events", "--follow", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(),
+            cwd=self.project,
+        )
+
+
+def interrupted(process: "subprocess.Popen[bytes]") -> tuple[int, bytes, bytes]:
+    """Ctrl-C, and what it printed after that."""
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def a_night(place: Recorded) -> None:
+    """What a session may leave in the log: everything that the table shows in its own way."""
+    place.name(ONE, "jolly-squid")
+    place.add("SessionStart", given={"source": "startup"}, session_name="jolly-squid")
+    place.add("UserPromptSubmit", given={"prompt": "Ship the release,\nplease"})
+    place.add("PreToolUse", "Read", {"file_path": f"{place.project}/app.py"}, tool_use_id="t1")
+    place.add("PostToolUse", "Read", {"file_path": f"{place.project}/app.py"}, tool_use_id="t1", output="print(1)")
+    place.add(
+        "PreToolUse", "Bash", {"command": "git push --force origin main"}, tool_use_id="t2", decision="deny",
+        reason="no force pushes",
+        outcomes=[
+            {"hook": "turn-tracker", "duration_ms": 0.2, "data": {"turnId": f"{ONE}:1", "sequence": 1}},
+            {"hook": "no-force", "decision": "deny", "reason": "no force pushes", "duration_ms": 12.5,
+             "source": f"{place.project}/.billhook/hooks.yaml:8"},
+        ],
+        not_asked={"scan": "did not match"},
+    )  # fmt: skip
+    place.add(
+        "PreToolUse", "Bash", {"command": "rm -rf build"}, tool_use_id="t3", failed_open=2, duration_ms=5012.25,
+        outcomes=[
+            {"hook": "guard", "status": "failed", "error": "exit code 1: jq: not found", "failed_open": True},
+            {"hook": "slow", "status": "timed_out", "error": "no answer within 5 s", "failed_open": True},
+        ],
+    )  # fmt: skip
+    place.add(
+        "PostToolUseFailure", "Bash", {"command": "rm -rf build"}, tool_use_id="t3", output="Permission denied"
+    )  # fmt: skip
+    place.add("PreToolUse", "mcp__db__query", {"sql": "select 1"}, decision="ask", reason="a person decides")
+    place.add("Stop", given={"stop_hook_active": False}, keep_going=True, reason="the tests did not run")
+    place.add("SessionStart", given={"source": "startup"}, session_id=TWO, turn_id=f"{TWO}:1")
+    place.add("PreToolUse", "Write", {"file_path": "notes/日本語.md"}, session_id=TWO, turn_id=f"{TWO}:3")

@@ -8,7 +8,7 @@ says what it finds and what it can't see.
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,17 +16,20 @@ import msgspec
 
 from billhook.store.files import StoreError
 from billhook.store.redaction_key import kept_key, own_key
-from billhook.store.secret_commands import SEARCHES, flags
+from billhook.store.secret_commands import flags
+from billhook.store.secret_hints import Rule, worth_trying
 from billhook.store.secret_names import Names
-from billhook.store.secret_shapes import SHAPES, Span, private_keys, shaped
+from billhook.store.secret_shapes import Span
 from billhook.store.secret_texts import named, stays
 
 _MARK: Final = r"\[redacted [0-9]{1,12} chars [0-9a-f]{12}\]"
 _MARK_BEGINS: Final = "[redacted "
-_SCHEMA: Final = frozenset("type title description format minLength maxLength pattern nullable required".split())
+_SCHEMA: Final = frozenset(
+    {"type", "title", "description", "format", "minLength", "maxLength", "pattern", "nullable", "required"}
+)
 """An object of these alone says what a secret has to look like, and holds none."""
 _NAME_FIELDS: Final = ("name", "key", "header", "field", "Name", "Key")
-_SHORTEST: Final = 8
+_SHORTEST: Final = 16
 """Characters of a key of an object in which a secret could stand."""
 
 
@@ -34,19 +37,7 @@ class Redacted(NamedTuple):
     """A value without its secrets, and how many texts were taken out."""
 
     value: Any
-    count: int
-
-
-class _Rule(NamedTuple):
-    hints: tuple[str, ...]
-    find: Callable[[str], Iterator[Span]]
-
-
-_RULES: Final = (
-    *(_Rule(shape.prefixes, functools.partial(shaped, shape)) for shape in SHAPES),
-    *(_Rule(search.hints, search.find) for search in SEARCHES),
-    _Rule(("-----BEGIN ",), private_keys),
-)
+    texts: int
 
 
 class Redactor:
@@ -77,21 +68,13 @@ class Redactor:
 
     def redacted(self, value: Any) -> Redacted:
         """As `value`, with the number of texts that were taken out."""
-        rules, by_name = self._worth_trying(_as_text(value))
-        if not rules and not by_name:
+        rules, triggers = worth_trying(_as_bytes(value), self._names.triggers)
+        if not rules and not triggers:
             return Redacted(value, 0)
-        work = _Pass(self._digest, self._names if by_name else None, rules)
+        work = _Pass(self._digest, self._names, rules, triggers)
         copy = work.copied(value)
         self.count += work.count
         return Redacted(copy if work.count else value, work.count)
-
-    def _worth_trying(self, text: str | None) -> tuple[list[_Rule], bool]:
-        """The rules that could find something: most events have none of the pieces of text that all secrets have."""
-        if text is None:
-            return list(_RULES), True
-        rules = [rule for rule in _RULES for hint in rule.hints if hint in text]
-        low = text.lower()
-        return _once(rules), any(trigger in low for trigger in self._names.triggers)
 
     def _digest(self, data: bytes) -> str:
         if self._key is None:
@@ -119,10 +102,13 @@ def redactor(root: Path, *, more_keys: Iterable[str] = ()) -> Redactor:
 class _Pass:
     """One value on its way through the rules that are worth trying on it."""
 
-    def __init__(self, digest: Callable[[bytes], str], names: Names | None, rules: list[_Rule]) -> None:
+    def __init__(
+        self, digest: Callable[[bytes], str], names: Names, rules: Sequence[Rule], triggers: Sequence[str]
+    ) -> None:
         self._digest = digest
         self._names = names
         self._rules = rules
+        self._triggers = triggers
         self._flags = any(rule.find is flags for rule in rules)
         self.count = 0
 
@@ -140,7 +126,7 @@ class _Pass:
         return holder[0]
 
     def _object(self, source: dict[Any, Any], target: dict[Any, Any], below: bool, todo: list[Any]) -> None:
-        told = not below and self._names is not None and "value" in source and self._tells(source)
+        told = not below and self._triggers and "value" in source and self._tells(source)
         for key, one in source.items():
             if not isinstance(key, str):
                 target[key] = self._placed(one, "", below, todo)
@@ -150,10 +136,10 @@ class _Pass:
 
     def _tells(self, source: dict[Any, Any]) -> bool:
         """Whether it is `{"name": "API_KEY", "value": ...}`."""
-        return self._names is not None and any(source.get(field, 0) in self._names for field in _NAME_FIELDS)
+        return any(source.get(field, 0) in self._names for field in _NAME_FIELDS)
 
     def _is_secret(self, key: str, value: Any) -> bool:
-        if self._names is not None and key in self._names:
+        if self._triggers and key in self._names:
             return not (isinstance(value, dict) and value and value.keys() <= _SCHEMA)
         return key in ("auth", "_auth") and isinstance(value, str) and _looks_encoded(value)
 
@@ -168,7 +154,7 @@ class _Pass:
 
     def _argument(self, text: str, before: str, first: Any) -> str:
         """One of the words of a command that is a list: `["curl", "-u", "bob:x"]`."""
-        if self._names is not None and before[:1] == "-" and "=" not in before and before.lstrip("-") in self._names:
+        if self._triggers and before[:1] == "-" and "=" not in before and before.lstrip("-") in self._names:
             return text if text[:1] == "-" else self._hidden(text, before)
         if self._flags and isinstance(first, str) and len(first) < 256 and len(before) < 256:
             start = len(first) + len(before) + 2
@@ -200,11 +186,17 @@ class _Pass:
         return self._mark(text)
 
     def _in_text(self, text: str) -> str:
-        spans = [span for rule in self._rules if any(hint in text for hint in rule.hints) for span in rule.find(text)]
-        if self._names is not None:
+        spans: list[Span] = []
+        for rule in self._rules:
+            for hint in rule.hints:
+                if hint in text:
+                    spans.extend(rule.find(text))
+                    break
+        if self._triggers:
             low = _lower(text)
-            if any(trigger in low for trigger in self._names.triggers):
-                spans += named(text, low, self._names)
+            for trigger in self._triggers:
+                if trigger in low:
+                    spans.extend(named(text, low, trigger, self._names))
         return self._without(text, _joined(spans)) if spans else text
 
     def _without(self, text: str, spans: list[Span]) -> str:
@@ -239,12 +231,12 @@ def _outside(spans: list[Span], marks: list[Span], text: str) -> list[Span]:
     for start, end in spans:
         while at < len(marks) and marks[at][1] <= start:
             at += 1
-        mark = at
+        mark, rest = at, start
         while mark < len(marks) and marks[mark][0] < end:
-            left.append((start, marks[mark][0]))
-            start = max(start, marks[mark][1])
+            left.append((rest, marks[mark][0]))
+            rest = max(rest, marks[mark][1])
             mark += 1
-        left.append((start, end))
+        left.append((rest, end))
     return [(start, end) for start, end in left if any(one.isalnum() for one in text[start:end])]
 
 
@@ -258,10 +250,6 @@ def _lower(text: str) -> str:
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
 
 
-def _once(rules: list[_Rule]) -> list[_Rule]:
-    return rules if len(rules) < 2 else list(dict.fromkeys(rules))
-
-
 def _looks_encoded(value: str) -> bool:
     return len(value) >= 12 and not value.isalpha() and value.replace("+", "").replace("/", "").rstrip("=").isalnum()
 
@@ -269,12 +257,12 @@ def _looks_encoded(value: str) -> bool:
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
 
 
-def _as_text(value: Any) -> str | None:
+def _as_bytes(value: Any) -> bytes | None:
     """All of a value's texts in one, as JSON; None when that can't be had: too deep, a lone surrogate, no JSON."""
     if isinstance(value, str):
-        return value
+        return value.encode("utf-8", "surrogatepass")
     try:
-        return _ENCODER.encode(value).decode()
+        return _ENCODER.encode(value)
     except Exception:
         return None
 

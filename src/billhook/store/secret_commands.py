@@ -208,23 +208,32 @@ def identified(text: str) -> Iterator[Span]:
         yield found.span(2)
 
 
-class Telling(NamedTuple):
-    """One search, and the pieces of text without one of which it finds nothing."""
+class Search(NamedTuple):
+    """One search, the pieces of text without one of which it finds nothing, and words that come with each of them."""
 
-    hints: tuple[str, ...]
     find: Callable[[str], Iterator[Span]]
     shown: str
+    hints: tuple[str, ...]
+    words: tuple[str, ...] = ()
 
+
+_PROGRAMS: Final = tuple(sorted({program for flag in FLAGS for program in flag.programs}))
+_PROGRAM_WORDS: Final = (
+    *("curl", "http", "https", "sshpass", "redis", "login", "sqlcmd", "zip", "unzip", "7z", "7za", "7zz", "openssl"),
+    *("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlshow", "mysqlsh", "mysqlcheck", "mariadb"),
+    *("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"),
+    *("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"),
+)
 
 SEARCHES: Final = (
-    Telling(("://",), addresses, "https://bob:x@host"),
-    Telling(tuple(sorted({program for flag in FLAGS for program in flag.programs})), flags, ""),
-    Telling(("curl",), clustered, "curl -sSu bob:x"),
-    Telling(("<<<",), fed, "docker login --password-stdin <<< x"),
-    Telling(_READERS, echoed, "echo x | docker login --password-stdin"),
-    Telling(("auth",), registry_logins, '"auth": "eDp4eDp4eA=="'),
-    Telling((":AA",), telegram_tokens, "123456789:AA..."),
-    Telling(("IDENTIFIED ", "identified "), identified, "IDENTIFIED BY 'x'"),
+    Search(addresses, "https://bob:x@host", ("://",)),
+    Search(flags, "", _PROGRAMS, _PROGRAM_WORDS),
+    Search(clustered, "curl -sSu bob:x", ("curl",), ("curl",)),
+    Search(fed, "docker login --password-stdin <<< x", ("<<<",)),
+    Search(echoed, "echo x | docker login --password-stdin", _READERS, ("stdin", "token", "chpasswd", "sudo")),
+    Search(registry_logins, '"auth": "eDp4eDp4eA=="', ("auth",), ("auth",)),
+    Search(telegram_tokens, "123456789:AA...", (":AA",)),
+    Search(identified, "IDENTIFIED BY 'x'", ("IDENTIFIED ", "identified ")),
 )
 
 

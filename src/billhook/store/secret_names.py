@@ -9,46 +9,53 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-WORDS: Final = frozenset(
+
+def words(text: str) -> frozenset[str]:
+    """A set of words, written as a text."""
+    return frozenset(text.split())
+
+
+WORDS: Final = words(
     "password passwords passwd passphrase passphrases passcode secret secrets token apikey apikeys credential "
     "credentials creds cookie cookies authorization jwt pwd authtoken accesstoken refreshtoken bearertoken apitoken "
-    "idtoken secretkey accesskey privatekey sessionkey authkey".split()
+    "idtoken secretkey accesskey privatekey sessionkey authkey"
 )
 """One of these words in a name makes it a secret's."""
 ENDINGS: Final = ("password", "passwd", "passphrase", "apikey")
 """So does a word that ends so: `PGPASSWORD`, `dbpassword`."""
-BEFORE_KEY: Final = frozenset(
+BEFORE_KEY: Final = words(
     "api access secret private session signing signature encryption decryption auth master account storage app "
-    "application license shared service hmac aes jwt role admin deploy functions subscription".split()
+    "application license shared service hmac aes jwt role admin deploy functions subscription"
 )
 """`key` and `keys` after one of these: `private_key`, `AccountKey`."""
-BEFORE_PASS: Final = frozenset(
+BEFORE_PASS: Final = words(
     "db database user admin root smtp mail email mysql pg postgres redis ftp sftp ldap proxy auth login http basic ssh "
     "sudo vault wifi keystore app account service registry docker git mongo mqtt amqp imap vpn api client "
-    "server master".split()
+    "server master"
 )
 """`pass` after one of these: `DB_PASS`."""
-BEFORE_TOKENS: Final = frozenset("access auth refresh api bearer".split())
+BEFORE_TOKENS: Final = words("access auth refresh api bearer")
 """`tokens` after one of these. Other `tokens` are counted, not kept secret."""
-HARMLESS_LAST: Final = frozenset(
-    "file files path paths dir directory folder filename name names id ids identifier count counts counter limit limits "
-    "length len size type types kind url uri endpoint host port domain env var variable expiry expires expire expired "
-    "expiration ttl age at time timestamp date format field fields column policy policies rule rules required optional "
-    "enabled disabled valid invalid validity verified validation validator stdin prompt manager store provider version "
-    "usage used budget index position offset stream ref refs reference arn class bucket source scope scopes mode min "
-    "max error errors status exists strength check checker generator handler factory algorithm alg issuer audience "
-    "rotation reset changed updated created missing page form label placeholder title description regex pattern "
-    "patterns scan scanner scanning detector detection guard hook option options config configuration settings setting "
-    "params parameters schema test tests spec parser lexer map embedding embeddings rate price cost costs secure "
+HARMLESS_LAST: Final = words(
+    "file files path paths dir directory folder filename name names id ids identifier count counts counter "
+    "limit limits length len size type types kind url uri endpoint host port domain env var variable expiry "
+    "expires expire expired expiration ttl age at time timestamp date format field fields column policy "
+    "policies rule rules required optional enabled disabled valid invalid validity verified validation "
+    "validator stdin prompt manager store provider version usage used budget index position offset stream ref "
+    "refs reference arn class bucket source scope scopes mode min max error errors status exists strength "
+    "check checker generator handler factory algorithm alg issuer audience rotation reset changed updated "
+    "created missing page form label placeholder title description regex pattern patterns scan scanner "
+    "scanning detector detection guard hook option options config configuration settings setting params "
+    "parameters schema test tests spec parser lexer map embedding embeddings rate price cost costs secure "
     "samesite httponly banner consent jar prefix suffix chars owner user username redacted per stdout review "
-    "protection".split()
+    "protection"
 )
 """A name that ends with one of these is about a secret and is none: `password_file`, `token_count`."""
-HARMLESS_FIRST: Final = frozenset("has is no use uses show require requires needs forgot enable allow skip".split())
+HARMLESS_FIRST: Final = words("has is no use uses show require requires needs forgot enable allow skip")
 """A name that begins with one of these is a switch: `has_token`."""
-BEFORE_TOKEN_HARMLESS: Final = frozenset(
-    "next page continuation pad eos bos unk sep mask cls first last current per cancellation prev previous special stop "
-    "lookahead sync".split()
+BEFORE_TOKEN_HARMLESS: Final = words(
+    "next page continuation pad eos bos unk sep mask cls first last current per cancellation prev previous "
+    "special stop lookahead sync"
 )
 """`token` after one of these is a place in a list or a piece of text: `next_token`, `eos_token`."""
 TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "authorization", "jwt")
@@ -99,7 +106,8 @@ class Names:
         added = [words_of(name) for name in more]
         self._added = frozenset("".join(words) for words in added if words)
         longest = {max(words, key=len) for words in added if words}
-        self.triggers = TRIGGERS + tuple(sorted(word for word in longest if word not in TRIGGERS))
+        triggers = (*TRIGGERS, *sorted(longest.difference(TRIGGERS)))
+        self.triggers = tuple((trigger, trigger.encode()) for trigger in triggers)
         """What to look for in small letters: a text without any of them names no secret."""
 
     def __contains__(self, name: object) -> bool:

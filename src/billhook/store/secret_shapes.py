@@ -1,6 +1,6 @@
-"""What well-known tokens look like, wherever they stand: the prefixes that their makers gave them so that they are found.
+"""What well-known tokens look like, wherever they stand: by the prefixes that their makers gave them for that.
 
-Every search jumps from prefix to prefix and goes on behind what it looked at, so that it is linear whatever the text is.
+Every search jumps from prefix to prefix and goes on behind what it looked at: linear, whatever the text is.
 docs/redaction.md prints this table, and a test keeps the two together.
 """
 
@@ -109,11 +109,14 @@ def shaped(shape: Shape, text: str) -> Iterator[Span]:
 
 
 def _begins(text: str, at: int) -> bool:
-    """Whether a word begins here: also after `\\n` as JSON writes it, and after `%3D`."""
+    """Whether a word begins here: also after `\\n` as JSON writes it, `%3D`, a terminal's colour."""
     before = text[at - 1] if at else " "
     if not (before.isascii() and before.isalnum()):
         return True
-    return (at >= 2 and text[at - 2] == "\\" and before in "nrt") or (at >= 3 and text[at - 3] == "%")
+    if (at >= 2 and text[at - 2] == "\\" and before in "nrt") or (at >= 3 and text[at - 3] == "%"):
+        return True
+    _, bracket, colour = text[max(0, at - 9) : at - 1].rpartition("[")
+    return before == "m" and bool(bracket) and not colour.strip("0123456789;")
 
 
 def _goes_on(text: str, end: int) -> bool:

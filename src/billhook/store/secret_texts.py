@@ -9,42 +9,41 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from billhook.store.secret_names import Names, words_of
+from billhook.store.secret_names import Names, words, words_of
 
 Span = tuple[int, int]
 
 _NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 _REACH: Final = 64
 """How far to either side of the word that counts a name is read."""
-_HARMLESS: Final = frozenset(
-    "none null nil undefined true false yes no on off required optional str string int integer bool boolean bytes number "
-    "any object array float char void self include same-origin omit todo tbd n/a unset redacted hidden masked "
-    "bearer basic digest".split()
+_HARMLESS: Final = words(
+    "none null nil undefined true false yes no on off required optional str string int integer bool boolean "
+    "bytes number any object array float char void self include same-origin omit todo tbd n/a unset redacted "
+    "hidden masked bearer basic digest"
 )
 """What may stand for a secret without being one: types, switches, gaps."""
-_NOT_A_VALUE: Final = frozenset(
+_NOT_A_VALUE: Final = words(
     "to for is and or with the a an in if from when option options flag as on of not must should can will instead "
-    "argument but which that was has it via by".split()
+    "argument but which that was has it via by"
 )
 """`--token` in a sentence is followed by one of these."""
 _BEFORE_A_SYNTAX_TOKEN: Final = ("unexpected ", "expected ", "invalid ", "illegal ", "undefined ", "unknown ")
 
 
-def named(text: str, low: str, names: Names) -> Iterator[Span]:
-    """Where values stand whose name counts. `low` is the text in small letters, just as long."""
-    for trigger in names.triggers:
-        at = low.find(trigger)
-        done = 0
-        while at >= 0:
-            start, end = _name_around(text, at, at + len(trigger), done)
-            done = end
-            if text[start:end].strip("-.") in names:
-                name = text[start:end]
-                for span in _value_of(text, low, start, end):
-                    if not stays(name, text[span[0] : span[1]]):
-                        yield span
-                    done = max(done, span[1])
-            at = low.find(trigger, done)
+def named(text: str, low: str, trigger: str, names: Names) -> Iterator[Span]:
+    """Where values stand whose name counts and has this trigger in it. `low` is the text in small letters."""
+    at = low.find(trigger)
+    done = 0
+    while at >= 0:
+        start, end = _name_around(text, at, at + len(trigger), done)
+        done = end
+        name = text[start:end]
+        if name.strip("-.") in names:
+            for span in _value_of(text, low, start, end):
+                if not stays(name, text[span[0] : span[1]]):
+                    yield span
+                done = max(done, span[1])
+        at = low.find(trigger, done)
 
 
 def _name_around(text: str, at: int, end: int, floor: int) -> Span:
@@ -176,10 +175,11 @@ def _after_option(text: str, at: int, name: str) -> Iterator[Span]:
     if not value or value[0][0] == "-" or is_placeholder(value[0]) or text[value.end() : value.end() + 1] == "(":
         return
     word = _trimmed(value[0])
-    if word and word.lower() not in _NOT_A_VALUE and not (word.isupper() and word.lower() in name.lower()):
-        if not word.startswith("id="):  # docker build --secret id=..., which names a file
-            yield at, at + len(value[0])
-            yield from _shell_parts(text, value.end())
+    if not word or word.lower() in _NOT_A_VALUE or (word.isupper() and word.lower() in name.lower()):
+        return
+    if not word.startswith("id="):  # docker build --secret id=..., which names a file
+        yield at, at + len(value[0])
+        yield from _shell_parts(text, value.end())
 
 
 def _after_words(text: str, low: str, start: int, end: int) -> Iterator[Span]:
@@ -234,8 +234,7 @@ def stays(name: str, value: str) -> bool:
         return True
     if len(value) > 255 or value[0] not in "/~.":
         return False
-    words = words_of(name)
-    return words[-1:] == ("pwd",) or bool(_pattern(_KEY_FILE).fullmatch(value))
+    return words_of(name)[-1:] == ("pwd",) or bool(_pattern(_KEY_FILE).fullmatch(value))
 
 
 def is_placeholder(value: str) -> bool:
@@ -277,7 +276,10 @@ _INDEXED: Final = r"[A-Za-z_][\w.]*+\["
 _PATH: Final = r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++"
 _LETTERS: Final = r"[A-Za-z_.-]++"
 _LINE_ENDS: Final = r"[,.;)\]}\"'\\]{0,4}+[ \t]{0,16}+(?:$|[\r\n}#]|\\[nr])"
-_PLACEHOLDER: Final = r"\$\{?\w*+\}?$|\$\(|\$\{\{[^}]*+\}\}$|\{\{[^}]*+\}\}$|\{[\w.]*+\}$|<[^>]*+>$|%[sdr]$|%\([^)]*+\)s$|[*.•#]++$|\$env:\w++$"
+_PLACEHOLDER: Final = (
+    r"\$\{?\w*+\}?$|\$\(|\$\{\{[^}]*+\}\}$|\{\{[^}]*+\}\}$|\{[\w.]*+\}$|<[^>]*+>$|%[sdr]$|%\([^)]*+\)s$"
+    r"|[*.•#]++$|\$env:\w++$"
+)
 _KEY_FILE: Final = r"(?:~|\.{1,2})?+/[\w./ @-]*+(?<=\.pem|\.key|\.crt|\.pub|\.p12|\.pfx|\.der|\.txt)"
 _SCHEME: Final = (
     r"(?:bearer|basic|token|digest|negotiate|apikey|api-key|hawk|ntlm|oauth|dpop|key|aws4-hmac-sha256)[ \t]{1,16}+"

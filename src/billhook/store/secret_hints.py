@@ -1,0 +1,75 @@
+"""Which searches are worth their time: most events hold none of the words and pieces that all secrets come with.
+
+The whole event is looked at once, as encoded JSON: its words against the words that rules know, in one comparison of
+sets. That is much quicker than looking for each prefix in turn.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from billhook.store.secret_commands import SEARCHES
+from billhook.store.secret_shapes import SHAPES, Span, private_keys, shaped
+
+
+class Rule(NamedTuple):
+    """A search, the pieces of text without one of which it finds nothing, and words that come with each of them."""
+
+    hints: tuple[str, ...]
+    find: Callable[[str], Iterator[Span]]
+    words: tuple[str, ...] = ()
+
+
+RULES: Final = (
+    *(Rule(shape.prefixes, functools.partial(shaped, shape)) for shape in SHAPES),
+    *(Rule(search.hints, search.find, search.words) for search in SEARCHES),
+    Rule(("-----BEGIN ",), private_keys),
+)
+_LETTERS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_TO_WORDS: Final = bytes(one if one in _LETTERS else 32 for one in range(256))
+_ESCAPES: Final = (b"\\n", b"\\r", b"\\t")
+"""What JSON writes for a line's end would be taken for a letter of the word behind it."""
+_ODD: Final = (b"%", b"\\u", b"\x1b", b"33[", b"x1b[")
+"""Other things that hide where a word begins: percent escapes, colours of a terminal. Then each hint is looked for."""
+
+
+def worth_trying(data: bytes | None, triggers: Sequence[tuple[str, bytes]]) -> tuple[Sequence[Rule], Sequence[str]]:
+    """The rules and triggers that could find something in a text; all of them if the text is not known."""
+    if data is None:
+        return RULES, [trigger for trigger, _ in triggers]
+    low = data.lower()
+    return _rules(data), [trigger for trigger, encoded in triggers if encoded in low]
+
+
+def _rules(data: bytes) -> Sequence[Rule]:
+    for odd in _ODD:
+        if odd in data:
+            return [rule for rule in RULES if any(hint.encode() in data for hint in rule.hints)]
+    known, pieces = _by_hint()
+    found = [numbers for piece, numbers in pieces if piece in data]
+    for escape in _ESCAPES:
+        data = data.replace(escape, b" ")
+    words = data.translate(_TO_WORDS).split()
+    if not known.keys().isdisjoint(words):
+        found += [known[word] for word in known.keys() & set(words)]
+    return [RULES[number] for number in sorted({number for numbers in found for number in numbers})]
+
+
+@functools.cache
+def _by_hint() -> tuple[dict[bytes, tuple[int, ...]], list[tuple[bytes, tuple[int, ...]]]]:
+    """The rules by a word that every text with one of their hints has; else by the hint itself."""
+    words: dict[bytes, tuple[int, ...]] = {}
+    pieces: dict[bytes, tuple[int, ...]] = {}
+    for number, rule in enumerate(RULES):
+        for hint in rule.words or rule.hints:
+            word = hint if rule.words else _whole_word(hint)
+            kind, key = (words, word) if word else (pieces, hint)
+            kind[key.encode()] = (*kind.get(key.encode(), ()), number)
+    return words, list(pieces.items())
+
+
+def _whole_word(hint: str) -> str:
+    """The first word of a hint, if the hint says that it ends there; a rule asks itself where it begins."""
+    found = re.match(r"[^A-Za-z0-9]*([A-Za-z0-9]{2,})[^A-Za-z0-9]", hint)
+    return found[1] if found else ""

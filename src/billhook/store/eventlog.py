@@ -7,10 +7,11 @@ the loss of power, too.
 """
 
 import os
-import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from os import SEEK_END, lseek, write
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Final
 
 from billhook import strictjson
@@ -30,6 +31,8 @@ _LOOK_AGAIN: Final = 0.25
 _ROOM: Final = lines.ROOM + 600
 """Bytes that a line adds to its record, and that are left free for the note that the file is full."""
 _QUICK: Final = 128 << 10
+_new: Final = tuple.__new__
+"""What `Appended` does itself, with one call less: the log is written to at every event."""
 _GIVEN_BY_US: Final = frozenset({"v", "seq", "prev", "note", "side", "hash"})
 
 
@@ -54,9 +57,12 @@ class EventLog:
         self.root = root
         self.folder = folder
         self.path = folder / CURRENT
-        self.max_bytes = max_bytes
+        self._full = max_bytes - _ROOM
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
+        self._seal = lines.make_line
+        self._turn = [True]
+        """Empty while a thread of this process is at work: `pop` and `append` are atomic, and quicker than a lock."""
         self._file = -1
         self._size = 0
         """Bytes of the file that are known: what stands there is `_seq`, `_hash` and before."""
@@ -71,77 +77,105 @@ class EventLog:
         `content` has the fields of `record.Record` without those that the log itself gives: v, seq, prev, note, side
         and hash. What makes the line longer than `record.LARGEST_LINE` goes to a side file.
         """
-        if not _GIVEN_BY_US.isdisjoint(content):
-            raise StoreError(f"the log itself gives {', '.join(sorted(_GIVEN_BY_US & content.keys()))}")
+        if not content or not _GIVEN_BY_US.isdisjoint(content):
+            raise StoreError(f"a record without {', '.join(sorted(_GIVEN_BY_US))}, which the log gives, and not empty")
         body = strictjson.encode(content)
         if len(body) > sidefiles.LARGEST_BODY:
             body = sidefiles.moved(content, self._keep_side)
         return self.append_encoded(body)
 
     def append_encoded(self, body: bytes) -> Appended:
-        """Add one record that is encoded already: a JSON object on one line of ASCII, not longer than a line may be."""
-        if len(body) <= 2:
-            raise StoreError("an empty record")
-        look = time.monotonic() >= self._look_again
-        self._lock.take(check=look)
+        """Add one record that is encoded already: a JSON object, not empty, on one line of ASCII that is not too long.
+
+        Almost always the lock is free and the file is as we left it. That way is laid out for speed, where a call of
+        our own weighs as much as one of the system's.
+        """
+        look = monotonic() >= self._look_again
         try:
-            if look or self._file < 0 or os.lseek(self._file, 0, os.SEEK_END) != self._size:
-                self._find_end()
-            if self._size + len(body) + _ROOM > self.max_bytes and self._size:
-                self._rotate()
-            return self._add(body)
-        except BaseException:  # an interrupt, too: whatever was done, the next record looks at it anew
-            self._size = 0
+            self._turn.pop()
+        except IndexError:
+            self._wait_for_turn()
+        try:
+            self._lock.take(look)
+            if look or lseek(self._file, 0, SEEK_END) != self._size or self._size + len(body) > self._full:
+                self._make_ready(len(body))
+            seq = self._seq + 1
+            line, digest = self._seal(seq, self._hash, body)
+            written = write(self._file, line)
+            if written != len(line) or self.sync:
+                self._finish(written, len(line))
+            self._seq, self._hash = seq, digest
+            self._size += written
+            return _new(Appended, (seq, digest))
+        except BaseException as error:  # an interrupt, too: whatever was done, the next record looks at it anew
+            self._size, self._look_again = 0, 0.0
+            if isinstance(error, OSError):
+                raise failed("write", self.path, error) from error
             raise
         finally:
             self._lock.give()
+            self._turn.append(True)
 
     def close(self) -> None:
         """Close the descriptors. The log may be used again, which opens them again."""
-        self._lock.shut(self._close_file)
-
-    def _add(self, body: bytes, before: bytes = b"") -> Appended:
-        """Write one line at the end, which is known; `before` closes what stands there unfinished."""
-        line, digest = self._sealed(body)
-        if before:
-            line = before + line
-        self._write(line)
-        self._seq += 1
-        self._hash = digest
-        self._size += len(line)
-        return Appended(self._seq, digest)
-
-    def _sealed(self, body: bytes) -> tuple[bytes, str]:
-        """The next line and its hash."""
-        return lines.make_line(self._seq + 1, self._hash, body)
-
-    def _write(self, data: bytes) -> None:
-        """All of it or nothing."""
-        written = 0
+        self._wait_for_turn()
         try:
-            written = os.write(self._file, data)
-            if written == len(data):
-                if self.sync:
-                    os.fdatasync(self._file)
+            self._close_file()
+            self._lock.close()
+        finally:
+            self._turn.append(True)
+
+    def _wait_for_turn(self) -> None:
+        """Be the one thread of this process that is at work on the log."""
+        ends = monotonic() + 2 * PATIENCE
+        while monotonic() < ends:
+            try:
+                self._turn.pop()
+            except IndexError:
+                sleep(0.0005)
+            else:
                 return
-        except OSError as error:
+        raise StoreError("another thread of this process is still writing to it", place=str(self.path))
+
+    def _note(self, body: bytes, before: bytes = b"") -> None:
+        """Add a line about the log itself; `before` closes what stands at its end."""
+        line, digest = lines.make_line(self._seq + 1, self._hash, body)
+        written = write(self._file, before + line)
+        if written != len(before + line) or self.sync:
+            self._finish(written, len(before + line))
+        self._seq, self._hash = self._seq + 1, digest
+        self._size += written
+
+    def _finish(self, written: int, wanted: int) -> None:
+        """See to it that what was written is safe, or take it back."""
+        try:
+            if written == wanted:
+                os.fdatasync(self._file)
+                return
+        except OSError:
             self._take_back(written)
-            raise failed("write", self.path, error) from error
+            raise
         self._take_back(written)
-        what = f"only {written} of {len(data)} bytes could be written, and were taken back"
+        what = f"only {written} of {wanted} bytes could be written, and were taken back"
         raise StoreError(what, place=str(self.path), hint="make room on that disk")
 
     def _take_back(self, written: int) -> None:
         try:
             # never what somebody wrote behind our back meanwhile
-            if written and os.lseek(self._file, 0, os.SEEK_END) == self._size + written:
+            if lseek(self._file, 0, SEEK_END) == self._size + written:
                 os.ftruncate(self._file, self._size)
         except OSError:
             pass  # then the next writer finds a fragment, closes it and notes it
 
+    def _make_ready(self, wanted: int) -> None:
+        """Find the end, and begin a new file if a record of so many bytes has no room in this one."""
+        self._find_end()
+        if self._size + wanted > self._full and self._size:
+            self._rotate()
+
     def _find_end(self) -> None:
         """Where the next line goes and what it follows, whoever moved it: a writer, a rotation, a crash, a hand."""
-        now = time.monotonic()
+        now = monotonic()
         if now >= self._look_again and self._file >= 0 and self._moved():
             self._close_file()
         self._look_again = now + _LOOK_AGAIN
@@ -156,7 +190,7 @@ class EventLog:
 
     def _is_full(self) -> bool:
         """Learn what was added since we looked last, and repair the end. True: it says that the log goes on anew."""
-        size = os.lseek(self._file, 0, os.SEEK_END)
+        size = lseek(self._file, 0, SEEK_END)
         if size == self._size:
             return False
         since = self._size if size > self._size else 0
@@ -182,12 +216,12 @@ class EventLog:
     def _close_torn(self, torn: Fragment) -> None:
         reason = f"a line was never finished: {torn.bytes} bytes before this one are no record"
         detail = {"bytes": torn.bytes, "sha256": torn.sha256}
-        self._add(lines.note("torn", reason, detail), before=b"\n")
+        self._note(lines.note("torn", reason, detail), before=b"\n")
 
     def _rotate(self) -> None:
         """Begin a new file. Where the old one can't be moved it goes on growing: nothing is lost over this."""
         if self._name_when_full() is not None:
-            self._add(lines.note("rotated", f"the log goes on in {CURRENT}"))
+            self._note(lines.note("rotated", f"the log goes on in {CURRENT}"))
             self._move_aside()
 
     def _move_aside(self) -> bool:
@@ -219,7 +253,7 @@ class EventLog:
             if self.sync:
                 os.fsync(folder)
         self._size = 0  # nothing of it is known
-        if os.lseek(self._file, 0, os.SEEK_END) == 0:
+        if lseek(self._file, 0, SEEK_END) == 0:
             self._follow_rotated()
 
     def _follow_rotated(self) -> None:
@@ -243,13 +277,13 @@ class EventLog:
         sidefiles.write_side(self.folder, self.root, sha256, data, sync=self.sync)
 
     def _close_file(self) -> None:
-        file, self._file, self._size = self._file, -1, 0
+        file, self._file, self._size, self._look_again = self._file, -1, 0, 0.0
         if file >= 0:
             os.close(file)
 
     def _after_fork(self) -> None:
         """In the child: another thread may have been at work, so nothing of it is believed."""
-        self._seq, self._hash, self._look_again = 0, "", 0.0
+        self._seq, self._hash, self._turn = 0, "", [True]
         try:
             self._close_file()
         except OSError:
@@ -257,36 +291,29 @@ class EventLog:
 
 
 class _QuickLock(LockFile):
-    """The log's lock. When it is free, as it almost always is, it is taken without ceremony."""
+    """The lock against other processes, used by one thread at a time. When it is free it is taken without ceremony."""
 
     def __init__(self, path: Path, root: Path) -> None:
         super().__init__(path, root)
         import fcntl
 
         self._flock = fcntl.flock
-        self._try_it, self._let_go = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
+        self._at_once, self._let_go = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
 
-    def take(self, *, check: bool) -> None:
-        if not check and self._turn.acquire(False):
+    def take(self, check: bool) -> None:
+        if not check and self._file is not None:
             try:
-                if self._file is not None:
-                    self._flock(self._file, self._try_it)
-                    return
+                self._flock(self._file, self._at_once)
             except OSError:
                 pass  # somebody else holds it
-            self._turn.release()
+            else:
+                return
         self.acquire(PATIENCE, check=check)
+        self._turn.release()
 
     def give(self) -> None:
         if self._file is not None:
             self._flock(self._file, self._let_go)
-        self._turn.release()
-
-    def shut(self, also: Callable[[], None]) -> None:
-        """Close it and what it guards, when no thread of this process is at work; other processes don't matter."""
-        with self._turn:
-            also()
-            self._forget()
 
 
 def _drop_oldest() -> None:

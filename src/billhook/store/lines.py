@@ -7,11 +7,11 @@ all that stand above it. Both ends of a line are the same to the byte in every r
 follow the chain. `tests/store/test_lines.py` holds the two ends and `record.Record` together.
 """
 
-import hashlib
 import os
 import re
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from billhook import strictjson
@@ -23,6 +23,7 @@ ROOM = 200
 _HEAD = re.compile(START + rb'([1-9][0-9]{0,17}),"prev":"((?:[0-9a-f]{64})?)",(?:"note":"([a-z]+)",)?')
 _TAIL = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
+_NOTHING_YET = sha256()
 
 
 class Line(NamedTuple):
@@ -48,14 +49,16 @@ def read_line(line: bytes) -> Line | None:
 def is_whole(line: bytes) -> bool:
     """Whether the hash of a line (without its newline) is the hash of this line."""
     text = line[:-_TAIL_BYTES]
-    return line[-_TAIL_BYTES:] == b',"hash":"%b"}' % hashlib.sha256(text).hexdigest().encode()
+    return line[-_TAIL_BYTES:] == b',"hash":"%b"}' % sha256(text).hexdigest().encode()
 
 
 def make_line(seq: int, prev: str, body: bytes) -> tuple[bytes, str]:
     """A line with its newline, and its hash. `body` is a JSON object that is not empty, encoded."""
-    text = b'%b%d,"prev":"%b",%b' % (START, seq, prev.encode(), body[1:-1])
-    digest = hashlib.sha256(text).hexdigest()
-    return b'%b,"hash":"%b"}\n' % (text, digest.encode()), digest
+    text = b'{"v":1,"seq":%d,"prev":"%b",%b' % (seq, prev.encode(), body[1:-1])
+    hashed = _NOTHING_YET.copy()  # quicker than to make one
+    hashed.update(text)
+    digest = hashed.hexdigest()
+    return text + b',"hash":"%b"}\n' % digest.encode(), digest
 
 
 def note(kind: str, reason: str, detail: Mapping[str, Any] | None = None) -> bytes:

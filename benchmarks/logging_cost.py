@@ -1,0 +1,218 @@
+"""Goals 16 to 18: what a line of the event log costs, alone, among eight writers, and safe from a loss of power."""
+
+import functools
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from billhook import strictjson
+from billhook.store.eventlog import EventLog, open_log
+from billhook.store.verifying import verify
+from harness import LOOPS, Bar, Case, Goal, Trial, looped
+
+WRITERS = 8
+EACH = 100
+"""Events that every writer adds in one round."""
+_ROUNDS = 30
+_DURABLE = 100
+_PROJECT = "/home/u/x"
+
+
+def record(size: int, number: int = 0) -> dict[str, Any]:
+    """What is logged of an event, about `size` bytes, most of it one string with escapes."""
+    return {
+        "id": f"{number:032x}",
+        "time": "2026-11-16T01:46:37.077207Z",
+        "mono": 23622.4,
+        "event": "PreToolUse",
+        "session_id": "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11",
+        "session_name": "brave-otter",
+        "turn_id": "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11:5",
+        "tool": "Bash",
+        "cwd": "/home/u/x",
+        "decision": "allow",
+        "input": {"command": 'echo "hello"\n' * ((size - 400) // 16)},
+        "outcomes": [{"hook": "guard", "status": "ok", "decision": "allow", "duration_ms": 0.4}],
+    }
+
+
+# -- 16 ------------------------------------------------------------------------------------------------------------
+
+
+def _unchained(folder: Path) -> EventLog:
+    """A log as it would be without the chain: the line is given, and nothing is hashed."""
+    log = EventLog(folder, folder / "hooks" / "unchained")
+    log._seal = lambda seq, prev, body: (body, prev)
+    return log
+
+
+async def one_line() -> AsyncGenerator[Trial, None]:
+    """Encoding apart against one write; with it, from the same record, against what people do instead."""
+    content = record(1000)
+    body = strictjson.encode(content)
+    with _folder() as folder:
+        log = open_log(folder, _PROJECT)
+        log.append(content)
+        line = log.path.read_bytes()
+        with ExitStack() as stack:
+            cases: dict[str, Case] = {
+                "a line without the chain": looped(_unchained(folder).append_encoded, line),
+                "a line": looped(log.append_encoded, body),
+                "one write": looped(functools.partial(os.write, stack.enter_context(_kept(folder / "w"))), line),
+            }
+            bars = [Bar("a line without the chain", "one write", 2.5), Bar("a line", "one write", 5)]
+            yield Trial("1 KB, encoded", cases, bars, LOOPS)
+            cases = {
+                "append": looped(log.append, content),
+                'open("a") and json.dumps': looped(_usual(folder / "usual.jsonl"), content),
+                "SQLite WAL": looped(_sqlite(folder / "log.db", "off"), content),
+            }
+            bars = [Bar("append", 'open("a") and json.dumps', 0.3), Bar("append", "SQLite WAL", 0.4)]
+            yield Trial("1 KB", cases, bars, LOOPS)
+        _check(folder, log)
+
+
+def _usual(path: Path) -> Callable[[dict[str, Any]], None]:
+    def add(content: dict[str, Any]) -> None:
+        with open(path, "a") as stream:
+            stream.write(json.dumps(content) + "\n")
+
+    return add
+
+
+def _sqlite(path: Path, synchronous: str) -> Callable[[dict[str, Any]], None]:
+    """One insert, one transaction. `off` survives the death of the process, as our log does, `full` a loss of power."""
+    database = sqlite3.connect(path, timeout=60, isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute(f"PRAGMA synchronous={synchronous}")
+    database.execute("CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, record TEXT)")
+
+    def add(content: dict[str, Any]) -> None:
+        database.execute("INSERT INTO events (record) VALUES (?)", (json.dumps(content),))
+
+    return add
+
+
+# -- 17 ------------------------------------------------------------------------------------------------------------
+
+
+async def many_writers() -> AsyncGenerator[Trial, None]:
+    """No line torn or lost is a gate: without it there is nothing to measure."""
+    for size in (60_000, 100_000):
+        with _folder() as folder, _writers("ours", folder, size) as write:
+            write()
+            _check(folder, open_log(folder, _PROJECT), WRITERS * EACH)
+    with _folder() as folder, _writers("ours", folder, 1000) as ours, _writers("sqlite", folder, 1000) as theirs:
+        cases: dict[str, Case] = {
+            f"{WRITERS} writers": looped(_one(ours), None),
+            "SQLite WAL": looped(_one(theirs), None),
+        }
+        yield Trial("1 KB", cases, [Bar(f"{WRITERS} writers", "SQLite WAL", 1 / 4)], _ROUNDS)
+        rows = sqlite3.connect(folder / "log.db").execute("SELECT count(*) FROM events").fetchone()[0]
+        assert rows % (WRITERS * EACH) == 0, "SQLite lost some"
+        _check(folder, open_log(folder, _PROJECT))
+
+
+def _one(write: Callable[[], None]) -> Callable[[None], None]:
+    return lambda _: write()
+
+
+@contextmanager
+def _writers(kind: str, folder: Path, size: int) -> Iterator[Callable[[], None]]:
+    """Eight processes that are there already; call it, and each of them adds its events, all at once."""
+    argv = [sys.executable, __file__, kind, os.fspath(folder), str(size)]
+    started = [subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(WRITERS)]
+
+    def write() -> None:
+        for process in started:
+            os.write(process.stdin.fileno(), b"\n")  # type: ignore[union-attr]
+        for process in started:
+            answer = process.stdout.readline()  # type: ignore[union-attr]
+            assert answer == b"%d\n" % EACH, f"a writer failed: {answer!r}"
+
+    try:
+        yield write
+    finally:
+        for process in started:
+            process.communicate(timeout=60)
+
+
+def write_when_told(kind: str, folder: Path, size: int) -> None:
+    """One writer: for every line on stdin its events, then their number on stdout."""
+    content = record(size)
+    add = _sqlite(folder / "log.db", "off") if kind == "sqlite" else open_log(folder, _PROJECT).append
+    for _ in sys.stdin.buffer:
+        for _ in range(EACH):
+            add(content)
+        print(EACH, flush=True)
+
+
+# -- 18 ------------------------------------------------------------------------------------------------------------
+
+
+async def durable() -> AsyncGenerator[Trial, None]:
+    content = record(1000)
+    with _folder() as folder, _kept(folder / "w") as file:
+        log = open_log(folder, _PROJECT, sync=True)
+        log.append(content)
+        cases: dict[str, Case] = {
+            "durable append": looped(log.append, content),
+            "write and fdatasync": looped(_write_and_sync(file), log.path.read_bytes()),
+            "SQLite WAL, synchronous=full": looped(_sqlite(folder / "log.db", "full"), content),
+        }
+        bars = [
+            Bar("durable append", "write and fdatasync", 1.2),
+            Bar("durable append", "SQLite WAL, synchronous=full", 0.7),
+        ]
+        yield Trial("1 KB", cases, bars, _DURABLE)
+        _check(folder, log)
+
+
+def _write_and_sync(file: int) -> Callable[[bytes], None]:
+    def add(line: bytes) -> None:
+        os.write(file, line)
+        os.fdatasync(file)
+
+    return add
+
+
+# -- all -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _kept(path: Path) -> Iterator[int]:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _check(folder: Path, log: EventLog, records: int | None = None) -> None:
+    """What was measured is a log: every record there, whole and in order."""
+    found = verify(log.folder, folder)
+    assert found.ok and not found.torn, f"{found.findings[:3]}, {found.torn} torn"
+    assert records is None or found.records == records, f"{found.records} of {records} records"
+
+
+GOALS: Sequence[Goal] = (
+    Goal(16, "One line of the event log", one_line),
+    Goal(17, f"{WRITERS} processes writing the log at once, none torn, none lost", many_writers),
+    Goal(18, "One line, safe from a loss of power", durable),
+)
+
+if __name__ == "__main__":
+    write_when_told(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -239,3 +239,13 @@ def test_hostile_names(tmp_path: Path, name: str) -> None:
         write_atomically(tmp_path / name, b"", root=tmp_path)
     with pytest.raises(StoreError):
         read_bytes(tmp_path / name, 1, root=tmp_path)
+
+
+def test_a_folder_in_the_place_of_a_file_costs_no_descriptor(tmp_path: Path) -> None:
+    """However often somebody tries to read it."""
+    (tmp_path / "folder").mkdir()
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for _ in range(50):
+        with pytest.raises(StoreError):
+            read_bytes(tmp_path / "folder", 10)
+    assert not before or len(os.listdir("/proc/self/fd")) <= before + 5

@@ -90,13 +90,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The files that can't be read at all."""
         return tuple(read for read in self.sources if not read.readable)
 
-    def engine(self, *, observers: Iterable["Observer"] = (), host: str = "library") -> "Engine":
-        """An engine of its own. `host` is who it serves, for the log."""
+    def engine(
+        self, *, hooks: Iterable[Hook] = (), observers: Iterable["Observer"] = (), host: str = "library"
+    ) -> "Engine":
+        """An engine of its own: what is configured, and `hooks` of the caller's own among it, by their priorities.
+
+        `host` is who it serves, for the log.
+        """
         from billhook.engine import Engine
+        from billhook.plan import Plan
 
         recorded = [] if self.recording is None else [self.recording.observer(host)]
         env = {"CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or self.project}
-        return Engine(self.plan, parallel=self.parallel, observers=[*recorded, *observers], env=env, know=self.knowing)
+        more = tuple(hooks)
+        plan = Plan([*self.hooks, *more]) if more else self.plan
+        return Engine(plan, parallel=self.parallel, observers=[*recorded, *observers], env=env, know=self.knowing)
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
@@ -376,6 +384,9 @@ def load(
     home: str | os.PathLike[str] | None = None,
     builtins: bool = True,
     trust: Trust = "approved",
+    hooks: Iterable[Hook] = (),
 ) -> "Engine":
-    """An engine with the hooks that are configured for a folder. `load_config` tells more."""
-    return load_config(cwd, files=files, layers=layers, home=home, builtins=builtins, trust=trust).engine()
+    """An engine with the hooks that are configured for a folder, and `hooks` of the caller's own. `load_config` tells
+    more."""
+    config = load_config(cwd, files=files, layers=layers, home=home, builtins=builtins, trust=trust)
+    return config.engine(hooks=hooks)

@@ -121,10 +121,7 @@ class Recording:
         }
 
     def _redacted(self, texts: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        if self._redactor is None:
-            return texts, 0
-        before = self._redactor.count
-        return self._redactor.value(texts), self._redactor.count - before
+        return (texts, 0) if self._redactor is None else self._redactor.redacted(texts)
 
     def _texts(self, verdict: Verdict) -> dict[str, Any]:
         """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""

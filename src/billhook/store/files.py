@@ -67,12 +67,15 @@ def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> by
             file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
             return None
-        with open(file, "rb") as stream:
+        try:
             found = os.fstat(file)
             _refuse_strange(found, path)
             if private:
                 _refuse_shared(found, path)
-            data = stream.read(limit + 1)
+            with open(file, "rb", closefd=False) as stream:
+                data = stream.read(limit + 1)
+        finally:
+            os.close(file)
     if len(data) > limit:
         raise StoreError(f"more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
     return data

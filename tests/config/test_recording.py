@@ -1,0 +1,266 @@
+"""The event log of a loaded configuration: what a record says, who was not asked and why, and what may go wrong."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billhook import Verdict
+from billhook.config import load_config
+from billhook.config.snapshot import kept
+from billhook.events import parse
+from config.project import Project
+
+USER = "~/.config/billhook/hooks.yaml"
+SECRET = "ghp_" + "a1B2" * 9
+
+
+def fire(project: Project, event: str = "PreToolUse", **fields: Any) -> Verdict:
+    about = {"hook_event_name": event, "session_id": "abc-1", "cwd": str(project.folder), **fields}
+    config = load_config(project.folder, home=project.root)
+    return config.engine(host="claude").fire_sync(parse(about))
+
+
+def bash(project: Project, command: str = "ls", **fields: Any) -> Verdict:
+    about = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "toolu_1", **fields}
+    return fire(project, **about)
+
+
+def log_file(project: Project) -> Path:
+    (folder,) = (project.root / "hooks").iterdir()
+    return folder / "hooks.jsonl"
+
+
+def records(project: Project) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log_file(project).read_bytes().splitlines()]
+
+
+def test_one_line_for_each_verdict(project: Project) -> None:
+    """Everything that a question about a past decision needs."""
+    project.write(USER, "hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n")
+    verdict = bash(project, "rm -rf x")
+    (record,) = records(project)
+    expected = {
+        "v": 1, "seq": 1, "prev": "", "id": verdict.id, "event": "PreToolUse", "tool": "Bash", "host": "claude",
+        "tool_use_id": "toolu_1", "session_id": "abc-1", "turn_id": "abc-1:1", "cwd": str(project.folder),
+        "project": str(project.folder), "decision": "deny", "reason": "never", "failed_open": 0,
+        "input": {"command": "rm -rf x"}, "not_asked": {},
+    }  # fmt: skip
+    assert {key: record[key] for key in expected} == expected
+    assert record["session_name"].count("-") == 1 and record["time"].endswith("Z") and record["mono"] > 0
+    assert [one["hook"] for one in record["outcomes"]][-1] == "no-rm"
+    assert (
+        record["outcomes"][-1]["reason"] == "never" and record["duration_ms"] >= record["outcomes"][-1]["duration_ms"]
+    )
+    assert log_file(project).stat().st_mode & 0o777 == 0o600
+    assert log_file(project).parent.name == "".join(
+        c if c.isascii() and c.isalnum() else "-" for c in str(project.folder)
+    )
+
+
+def test_the_event_logger_has_the_id_beforehand(project: Project) -> None:
+    """Seed 002's handler at priority 50 gives later hooks the id of the record that will be written."""
+    verdict = bash(project)
+    outcome = next(one for one in verdict.outcomes if one.hook == "event-logger")
+    assert outcome.data == {"id": verdict.id} == {"id": records(project)[0]["id"]}
+
+
+HOOKS = """hooks:
+  asked: {events: PreToolUse, match: Bash, run: "true"}
+  other-tool: {events: PreToolUse, match: Write, run: "true"}
+  other-command: {events: PreToolUse, if: Bash(git *), run: "true"}
+  off: {events: PreToolUse, enabled: false, run: "true"}
+  other-event: {events: Stop, run: "true"}
+"""
+
+
+def test_who_was_not_asked_and_why(project: Project) -> None:
+    """For each hook of the event a short reason: why did my guard not fire last night?"""
+    project.write(USER, HOOKS)
+    project.write("hooks.yaml", "hooks:\n  stranger: {events: PreToolUse, match: Bash, run: 'true'}\n")
+    bash(project)
+    assert records(project)[-1]["not_asked"] == {
+        "other-tool": "did not match",
+        "other-command": "condition false",
+        "off": "disabled",
+        "stranger": "not trusted",
+    }
+
+
+def test_hooks_after_a_deny_were_not_asked(project: Project) -> None:
+    """They say who ended the run."""
+    project.write(USER, "hooks:\n  first: {events: PreToolUse, deny: no}\n  later: {events: PreToolUse, run: 'true'}\n")
+    bash(project)
+    assert records(project)[-1]["not_asked"] == {"later": "`first` said deny"}
+
+
+def test_output_and_feedback(project: Project) -> None:
+    """What the tool returned, what hooks told the model and the user, and how much they printed."""
+    project.write(USER, 'hooks:\n  says: {events: PostToolUse, run: \'echo "{\\"systemMessage\\": \\"hi\\"}"\'}\n')
+    fire(project, "PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "a.txt"})
+    (record,) = records(project)
+    assert record["output"] == {"stdout": "a.txt"} and record["messages"] == ["hi"]
+    assert record["outcomes"][-1]["output_bytes"] == len('{"systemMessage": "hi"}\n')
+
+
+@pytest.mark.parametrize("option", ["include_input", "includeInput"])
+def test_input_and_output_as_the_options_say(project: Project, option: str) -> None:
+    """Left out where the user wants that, in both spellings."""
+    project.write(USER, f"builtins: {{event-logger: {{options: {{{option}: false, includeOutput: false}}}}}}\n")
+    fire(project, "PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response="done")
+    assert not {"input", "output"} & set(records(project)[0])
+
+
+def test_the_log_can_be_switched_off_by_its_owner(project: Project) -> None:
+    """Not by a project."""
+    project.write("hooks.yaml", "builtins: {event-logger: false}\n")
+    bash(project)
+    assert len(records(project)) == 1
+    project.write(USER, "builtins: {event-logger: {enabled: false}}\n")
+    verdict = bash(project)
+    assert len(records(project)) == 1 and "event-logger" not in [one.hook for one in verdict.outcomes]
+
+
+def test_secrets_stay_out(project: Project) -> None:
+    """Neither in the input nor in what a hook said or failed with, nor in the configuration that is kept."""
+    run = f"echo {SECRET} >&2; exit 1"
+    project.write(
+        USER, f"hooks:\n  leaks: {{events: PreToolUse, run: '{run}'}}\n  says: {{events: Stop, deny: {SECRET}}}\n"
+    )
+    bash(project, f"curl -H 'Authorization: token {SECRET}' x", tool_input={"command": SECRET, "api_key": "abcdefgh"})
+    everything = b"".join(path.read_bytes() for path in project.root.rglob("*") if path.is_file())
+    assert SECRET.encode() not in everything and b"abcdefgh" not in everything
+    (record,) = records(project)
+    assert record["redacted"] >= 3 and record["input"]["command"] in record["outcomes"][-1]["error"]
+
+
+def test_secrets_are_kept_where_the_user_wants_that(project: Project) -> None:
+    """`redact: false` of the user's own file."""
+    project.write(USER, "builtins: {event-logger: {options: {redact: false}}}\n")
+    bash(project, SECRET)
+    assert records(project)[0]["input"] == {"command": SECRET} and records(project)[0]["redacted"] == 0
+
+
+def test_the_configuration_is_kept_once_by_its_hash(project: Project) -> None:
+    """Records of one configuration share it; a change makes another, and both can be read again."""
+    project.write(USER, "hooks:\n  a: {events: Stop, run: 'true'}\n")
+    bash(project), bash(project)
+    project.write(USER, "hooks:\n  b: {events: Stop, run: 'true', gate: true}\n")
+    bash(project)
+    hashes = [record["config"] for record in records(project)]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert len(list((project.root / "billhook" / "configs").iterdir())) == 2
+    for one, name in ((hashes[0], "a"), (hashes[2], "b")):
+        content = kept(project.root, one)
+        assert (
+            content is not None and content["hooks"][-1]["name"] == name and content["project"] == str(project.folder)
+        )
+
+
+def test_a_kept_configuration_that_was_changed_is_not_believed(project: Project) -> None:
+    """Its name is the hash of what it says."""
+    bash(project)
+    (path,) = (project.root / "billhook" / "configs").iterdir()
+    path.write_bytes(path.read_bytes().replace(b"metrics", b"metrixs"))
+    assert kept(project.root, path.stem) is None and kept(project.root, "../../x") is None
+
+
+def test_every_event_is_recorded(project: Project) -> None:
+    """Also those that nobody has a hook for, and those that nobody has heard of."""
+    for event, fields in (("Notification", {"message": "m", "notification_type": "t"}), ("Strange", {"x": 1})):
+        fire(project, event, **fields)
+    assert [(record["event"], record["input"]) for record in records(project)] == [
+        ("Notification", {"message": "m", "notification_type": "t"}),
+        ("Strange", {"x": 1}),
+    ]
+    assert {record["session_name"] for record in records(project)} == {records(project)[0]["session_name"]} != {""}
+
+
+@pytest.mark.parametrize("rule", ["warn", "deny"])
+@pytest.mark.parametrize("obstacle", ["symlink", "fifo", "folder", "file for a folder"])
+def test_a_log_that_cannot_be_written(project: Project, obstacle: str, rule: str, tmp_path: Path) -> None:
+    """The event is judged all the same and says that it was not recorded; with `deny` it is refused for that."""
+    project.write(USER, f"builtins: {{event-logger: {{options: {{on_log_failure: {rule}}}}}}}\n")
+    bash(project)
+    log = log_file(project)
+    if obstacle == "file for a folder":
+        shutil.rmtree(log.parent)
+        log.parent.write_text("")
+    else:
+        log.unlink()
+        make: dict[str, Callable[[], None]] = {
+            "symlink": lambda: log.symlink_to(tmp_path / "x"),
+            "fifo": lambda: os.mkfifo(log),
+            "folder": log.mkdir,
+        }
+        make[obstacle]()
+    verdict = bash(project)
+    logger = next(one for one in verdict.outcomes if one.hook == "event-logger")
+    assert (logger.status, logger.failed_open) == ("failed", rule == "warn")
+    assert "it was not recorded" in logger.error and str(log.parent) in logger.error
+    assert verdict.decision == ("none" if rule == "warn" else "deny")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_home_that_cannot_be_made(project: Project) -> None:
+    """Where there is no place for state, events are judged, and each built-in that needs it reports that it failed."""
+    project.write(USER, "hooks:\n  no: {events: PreToolUse, deny: never}\n")
+    project.root.write_text("a file lies here")
+    verdict = bash(project)
+    assert verdict.decision == "deny" and verdict.reason == "never"
+    assert {one.hook for one in verdict.outcomes if one.status == "failed"} == {"turn-tracker", "event-logger"}
+    started = fire(project, "SessionStart", source="startup")
+    assert {one.hook for one in started.outcomes if one.status == "failed"} == {
+        "turn-tracker", "session-naming", "event-logger"
+    }  # fmt: skip
+
+
+def test_turns_and_names_in_every_record(project: Project) -> None:
+    """A session from start to end: every record says which turn it belongs to."""
+    fire(project, "SessionStart", source="startup")
+    bash(project)
+    fire(project, "SubagentStop", agent_id="a", agent_type="t", agent_transcript_path="", stop_hook_active=False)
+    fire(project, "Stop", stop_hook_active=False)
+    fire(project, "Notification", message="m", notification_type="t")
+    fire(project, "SessionEnd", reason="exit")
+    found = records(project)
+    assert [record["turn_id"] for record in found] == ["abc-1:1"] * 4 + ["abc-1:2"] * 2
+    assert len({record["session_name"] for record in found}) == 1
+    data = [{one["hook"]: one.get("data") for one in record["outcomes"]}.get("turn-tracker") for record in found]
+    assert data == [
+        {"turnId": "abc-1:1", "sequence": 1},
+        {"turnId": "abc-1:1", "sequence": 1},
+        {"subagentTurnId": "abc-1:1:s:1", "turnId": "abc-1:1", "subagentSeq": 1},
+        {"completedTurnId": "abc-1:1", "nextTurnId": "abc-1:2", "sequence": 2},
+        None,
+        {"turnId": "abc-1:2", "sequence": 2, "totalTurns": 1},
+    ]
+
+
+@pytest.mark.parametrize("parallel", ["true", "false"])
+def test_external_hooks_are_told_name_and_turn(project: Project, parallel: str) -> None:
+    """Also where hooks run at once: those that know come first."""
+    run = "echo $CLAUDE_SESSION_NAME $CLAUDE_TURN_ID $CLAUDE_TURN_SEQUENCE >> told"
+    text = f"parallelExecution: {parallel}\nhooks:\n  h: {{events: [SessionStart, PreToolUse, Stop], run: '{run}'}}\n"
+    project.write("hooks.yaml", text)
+    project.approve()
+    fire(project, "SessionStart", source="startup")
+    bash(project)
+    fire(project, "Stop", stop_hook_active=False)
+    name = records(project)[0]["session_name"]
+    assert (project.folder / "told").read_text().splitlines() == [f"{name} abc-1:1 1"] * 3
+
+
+def test_python_hooks_are_told_name_and_turn(project: Project) -> None:
+    """In their worker, too."""
+    project.write(
+        "tell.py", "def tell(event, ctx):\n    return {'systemMessage': f'{ctx.session_name} {ctx.turn_id}'}\n"
+    )
+    project.write("hooks.yaml", "hooks:\n  p: {events: Notification, python: 'tell:tell'}\n")
+    project.approve()
+    verdict = fire(project, "Notification", message="m", notification_type="t")
+    assert verdict.messages == (f"{records(project)[0]['session_name']} abc-1:1",), verdict.warnings

@@ -29,8 +29,8 @@ _RUNS: Final = 200
 """The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
 _CONFIGURATIONS: Final = 100
 """Kept configurations that are read for one look."""
-_SAME: Final = ("events", "match", "if", "dialect")
-"""What decides whether a hook is asked about an event."""
+_SAME: Final = ("events", "match", "if", "dialect", "state")
+"""What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
 _DOES_THE_SAME: Final = ("what", "kind", "hash")
 """What decides how long it takes."""
 _NOT_WANTED: Final = frozenset({"did not match", "condition false", "condition raised"})

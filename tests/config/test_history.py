@@ -1,0 +1,299 @@
+"""What the event log knows of configured hooks: real logs, written by the real writer and by real firings."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billhook.config.history import budget_of, facts, last_fired, log_of, recent
+from billhook.config.lint.log import lint_log
+from billhook.store.files import StoreError
+from billhook.store.places import log_folder
+from config.logged import at, content, said, write
+from config.project import Project
+
+HOOKS = """\
+hooks:
+  every: {events: PreToolUse, run: 'true'}
+  never: {events: PreToolUse, match: Write, run: 'true'}
+  rule: {events: PreToolUse, if: Bash(git push *), deny: refused}
+  stop: {events: Stop, run: 'true'}
+"""
+OWN = "~/.config/billhook/hooks.yaml"
+
+
+def project_of(project: Project) -> str:
+    return os.path.realpath(project.folder)
+
+
+def noted(project: Project) -> list[tuple[str, str]]:
+    """The notes of a check: code and hook."""
+    config = project.load(builtins=True)
+    log = log_of(config)
+    assert log is not None
+    return [(one.code, one.hook) for one in lint_log(facts(log, config), budget_of(config))]
+
+
+def logged(project: Project, *records: dict[str, Any]) -> None:
+    write(project.root, project_of(project), [content(project_of(project), **record) for record in records])
+
+
+def test_no_log_is_no_log(project: Project) -> None:
+    """Where nothing was recorded there is nothing to look at, and nothing is made."""
+    config = project.load(builtins=True)
+
+    assert log_of(config) is None
+    assert not (project.root / "hooks").exists()
+
+
+# -- when hooks last fired
+
+
+def test_the_newest_time_counts(tmp_path: Path) -> None:
+    """Skipped is not fired; failed is."""
+    times = [at(hours=hours) for hours in (5, 4, 3, 2, 1)]
+    outcomes = [
+        [said("a"), said("b")],
+        [said("a"), said("b", status="failed")],
+        [said("a", status="skipped")],
+        [said("c", status="background")],
+        [],
+    ]
+    log = write(tmp_path, "/p", (content("/p", time=t, outcomes=o) for t, o in zip(times, outcomes, strict=True)))
+
+    found = last_fired(log, "/p", ["a", "b", "c", "d"])
+
+    assert found.times == {"a": times[1], "b": times[1], "c": times[3]}
+    assert (found.events, found.complete) == (5, True)
+
+
+def test_no_more_is_read_than_needed(tmp_path: Path) -> None:
+    """It stops at the record that answers the last question."""
+    log = write(tmp_path, "/p", (content("/p", outcomes=[said("a"), said(f"h{n}")]) for n in range(300)))
+
+    assert last_fired(log, "/p", ["a"]).events == 1
+    assert last_fired(log, "/p", ["h290"]).events == 10
+    assert last_fired(log, "/p", []).events <= 1
+
+
+def test_the_look_is_bounded(tmp_path: Path) -> None:
+    """Beyond so many bytes it says in how many events the hook did not fire."""
+    log = write(tmp_path, "/p", (content("/p", outcomes=[said("a")]) for _ in range(50)))
+    found = last_fired(log, "/p", ["nobody"], at_most=10_000)
+
+    assert not found.complete
+    assert 5 < found.events < 50
+
+
+def test_the_log_of_a_project_with_the_same_folder(tmp_path: Path) -> None:
+    """`/a-b` and `/a/b` share a folder; each sees its own records only."""
+    write(tmp_path, "/a-b", [content("/a-b", outcomes=[said("mine")])])
+    log = write(tmp_path, "/a/b", [content("/a/b", outcomes=[said("theirs")])])
+
+    assert set(last_fired(log, "/a-b", ["mine", "theirs"]).times) == {"mine"}
+
+
+def test_outcomes_in_a_side_file(tmp_path: Path) -> None:
+    """A record that is too long for its line counts like any other."""
+    outcomes = [said(f"h{n}", reason="x" * 500) for n in range(200)]
+    log = write(tmp_path, "/p", [content("/p", outcomes=outcomes)])
+
+    assert set(last_fired(log, "/p", ["h0", "h199"]).times) == {"h0", "h199"}
+
+
+def test_a_log_that_is_no_log(project: Project) -> None:
+    """A link in its place is refused, not followed."""
+    config = project.load(builtins=True)
+    (project.root / "hooks").mkdir(parents=True)
+    (project.folder / "elsewhere").mkdir()
+    log_folder(project.root, config.project).symlink_to(project.folder / "elsewhere")
+    log = log_of(config)
+    assert log is not None
+
+    with pytest.raises(StoreError):
+        last_fired(log, config.project, ["a"])
+
+
+# -- which never fired
+
+
+def test_hooks_that_never_fired(project: Project) -> None:
+    """Reported are those whose event occurred while they were configured; not those whose event never did."""
+    project.write(OWN, HOOKS)
+    for _ in range(3):
+        project.fire("Bash", "ls", builtins=True)
+
+    assert noted(project) == [("BH601", "never"), ("BH601", "rule")]
+
+
+def test_what_the_note_says(project: Project) -> None:
+    """How often which event occurred, what did not fit, where it stands, and where to look."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "ls", builtins=True)
+    verdict = project.fire("Bash", "ls", builtins=True)
+    config = project.load(builtins=True)
+    log = log_of(config)
+    assert log is not None
+
+    match, rule = lint_log(facts(log, config), 1000.0)
+
+    assert match.message == "it has never fired: `PreToolUse` occurred twice, and `match: Write` did not fit"
+    assert rule.message == "it has never fired: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not fit"
+    assert f"`billhook explain {verdict.id}`" in match.hint
+    assert (match.line, match.column > 1) == (3, True)
+
+
+def test_a_hook_that_fired_once_is_quiet(project: Project) -> None:
+    """However long ago."""
+    project.write(OWN, HOOKS)
+    project.fire("Write", "x", builtins=True)
+    for _ in range(3):
+        project.fire("Bash", "git push x", builtins=True)
+
+    assert noted(project) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "", "  late: {events: PreToolUse, match: Write, run: 'true'}\n", id="a hook younger than the events"
+        ),
+        pytest.param(
+            "  late: {events: PreToolUse, match: Read, run: 'true'}\n",
+            "  late: {events: PreToolUse, match: Write, run: 'true'}\n",
+            id="a matcher that was changed since",
+        ),
+        pytest.param(
+            "  late: {events: PreToolUse, if: Bash(a *), run: 'true'}\n",
+            "  late: {events: PreToolUse, if: Bash(b *), run: 'true'}\n",
+            id="a rule that was changed since",
+        ),
+        pytest.param(
+            "  late: {events: PreToolUse, match: Write, run: 'true'}\n",
+            "  late: {events: PreToolUse, match: Write, run: 'true', enabled: false}\n",
+            id="switched off",
+        ),
+    ],
+)
+def test_hooks_that_could_not_have_fired(project: Project, before: str, after: str) -> None:
+    """What happened before a hook was what it is says nothing against it."""
+    every = "hooks:\n  every: {events: PreToolUse, run: 'true'}\n"
+    project.write(OWN, every + before)
+    project.fire("Bash", "ls", builtins=True)
+    project.write(OWN, every + after)
+
+    assert noted(project) == []
+
+
+def test_a_hook_that_is_not_approved(project: Project) -> None:
+    """It can't fire, and everybody who looks is told so elsewhere; once it is approved and occurs, it is noted."""
+    project.write("hooks.yaml", "hooks: {late: {events: PreToolUse, match: Write, run: 'true'}}\n")
+    project.fire("Bash", "ls", builtins=True)
+    assert noted(project) == []
+
+    project.approve(builtins=True)
+    assert noted(project) == []
+
+    project.fire("Bash", "ls", builtins=True)
+    assert noted(project) == [("BH601", "late")]
+
+
+def test_a_hook_behind_a_deny(project: Project) -> None:
+    """An earlier hook ended the run: that says nothing against the later one."""
+    project.write(
+        OWN, "hooks:\n  first: {events: PreToolUse, deny: refused}\n  second: {events: PreToolUse, run: 'true'}\n"
+    )
+    project.fire("Bash", "ls", builtins=True)
+
+    assert noted(project) == []
+
+
+def test_without_kept_configurations(project: Project) -> None:
+    """The records themselves name the hooks that there were."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "ls", builtins=True)
+    for file in (project.root / "billhook" / "configs").iterdir():
+        file.unlink()
+
+    assert noted(project) == [("BH601", "never"), ("BH601", "rule")]
+
+
+# -- which are slow
+
+
+def test_slow_hooks(project: Project) -> None:
+    """Over the budget in the newest 200 runs: what was quicker before or slower before does not count."""
+    project.write(OWN, "hooks:\n  mended: {events: Stop, run: a}\n  worse: {events: Stop, run: b}\n")
+    old = [{"outcomes": [said("mended", duration_ms=5000.0), said("worse", duration_ms=1.0)]}] * 300
+    new = [{"outcomes": [said("mended", duration_ms=1.0), said("worse", duration_ms=1000.1)]}] * 200
+    logged(project, *old, *new)
+
+    assert noted(project) == [("BH602", "worse")]
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        pytest.param([1500.0], "it is slow: its one run took 1,500 ms", id="one"),
+        pytest.param([1.0, 1500.0, 2000.0], "it is slow: the slowest of 3 runs took 2,000 ms", id="few"),
+        pytest.param([1.0] * 18 + [1234.0] * 2, "it is slow: one run in twenty takes 1,234 ms or more", id="many"),
+    ],
+)
+def test_what_is_said_of_a_slow_hook(project: Project, times: list[float], message: str) -> None:
+    """In words that fit the number of its runs."""
+    project.write(OWN, "hooks:\n  slow: {events: Stop, run: a}\n")
+    logged(project, *({"outcomes": [said("slow", duration_ms=ms)]} for ms in times))
+    config = project.load(builtins=True)
+    log = log_of(config)
+    assert log is not None
+    (note,) = lint_log(facts(log, config), budget_of(config))
+
+    assert note.message == f"{message}, and the latency budget is 1,000 ms"
+    assert note.hint == "make it quicker, run it in the background, or raise `warn_ms` of the built-in `metrics`"
+
+
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [
+        pytest.param("", 1000.0, id="default"),
+        pytest.param("builtins: {metrics: {options: {warn_ms: 250}}}", 250, id="set"),
+        pytest.param("builtins: {metrics: {options: {warnMs: 250}}}", 250, id="camelCase"),
+        pytest.param("builtins: {metrics: {enabled: false}}", None, id="off"),
+    ],
+)
+def test_the_budget(project: Project, options: str, budget: float | None) -> None:
+    """As the built-in has it; none where the metrics are switched off."""
+    project.write(OWN, options or "hooks: {}")
+
+    assert budget_of(project.load(builtins=True)) == budget
+
+
+def test_a_hook_that_does_something_else_now(project: Project) -> None:
+    """Runs of another command don't count."""
+    project.write(
+        OWN, "builtins: {metrics: {options: {warn_ms: 5}}}\nhooks: {h: {events: PreToolUse, run: sleep 0.05}}"
+    )
+    project.fire(builtins=True)
+    assert noted(project) == [("BH602", "h")]
+
+    project.write(OWN, "builtins: {metrics: {options: {warn_ms: 5}}}\nhooks: {h: {events: PreToolUse, run: 'true'}}")
+    assert noted(project) == []
+
+
+# -- what happened lately
+
+
+def test_recent(tmp_path: Path) -> None:
+    """Events since midnight, those that failed open, and the last one."""
+    times = [at(hours=hours) for hours in (50, 40, 3, 2, 1)]
+    log = write(tmp_path, "/p", (content("/p", time=t, failed_open=1) for t in times))
+
+    found = recent(log, "/p", at(hours=10))
+    assert found is not None
+    assert (found.last, found.today, found.failed_open, found.complete) == (times[-1], 3, 3, True)
+    assert recent(log, "/other", at(hours=10)) is None
+    short = recent(log, "/p", at(hours=100), at_most=1500)
+    assert short is not None
+    assert (short.today < 5, short.complete) == (True, False)

@@ -139,9 +139,9 @@ def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) ->
             yield Considered(name=said.hook, standing=standing, said=said)
             continue
         word = record.not_asked.get(said.hook) or said.error or ""
-        why = _why_not(word, rows.get(said.hook), record, event)
+        why = said.error if word == "condition raised" else _why_not(word, rows.get(said.hook), record, event)
         not_approved = word == "not trusted"  # what stands in for it was skipped
-        yield Considered(name=said.hook, standing="not asked" if not_approved else "skipped", why=why)
+        yield Considered(name=said.hook, standing="not asked" if not_approved else "skipped", why=why or word)
     for name, word in record.not_asked.items():
         if name not in met:
             yield Considered(name=name, standing="not asked", why=_why_not(word, rows.get(name), record, event))
@@ -155,17 +155,14 @@ def _why_not(word: str, row: Row | None, record: Record, event: Event | None) ->
     """The condition that failed, with what it was compared with where that is known."""
     if row is None:
         return word
-    about = _about(record, event)
-    of = f" `{about}`" if about else " this"
-    if word == "condition raised":
-        return next((said.error for said in record.outcomes if said.hook == row.get("name") and said.error), word)
-    if "match" in word and row.get("match"):
-        target = (event.target if event is not None else None) or record.tool or ""
-        return f"{word}: match `{row['match']}` is not for `{target}`" if target else f"{word}: match `{row['match']}`"
-    if "condition" in word and row.get("if"):
-        return f"{word}: if `{row['if']}` is not true of{of}"
-    detail = row.get("why")
-    return f"{word}: {detail}" if detail and detail != word and row.get("state") != "runs" else word
+    detail = ""
+    if word == "did not match" and row.get("match"):
+        target = (event.target if event is not None else None) or record.tool
+        detail = f"match `{row['match']}` is not for `{target}`" if target else f"match `{row['match']}`"
+    elif word == "condition false" and row.get("if"):
+        detail = f"if `{row['if']}` is not true of {_about(record, event)}"
+    standing = str(row.get("why") or "") if row.get("state") != "runs" else ""
+    return f"{word}: {'; '.join(filter(None, (detail, standing)))}".removesuffix(": ")
 
 
 def _about(record: Record, event: Event | None) -> str:
@@ -174,7 +171,7 @@ def _about(record: Record, event: Event | None) -> str:
     else:
         found = event.target if event is not None else None
     text = found or ""
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+    return f"`{text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}`" if text else "this"
 
 
 # -- what differs
@@ -192,7 +189,8 @@ def changes(then: Row | None, now: Row | None) -> Iterator[Change]:
 
 def wants(row: Row, event: str) -> bool:
     """Whether a hook is for that event."""
-    return not row.get("events") or event in row["events"]
+    events = row.get("events")
+    return not events or (isinstance(events, list) and event in events)
 
 
 def _added(event: str, known: set[str], now: Mapping[str, Row]) -> Iterator[Row]:

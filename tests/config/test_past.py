@@ -1,0 +1,287 @@
+"""A past decision: told from the record, the configuration of its time, and that of today."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from billhook import strictjson
+from billhook.answers import Decision
+from billhook.config.history import log_of
+from billhook.config.past import Change, Past, decided_by, event_of, look_back
+from billhook.config.snapshot import content as form_of
+from billhook.config.snapshot import kept
+from billhook.events import EVENTS
+from billhook.store.record import Record
+from config.logged import content, said, write
+from config.project import Project
+
+OWN = "~/.config/billhook/hooks.yaml"
+HOOKS = """\
+hooks:
+  guard: {events: PreToolUse, if: Bash(git push *), deny: No pushes}
+  scan: {events: PreToolUse, match: Write, run: 'true'}
+  after: {events: PreToolUse, run: 'true', priority: 200}
+  done: {events: Stop, run: 'true'}
+"""
+
+
+def record_of(**fields: Any) -> Record:
+    """A record as a reader gives it."""
+    ours = {"v": 1, "seq": 1, "prev": "", "hash": "0" * 64}
+    return msgspec.convert({**ours, **content("/p", **fields)}, Record)
+
+
+def newest(project: Project) -> Record:
+    log = log_of(project.load(builtins=True))
+    assert log is not None
+    return next(log.backward()).record
+
+
+def told(project: Project, record: Record | None = None, *, forget: bool = False) -> Past:
+    """The newest record, or another one, as it is explained today."""
+    record = record or newest(project)
+    config = project.load(builtins=True)
+    now = strictjson.loads(strictjson.encode(form_of(config)))
+    return look_back(record, None if forget else kept(project.root, record.config), config, now)
+
+
+def standings(past: Past) -> dict[str, tuple[str, str]]:
+    """What became of the hooks that are not built in, and why."""
+    built_in = {"self-protection", "metrics", "turn-tracker", "event-logger"}
+    return {one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in}
+
+
+def changed(past: Past) -> dict[str, tuple[Change, ...]]:
+    return {one.name: one.changes for one in past.hooks if one.changes}
+
+
+# -- what happened
+
+
+def test_every_hook_of_the_event(project: Project) -> None:
+    """Asked, skipped and not asked, each with the condition that failed; hooks for other events are none of it."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "ls", builtins=True)
+
+    assert standings(told(project)) == {
+        "after": ("asked", ""),
+        "guard": ("skipped", "condition false: if `Bash(git push *)` is not true of `ls`"),
+        "scan": ("not asked", "did not match: match `Write` is not for `Bash`"),
+    }
+
+
+def test_who_decided(project: Project) -> None:
+    """The hook whose answer became the decision, and that it ended the run of the later one."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "git push x", builtins=True)
+    past = told(project)
+
+    assert past.by == ("guard",)
+    assert [one.name for one in past.hooks if one.decided] == ["guard"]
+    assert standings(past)["after"] == ("skipped", "`guard` said deny")
+
+
+def test_a_hook_that_was_not_approved(project: Project) -> None:
+    """It was not asked, and why is said as it was then."""
+    project.write("hooks.yaml", "hooks: {new: {events: PreToolUse, run: 'true'}}\n")
+    project.fire("Bash", "ls", builtins=True)
+
+    standing, why = standings(told(project))["new"]
+    assert (standing, why) == ("not asked", "not trusted: not approved; `billhook trust` shows it")
+
+
+@pytest.mark.parametrize(
+    ("fields", "by"),
+    [
+        pytest.param(
+            {"decision": "deny", "outcomes": [said("a", decision="deny"), said("b", decision="ask")]},
+            ("a",),
+            id="the strictest",
+        ),
+        pytest.param(
+            {"decision": "ask", "outcomes": [said("a", decision="ask"), said("b", decision="ask")]},
+            ("a", "b"),
+            id="several",
+        ),
+        pytest.param({"decision": "none", "outcomes": [said("a")]}, (), id="nobody"),
+        pytest.param(
+            {"decision": "deny", "reason": "stop it", "stop": True, "outcomes": [said("a", reason="stop it")]},
+            ("a",),
+            id="a stop",
+        ),
+        pytest.param(
+            {"keep_going": True, "reason": "go", "outcomes": [said("a", reason="go"), said("b", reason="other")]},
+            ("a",),
+            id="going on",
+        ),
+        pytest.param(
+            {"decision": "deny", "outcomes": [said("a", status="timed_out", decision="deny")]},
+            ("a",),
+            id="a gate that failed",
+        ),
+    ],
+)
+def test_whose_answers_became_the_decision(fields: dict[str, Any], by: tuple[str, ...]) -> None:
+    """Told from the record alone."""
+    assert decided_by(record_of(**fields)) == by
+
+
+# -- what differs today
+
+
+def test_nothing_differs(project: Project) -> None:
+    """The same configuration says so, and a line that moved is no difference."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "git push x", builtins=True)
+    project.write(OWN, "# a comment\n\n" + HOOKS)
+    past = told(project)
+
+    assert past.known
+    assert not past.differs
+    assert past.today is not None
+    assert past.today.outlook.decision is Decision.DENY
+
+
+def test_what_differs(project: Project) -> None:
+    """Hooks that were added, removed and changed, field by field."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "ls", builtins=True)
+    project.write(
+        OWN,
+        HOOKS.replace("match: Write", "match: Write|Bash, timeout: 5")
+        .replace(
+            "  after: {events: PreToolUse, run: 'true', priority: 200}\n", "  added: {events: PreToolUse, ask: sure?}\n"
+        )
+        .replace("done: {events: Stop", "elsewhere: {events: Stop"),
+    )
+    past = told(project)
+
+    assert [row["name"] for row in past.added] == ["added"]
+    assert past.removed == ("after",)
+    assert changed(past) == {"scan": (Change("match", "Write", "Write|Bash"), Change("timeout", None, 5))}
+    scan = next(one for one in past.hooks if one.name == "scan")
+    assert scan.today is not None
+    assert scan.today.runs
+    assert past.today is not None
+    assert past.today.outlook.decision is Decision.ASK
+
+
+def test_a_script_that_changed(project: Project) -> None:
+    """What an approved hook runs is another file now: its trust differs."""
+    project.script("check.sh", "exit 0")
+    project.write("hooks.yaml", "hooks: {check: {events: PreToolUse, run: ./check.sh}}\n")
+    project.approve()
+    project.fire("Bash", "ls", builtins=True)
+    project.script("check.sh", "exit 1")
+    past = told(project)
+
+    fields = {change.field: (change.then, change.now) for change in changed(past)["check"]}
+    assert fields == {"trust": ("approved", "changed"), "state": ("runs", "changed")}
+    check = next(one for one in past.hooks if one.name == "check")
+    assert check.today is not None
+    assert not check.today.runs
+
+
+def test_a_script_that_was_approved_anew(project: Project) -> None:
+    """Only its contents differ: that is said, too."""
+    project.script("check.sh", "exit 0")
+    project.write("hooks.yaml", "hooks: {check: {events: PreToolUse, run: ./check.sh}}\n")
+    project.approve()
+    project.fire("Bash", "ls", builtins=True)
+    project.script("check.sh", "exit 1")
+    project.approve()
+
+    (change,) = changed(told(project))["check"]
+    assert change.field == "hash"
+    assert change.then != change.now
+
+
+def test_settings_that_differ(project: Project) -> None:
+    """How hooks run, and options of built-ins."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "ls", builtins=True)
+    project.write(OWN, "parallelExecution: true\nbuiltins: {metrics: {options: {warn_ms: 5}}}\n" + HOOKS)
+
+    assert told(project).settings == (Change("parallel", False, True), Change("metrics.warn_ms", 1000, 5))
+
+
+# -- what is not known
+
+
+def test_without_the_configuration_of_its_time(project: Project) -> None:
+    """The record tells what happened; which fields differ can't be told, which hooks there are can."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", "ls", builtins=True)
+    project.write(OWN, HOOKS.replace("scan:", "other:"))
+    past = told(project, forget=True)
+
+    assert not past.known
+    assert standings(past)["scan"] == ("not asked", "did not match")
+    assert past.removed == ("scan",)
+    assert [row["name"] for row in past.added] == ["other"]
+    assert past.untold == (f"the configuration of that moment: {past.record.config[:12]} was not kept",)
+    assert past.today is not None
+
+
+def test_without_the_input(project: Project) -> None:
+    """What was decided is told; what today's hooks would do is not."""
+    project.write(OWN, "builtins: {event-logger: {options: {include_input: false}}}\n" + HOOKS)
+    project.fire("Bash", "git push x", builtins=True)
+    past = told(project)
+
+    assert past.by == ("guard",)
+    assert past.today is None
+    assert past.untold == ("what would become of it today: the log has not enough of its input",)
+
+
+def test_an_input_that_was_redacted(project: Project) -> None:
+    """It is said that rules did not see all of it."""
+    project.write(OWN, HOOKS)
+    project.fire("Bash", f"curl -H 'Authorization: Bearer {'a1B2c3D4' * 5}' x", builtins=True)
+    past = told(project)
+
+    assert past.record.redacted
+    assert past.today is not None
+    assert "redacted" in past.untold[0]
+
+
+@pytest.mark.parametrize("name", sorted(EVENTS))
+def test_every_event_can_be_told_again(name: str, project: Project) -> None:
+    """A record of any event is explained without a fault, whether its input is there or not."""
+    fields: dict[str, Any] = {"event": name, "input": None}
+    if "tool_name" not in EVENTS[name].__struct_fields__:
+        fields |= {"tool": None, "tool_use_id": None}
+    for given in (None, {}, {"command": "ls"}, {"source": "startup", "prompt": "hi"}, [1], "x"):
+        past = told(project, record_of(**{**fields, "input": given}))
+        assert past.today is not None or past.untold
+
+
+def test_an_event_as_it_was(project: Project) -> None:
+    """Input, session and folder are those of the record."""
+    event = event_of(record_of(input={"command": "git push"}))
+
+    assert event is not None
+    assert (event.session_id, event.cwd, event.target) == ("s1", "/p", "Bash")
+    assert event.payload["tool_input"] == {"command": "git push"}
+
+
+def test_a_record_without_anything(project: Project) -> None:
+    """The least that a line can say."""
+    log = write(
+        project.root, os.path.realpath(project.folder), [{"id": "0" * 32, "time": "x", "mono": 0, "event": "Odd"}]
+    )
+    past = told(project, next(log.backward()).record)
+
+    assert past.hooks == ()
+    assert past.untold[0] == "which configuration it was decided under: the record does not say"
+
+
+def test_a_kept_configuration_that_is_odd(project: Project, tmp_path: Path) -> None:
+    """Whatever a file says, nothing breaks."""
+    config = project.load(builtins=True)
+    for odd in ({}, {"hooks": None}, {"hooks": [1, {"name": None}, {"events": 3}]}, {"hooks": "x", "builtins": None}):
+        past = look_back(record_of(not_asked={"a": "did not match"}), odd, config, form_of(config))
+        assert [one.name for one in past.hooks][:1] == ["a"]

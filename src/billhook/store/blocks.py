@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from billhook.store.finding import Find
+
 FIRST: Final = 32 << 10
 """Bytes that are read at the end of a file first: a few records, without reading many."""
 BLOCK: Final = 256 << 10
@@ -37,11 +39,11 @@ class Block(NamedTuple):
             offset += len(line) + 1
         return found
 
-    def lines_with(self, needles: tuple[bytes, ...]) -> list[tuple[int, bytes | None]]:
-        """The lines that have one of some bytes in them."""
+    def lines_with(self, needles: tuple[bytes, ...], find: Find) -> list[tuple[int, bytes | None]]:
+        """The lines that have one of some bytes in them. `find` looks into `data`."""
         data, at, stop = self.data, self.start, self.stop
         found: list[tuple[int, bytes | None]] = []
-        places = [data.find(needle, at, stop) for needle in needles]
+        places = [find(needle, at, stop) for needle in needles]
         while hits := [place for place in places if place >= 0]:
             hit = min(hits)
             begin = data.rfind(b"\n", at, hit) + 1 or at
@@ -49,7 +51,7 @@ class Block(NamedTuple):
             found.append((self.offset + begin, bytes(memoryview(data)[begin:end])))
             at = end + 1
             places = [
-                data.find(needle, at, stop) if 0 <= place < at else place
+                find(needle, at, stop) if 0 <= place < at else place
                 for needle, place in zip(needles, places, strict=True)
             ]
         return found

@@ -11,6 +11,7 @@ import msgspec
 from billhook import strictjson
 from billhook.errors import StrictJSONError
 from billhook.store import blocks, ripgrep, searching
+from billhook.store.finding import quick_find
 from billhook.store.logfiles import LogFile, LogFiles
 from billhook.store.record import Record, Wanted
 
@@ -19,6 +20,9 @@ Lines = Iterable[tuple[int, bytes | None]]
 """Lines with their offsets; None for one that is too long to be looked at."""
 _DEEPEST: Final = 500
 """What an agent sends is refused beyond 400."""
+
+_MANY_BLOCKS: Final = 16
+"""After these it pays to have a quicker way to find things."""
 
 
 class Entry(NamedTuple):
@@ -58,6 +62,7 @@ class Sought:
         self._is_rare = bool(wanted.text or id_prefix)
         self._first = found[0] if found else None
         self._others = found[1:]
+        self._seen = 0
 
     def batches(self, names: Sequence[str], *, newest_first: bool) -> list[Sequence[str]]:
         """Which files are looked at together. From the end we mostly stop soon: there the first file comes alone."""
@@ -75,7 +80,12 @@ class Sought:
     def lines(self, block: blocks.Block, *, newest_first: bool = False) -> Lines:
         """The lines of a block that may be wanted."""
         self._met(block.lost)
-        found = block.lines() if self._first is None else block.lines_with(self._first)
+        self._seen += 1
+        if self._first is None:
+            found = block.lines()
+        else:
+            is_long = self._seen > _MANY_BLOCKS
+            found = block.lines_with(self._first, quick_find(block.data) if is_long else block.data.find)
         return reversed(found) if newest_first else found
 
     def entries(self, lines: Lines, file: LogFile) -> Iterator[Entry]:

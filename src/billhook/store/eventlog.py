@@ -7,6 +7,7 @@ the loss of power, too.
 """
 
 import os
+import sys
 import weakref
 from collections.abc import Mapping
 from os import SEEK_END, lseek, write
@@ -21,6 +22,13 @@ from billhook.store.files import StoreError
 from billhook.store.interfaces import Appended
 from billhook.store.locking import PATIENCE, LockFile
 from billhook.store.places import log_folder
+from billhook.store.record import LARGEST_LINE
+from billhook.store.sidefiles import LARGEST_BODY
+
+if sys.platform != "win32":
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+
+    _AT_ONCE: Final = LOCK_EX | LOCK_NB
 
 MAX_BYTES: Final = 64 << 20
 """How long a file of the log grows before the next one is begun."""
@@ -33,7 +41,6 @@ _ROOM: Final = lines.ROOM + 600
 _QUICK: Final = 128 << 10
 _new: Final = tuple.__new__
 """What `Appended` does itself, with one call less: the log is written to at every event."""
-_GIVEN_BY_US: Final = frozenset({"v", "seq", "prev", "note", "side", "hash"})
 
 
 def open_log(root: Path, project: str, *, max_bytes: int = MAX_BYTES, sync: bool = False) -> "EventLog":
@@ -58,6 +65,8 @@ class EventLog:
         self.folder = folder
         self.path = folder / CURRENT
         self._full = max_bytes - _ROOM
+        self._roomy = self._full - LARGEST_LINE
+        """A file that is not longer has room for any line."""
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
         self._seal = lines.make_line
@@ -77,11 +86,9 @@ class EventLog:
         `content` has the fields of `record.Record` without those that the log itself gives: v, seq, prev, note, side
         and hash. What makes the line longer than `record.LARGEST_LINE` goes to a side file.
         """
-        if not content or not _GIVEN_BY_US.isdisjoint(content):
-            raise StoreError(f"a record without {', '.join(sorted(_GIVEN_BY_US))}, which the log gives, and not empty")
         body = strictjson.encode(content)
-        if len(body) > sidefiles.LARGEST_BODY:
-            body = sidefiles.moved(content, self._keep_side)
+        if not 2 < len(body) <= LARGEST_BODY:
+            body = self._fitting(content)
         return self.append_encoded(body)
 
     def append_encoded(self, body: bytes) -> Appended:
@@ -95,9 +102,14 @@ class EventLog:
             self._turn.pop()
         except IndexError:
             self._wait_for_turn()
+        lock = self._lock
         try:
-            self._lock.take(look)
-            if look or lseek(self._file, 0, SEEK_END) != self._size or self._size + len(body) > self._full:
+            try:
+                flock(-1 if look else lock.file, _AT_ONCE)
+            except (OSError, ValueError):  # somebody else holds it, it is not open, or it has to be looked at
+                lock.take(check=look)
+            size = lseek(self._file, 0, SEEK_END) if not look else -1
+            if size != self._size or size > self._roomy:
                 self._make_ready(len(body))
             seq = self._seq + 1
             line, digest = self._seal(seq, self._hash, body)
@@ -113,7 +125,8 @@ class EventLog:
                 raise failed("write", self.path, error) from error
             raise
         finally:
-            self._lock.give()
+            if lock.file >= 0:
+                flock(lock.file, LOCK_UN)
             self._turn.append(True)
 
     def close(self) -> None:
@@ -273,6 +286,11 @@ class EventLog:
         except OSError:
             return True
 
+    def _fitting(self, content: Mapping[str, Any]) -> bytes:
+        if not content:
+            raise StoreError("an empty record", place=str(self.path))
+        return sidefiles.moved(content, self._keep_side)
+
     def _keep_side(self, sha256: str, data: bytes) -> None:
         sidefiles.write_side(self.folder, self.root, sha256, data, sync=self.sync)
 
@@ -291,29 +309,20 @@ class EventLog:
 
 
 class _QuickLock(LockFile):
-    """The lock against other processes, used by one thread at a time. When it is free it is taken without ceremony."""
+    """The lock against other processes, used by one thread at a time. Its user may lock `file` without ceremony."""
 
-    def __init__(self, path: Path, root: Path) -> None:
-        super().__init__(path, root)
-        import fcntl
+    file = -1
+    """The descriptor; negative: it is not open."""
 
-        self._flock = fcntl.flock
-        self._at_once, self._let_go = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_UN
-
-    def take(self, check: bool) -> None:
-        if not check and self._file is not None:
-            try:
-                self._flock(self._file, self._at_once)
-            except OSError:
-                pass  # somebody else holds it
-            else:
-                return
+    def take(self, *, check: bool) -> None:
+        """Wait for it."""
         self.acquire(PATIENCE, check=check)
-        self._turn.release()
+        self._turn.release()  # against threads, of which there is but one
+        self.file = -1 if self._file is None else self._file
 
-    def give(self) -> None:
-        if self._file is not None:
-            self._flock(self._file, self._let_go)
+    def _forget(self) -> None:
+        self.file = -1
+        super()._forget()
 
 
 def _drop_oldest() -> None:

@@ -66,6 +66,9 @@ class Verified(NamedTuple):
     """What a log was found to be."""
 
     records: int
+    """All of them, `notes` included."""
+    notes: int
+    """Records about the log itself: a torn line, a full file."""
     files: int
     first_seq: int | None
     head: Head | None
@@ -126,7 +129,7 @@ class _Walk:
 
     def __init__(self, folder: Path, root: Path, progress: Progress, expected: Head | None) -> None:
         self.folder, self.root, self.progress, self.expected = folder, root, progress, expected
-        self.records = self.files = self.foreign = self.torn = self.more = 0
+        self.records = self.notes = self.files = self.foreign = self.torn = self.more = 0
         self.first: int | None = None
         self.last: Line | None = None
         self.met = False
@@ -152,7 +155,7 @@ class _Walk:
         self._check_expected()
         head = Head(self.last.seq, self.last.hash) if self.last else None
         return Verified(
-            self.records, self.files, self.first, head, self.findings, self.foreign, self.torn, self.more
+            self.records, self.notes, self.files, self.first, head, self.findings, self.foreign, self.torn, self.more
         )  # fmt: skip
 
     def _file(self, file: int | None, path: Path) -> None:
@@ -218,6 +221,7 @@ class _FileWalk:
     def _record(self, record: Line, line: bytes) -> None:
         before, self.all.last = self.all.last, record
         self.all.records += 1
+        self.all.notes += bool(record.note)
         if self.all.first is None:
             self.all.first = record.seq
         self._follows(record, before)

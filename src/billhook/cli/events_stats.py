@@ -85,7 +85,7 @@ def verb(sessions: tuple[str, ...], filters: Filters, as_json: bool) -> int:
         return 0
     say("\n".join(_screen(stats, warn_ms)))
     if foreign:
-        note(f"{counted(foreign, 'line')} of the log {'is' if foreign == 1 else 'are'} none of billhook's: skipped")
+        note(f"skipped {counted(foreign, 'line')} that billhook did not write")
     return 0
 
 

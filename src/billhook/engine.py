@@ -31,7 +31,7 @@ from billhook.answers import (
 from billhook.background import Background
 from billhook.errors import UnrecordedError
 from billhook.events import Block, Event, parse
-from billhook.hook import Condition, Context, Hook, Known
+from billhook.hook import Condition, Context, Hook, Knows
 from billhook.outputs import read_returned
 from billhook.plan import Plan, Step
 
@@ -58,7 +58,7 @@ class Engine:
         combine: Combine = "strictest",
         observers: Iterable[Observer] = (),
         env: Mapping[str, str] | None = None,
-        know: Callable[[Event], Known] | None = None,
+        know: Callable[[Event], Knows] | None = None,
     ) -> None:
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel

@@ -3,7 +3,7 @@
 import difflib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -31,13 +31,22 @@ class Known(msgspec.Struct, frozen=True):
     turn_id: str = ""
 
 
+class Knows(Protocol):
+    """The same, looked up when it is asked for."""
+
+    @property
+    def session_name(self) -> str: ...
+    @property
+    def turn_id(self) -> str: ...
+
+
 class _Firing:
     """What the hooks of one firing share, made when the first of them asks for it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.id = ""
         """The verdict's id, once somebody wanted to know it beforehand."""
-        self.known: Known | None = None
+        self.known: Knows | None = None
         self.results: dict[str, Outcome] = {}
         self.written = 0
         """How many notes are in the results."""
@@ -52,7 +61,7 @@ class Context(msgspec.Struct):
     event: Event
     _notes: Sequence[Note]
     _env: Mapping[str, str] = {}
-    _know: "Callable[[Event], Known] | None" = None
+    _know: "Callable[[Event], Knows] | None" = None
     _shared: _Firing | None = None  # most firings never need it
     deadline: float = float("inf")
     """When the hook that is being asked must have answered, on the monotonic clock."""
@@ -131,7 +140,7 @@ class Context(msgspec.Struct):
         return int(number) if number.isdecimal() else None
 
     @property
-    def _known(self) -> Known:
+    def _known(self) -> Knows:
         """Looked up once in a firing, and only when no result tells."""
         firing = self._firing
         if firing.known is None:

@@ -675,3 +675,19 @@ def test_importing_is_light() -> None:
     """State is looked at in every run of a hook: what only locks need comes with the first lock."""
     code = "import sys; import billhook.store.state; print('fcntl' in sys.modules, 'asyncio' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False False\n"
+
+
+@pytest.mark.parametrize("kind", ["turns", "sessions"])
+def test_what_is_remembered_is_never_old(tmp_path: Path, kind: str) -> None:
+    """A record that was read long after it was written is remembered; whoever replaces it is noticed at once."""
+    reader, writer = FileState(tmp_path), FileState(tmp_path)
+    for number in range(30):
+        writer.update(kind, "key", lambda record, number=number: {"number": number})  # type: ignore[misc]
+        path = reader.path(kind, "key")
+        if number % 2:
+            os.utime(path, (1, 1))
+        found = [reader.read(kind, "key") for _ in range(3)]
+        assert found == [{"number": number}] * 3
+        assert found[0] is not found[1]
+    path.unlink()
+    assert reader.read(kind, "key") is None

@@ -12,7 +12,7 @@ from billhook.builtins.event_logger import NAME
 from billhook.config.declared import Declared
 from billhook.errors import BillhookError, UnrecordedError
 from billhook.events import Event
-from billhook.hook import Context, Known
+from billhook.hook import Context, Knows
 
 if TYPE_CHECKING:
     from billhook.config.loading import Config, Entry
@@ -41,7 +41,7 @@ _MOST_EVENTS: Final = 256
 class Recording:
     """The event log of one loaded configuration. Lives as long as that; everything is opened at the first record."""
 
-    def __init__(self, config: "Config", options: Mapping[str, Any], know: Callable[[Event], Known]) -> None:
+    def __init__(self, config: "Config", options: Mapping[str, Any], know: Callable[[Event], Knows]) -> None:
         self.config, self.options, self.know = config, options, know
         self._considered: dict[str, dict[str, str]] = {}
 

@@ -5,9 +5,11 @@ at every tool call: a power loss may take the last changes back, or leave a file
 """
 
 import hashlib
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from billhook import strictjson
 from billhook.errors import StrictJSONError
@@ -31,8 +33,25 @@ COUNTED_ANEW: Final = frozenset({"turns"})
 loss; the other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
 
 
+_READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions"})
+"""Flat records that are remembered for as long as their files stay the same."""
+_REMEMBERED: Final = 64
+_SETTLED_NS: Final = 1_000_000_000
+"""A file that was replaced just now may be replaced once more without a trace in its times."""
+
+_Mark = tuple[int, int, int, int]
+
+
+class _Seen(NamedTuple):
+    """A record, and the file that it was read from as it was then."""
+
+    file: str
+    mark: _Mark
+    record: Value
+
+
 class FileState:
-    """State in files below one root. Keeps nothing open and nothing in memory; threads and processes may share it."""
+    """State in files below one root. Keeps nothing open; threads and processes may share it."""
 
     def __init__(self, root: Path, *, seconds: float = PATIENCE) -> None:
         self.root = Path(root)
@@ -40,10 +59,26 @@ class FileState:
         self._locks = self.root / "billhook" / "locks"
         self.seconds = seconds
         """How long an update waits for another one of the same record."""
+        self._seen: dict[tuple[str, str], _Seen] = {}
 
     def read(self, kind: str, key: str) -> Value | None:
         """The record as it is now; None: there is none. Takes no lock, makes nothing. Raises StoreError."""
-        return self._read(self.path(kind, key))
+        seen = self._seen.get((kind, key))
+        file = os.fspath(self.path(kind, key)) if seen is None else seen.file
+        try:
+            mark = _mark(os.lstat(file))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            mark = None
+        if seen is not None and mark == seen.mark:
+            return dict(seen.record)
+        record = self._read(Path(file))
+        if mark is not None and record is not None and kind in _READ_AT_EVERY_EVENT and _settled(mark):
+            if len(self._seen) >= _REMEMBERED:
+                self._seen.clear()
+            self._seen[kind, key] = _Seen(file, mark, dict(record))
+        return record
 
     def update(self, kind: str, key: str, change: Callable[[Value | None], Value | None]) -> Value | None:
         """Replace a record by what `change` makes of it, with nobody else in between; returns the record as it is then.
@@ -97,6 +132,14 @@ class FileState:
         if len(data) > LARGEST:  # it could not be read again
             raise StoreError(f"a record of more than {LARGEST} bytes", place=str(path))
         files.write_atomically(path, data, root=self.root, durable=False)
+
+
+def _mark(found: os.stat_result) -> _Mark:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _settled(mark: _Mark) -> bool:
+    return time.time_ns() - max(mark[2], mark[3]) > _SETTLED_NS
 
 
 class _Damaged(StoreError):  # noqa: N818 - a StoreError to everybody else

@@ -10,18 +10,19 @@ Find = Callable[[bytes, int, int], int]
 
 
 def quick_find(buffer: bytearray) -> Find:
-    """How to find something in a buffer. It must not be resized as long as the answer is kept."""
+    """How to find something in a buffer. It can't be resized as long as the answer is kept."""
     memmem = _memmem()
-    if memmem is None:
+    if memmem is None or not buffer:
         return buffer.find
     import ctypes
 
-    first = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    held = ctypes.c_char.from_buffer(buffer)
     size = len(buffer)
 
     def find(needle: bytes, start: int, stop: int) -> int:
         if not 0 <= start <= stop <= size:
             return buffer.find(needle, start, stop)
+        first = ctypes.addressof(held)
         found = memmem(first + start, stop - start, needle, len(needle))
         return -1 if found is None else int(found) - first
 

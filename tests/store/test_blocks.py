@@ -1,0 +1,122 @@
+"""Files of lines in blocks, from either end, with buffers so small that every line crosses one."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billhook.store import blocks
+from billhook.store.finding import quick_find
+
+LINES = st.lists(st.binary(max_size=70).map(lambda line: line.replace(b"\n", b"")), max_size=30)
+TAIL = st.binary(max_size=70).map(lambda line: line.replace(b"\n", b""))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_buffers() -> Iterator[None]:
+    """Blocks of 16 bytes, and a line of more than 64 is too long."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in (("FIRST", 8), ("BLOCK", 16), ("LONGEST", 64), ("_AROUND", 4)):
+            patch.setattr(blocks, name, size)
+        yield
+
+
+@contextmanager
+def opened(data: bytes) -> Iterator[int]:
+    with tempfile.TemporaryFile() as stream:
+        stream.write(data)
+        stream.flush()
+        yield stream.fileno()
+
+
+def expected(lines: list[bytes]) -> list[tuple[int, bytes]]:
+    """Every line with its offset."""
+    found, offset = [], 0
+    for line in lines:
+        found.append((offset, line))
+        offset += len(line) + 1
+    return found
+
+
+def met(found: Iterator[blocks.Block], *, backward: bool = False) -> tuple[list[tuple[int, bytes | None]], int]:
+    """All lines of some blocks, and how many were passed over."""
+    lines: list[tuple[int, bytes | None]] = []
+    lost = 0
+    for block in found:
+        lost += block.lost
+        lines += reversed(block.lines()) if backward else block.lines()
+    return lines, lost
+
+
+@given(lines=LINES, tail=TAIL, closed=st.booleans())
+def test_both_directions_have_the_same_lines(lines: list[bytes], tail: bytes, closed: bool) -> None:
+    """Every line that is not too long, at its offset; an unfinished one counts as passed over in a closed file only."""
+    data = b"".join(line + b"\n" for line in lines) + tail
+    whole = [(offset, line) for offset, line in expected(lines) if len(line) < 64]
+    too_long = len(lines) - len(whole) + bool(tail and closed)
+    with opened(data) as file:
+        ahead, lost_ahead = met(blocks.forward(file, closed=closed))
+        back, lost_back = met(blocks.backward(file, len(data), closed=closed), backward=True)
+    # A line may be a little longer than what is promised to be looked at, depending on where it lies.
+    assert [one for one in ahead if len(one[1] or b"") < 64] == whole
+    assert [one for one in reversed(back) if len(one[1] or b"") < 64] == whole
+    assert len(ahead) - len(whole) + lost_ahead == len(back) - len(whole) + lost_back == too_long
+
+
+@given(lines=LINES, needles=st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=3), quick=st.booleans())
+def test_lines_with_some_bytes_are_those_that_have_them(lines: list[bytes], needles: list[bytes], quick: bool) -> None:
+    """The same lines as by looking at each; none twice."""
+    sought = tuple(needle.replace(b"\n", b"x") for needle in needles)
+    short = [line[:60] for line in lines]
+    wanted = [(offset, line) for offset, line in expected(short) if any(needle in line for needle in sought)]
+    found = []
+    with opened(b"".join(line + b"\n" for line in short)) as file:
+        for block in blocks.forward(file):
+            found += block.lines_with(sought, quick_find(block.data) if quick else block.data.find)
+    assert found == wanted
+
+
+@given(lines=LINES, tail=TAIL, choice=st.data())
+def test_lines_at_some_places(lines: list[bytes], tail: bytes, choice: st.DataObject) -> None:
+    """Up or down, each line once; what has no newline is not there yet."""
+    data = b"".join(line + b"\n" for line in lines) + tail
+    if not data:
+        return
+    places = sorted(choice.draw(st.sets(st.integers(0, len(data) - 1))))
+    whole = [(at, line) for at, line in expected(lines) if any(at <= place <= at + len(line) for place in places)]
+    with opened(data) as file:
+        up = list(blocks.lines_at(file, places))
+        down = list(blocks.lines_at(file, reversed(places)))
+    assert up == down[::-1]
+    assert [at for at, _ in up] == [at for at, _ in whole]
+    for (_, found), (_, line) in zip(up, whole, strict=True):
+        assert found == line or (found is None and len(line) > 30)
+
+
+@given(st.binary(max_size=200), st.binary(min_size=1, max_size=4), st.integers(-5, 210), st.integers(-5, 210))
+def test_the_quick_find_finds_what_python_finds(data: bytes, needle: bytes, start: int, stop: int) -> None:
+    """With any bounds."""
+    buffer = bytearray(data)
+    assert quick_find(buffer)(needle, start, stop) == buffer.find(needle, start, stop)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 24, 25, 26, 100])
+def test_a_file_that_is_cut_off_meanwhile(tmp_path: Path, keep: int) -> None:
+    """What is left is read, from either end; nothing fails."""
+    lines = [b"%024d" % number for number in range(40)]
+    path = tmp_path / "lines"
+    for backward in (False, True):
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        file = os.open(path, os.O_RDONLY)
+        found = blocks.backward(file, 1000) if backward else blocks.forward(file)
+        seen = [next(found).lines()]
+        os.truncate(path, keep)
+        seen += [block.lines() for block in found]
+        os.close(file)
+        assert {line for some in seen for _, line in some} <= set(lines)
+        assert len(seen[0]) >= 1

@@ -18,7 +18,8 @@ The map, lowest layer first:
 - how it is said on a wire: `dialects`
 - how it is done: `process`, `login`, `callbacks`, `handlers`, `webhooks` and `worker` (they make a hook's `run`),
   `plan` (order, matching), `stepping`, `background`, and `engine`, the loop that everybody reads first
-- what is made from it: `store` (what is kept on disk), `builtins` (hooks that ship), `config` (hooks from files)
+- what is made from it: `store` (what is kept on disk: approvals, state, the event log), `builtins` (hooks that ship),
+  `config` (hooks from files, and what is recorded of them)
 - where people meet it: `cli`
 """
 
@@ -43,7 +44,15 @@ from billhook.answers import (
     stop,
 )
 from billhook.engine import Engine
-from billhook.errors import BillhookError, EventError, PlanError, RuleError, StrictJSONError, UsageError
+from billhook.errors import (
+    BillhookError,
+    EventError,
+    PlanError,
+    RuleError,
+    StrictJSONError,
+    UnrecordedError,
+    UsageError,
+)
 from billhook.events import (
     EVENTS,
     ConfigChange,
@@ -82,9 +91,10 @@ from billhook.events import (
     WorktreeCreate,
     WorktreeRemove,
 )
-from billhook.hook import Context, Hook, Source
+from billhook.hook import Context, Hook, Known, Source
 
 if TYPE_CHECKING:
+    from billhook.builtins.metrics import Metrics
     from billhook.callbacks import callback, on
     from billhook.config.approving import approve
     from billhook.config.loading import Config, load, load_config
@@ -96,6 +106,7 @@ __version__ = "0.1.0"
 
 _LATER = {
     "Config": "config.loading",
+    "Metrics": "builtins.metrics",
     "approve": "config.approving",
     "callback": "callbacks",
     "command": "handlers",
@@ -136,7 +147,9 @@ __all__ = [
     "FileChanged",
     "Hook",
     "InstructionsLoaded",
+    "Known",
     "MessageDisplay",
+    "Metrics",
     "Notification",
     "OtherEvent",
     "Outcome",
@@ -166,6 +179,7 @@ __all__ = [
     "TaskCompleted",
     "TaskCreated",
     "TeammateIdle",
+    "UnrecordedError",
     "UsageError",
     "UserPromptExpansion",
     "UserPromptSubmit",

@@ -126,7 +126,7 @@ class _Pass:
         return holder[0]
 
     def _object(self, source: dict[Any, Any], target: dict[Any, Any], below: bool, todo: list[Any]) -> None:
-        told = not below and self._triggers and "value" in source and self._tells(source)
+        told = not below and bool(self._triggers) and "value" in source and self._tells(source)
         for key, one in source.items():
             if not isinstance(key, str):
                 target[key] = self._placed(one, "", below, todo)

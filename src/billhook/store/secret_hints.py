@@ -5,7 +5,6 @@ sets. That is much quicker than looking for each prefix in turn.
 """
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -26,8 +25,9 @@ RULES: Final = (
     *(Rule(search.hints, search.find, search.words) for search in SEARCHES),
     Rule(("-----BEGIN ",), private_keys),
 )
-_LETTERS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-_TO_WORDS: Final = bytes(one if one in _LETTERS else 32 for one in range(256))
+_ALNUM: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_SIGNS: Final = "-?&"
+_TO_WORDS: Final = bytes(one if chr(one) in _ALNUM else 32 for one in range(256))
 _ESCAPES: Final = (b"\\n", b"\\r", b"\\t")
 """What JSON writes for a line's end would be taken for a letter of the word behind it."""
 _ODD: Final = (b"%", b"\\u", b"\x1b", b"33[", b"x1b[")
@@ -71,5 +71,6 @@ def _by_hint() -> tuple[dict[bytes, tuple[int, ...]], list[tuple[bytes, tuple[in
 
 def _whole_word(hint: str) -> str:
     """The first word of a hint, if the hint says that it ends there; a rule asks itself where it begins."""
-    found = re.match(r"[^A-Za-z0-9]*([A-Za-z0-9]{2,})[^A-Za-z0-9]", hint)
-    return found[1] if found else ""
+    rest = hint.lstrip(_SIGNS)
+    length = len(rest) - len(rest.lstrip(_ALNUM))
+    return rest[:length] if 2 <= length < len(rest) else ""

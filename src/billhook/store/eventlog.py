@@ -70,8 +70,8 @@ class EventLog:
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
         self._seal = lines.make_line
-        self._turn = [True]
-        """Empty while a thread of this process is at work: `pop` and `append` are atomic, and quicker than a lock."""
+        self._turn = {True}
+        """Empty while a thread of this process is at work: `pop` and `add` are atomic, and quicker than a lock."""
         self._file = -1
         self._size = 0
         """Bytes of the file that are known: what stands there is `_seq`, `_hash` and before."""
@@ -100,7 +100,7 @@ class EventLog:
         look = monotonic() >= self._look_again
         try:
             self._turn.pop()
-        except IndexError:
+        except KeyError:
             self._wait_for_turn()
         lock = self._lock
         try:
@@ -127,7 +127,7 @@ class EventLog:
         finally:
             if lock.file >= 0:
                 flock(lock.file, LOCK_UN)
-            self._turn.append(True)
+            self._turn.add(True)
 
     def close(self) -> None:
         """Close the descriptors. The log may be used again, which opens them again."""
@@ -136,7 +136,14 @@ class EventLog:
             self._close_file()
             self._lock.close()
         finally:
-            self._turn.append(True)
+            self._turn.add(True)
+
+    def __del__(self) -> None:
+        try:
+            self._close_file()
+            self._lock.close()
+        except (OSError, AttributeError):
+            pass  # it was not even made, or the interpreter ends
 
     def _wait_for_turn(self) -> None:
         """Be the one thread of this process that is at work on the log."""
@@ -144,10 +151,11 @@ class EventLog:
         while monotonic() < ends:
             try:
                 self._turn.pop()
-            except IndexError:
+            except KeyError:
                 sleep(0.0005)
             else:
                 return
+        self._turn.add(True)  # whoever had it was interrupted, or has waited long enough for its disk
         raise StoreError("another thread of this process is still writing to it", place=str(self.path))
 
     def _note(self, body: bytes, before: bytes = b"") -> None:
@@ -301,7 +309,7 @@ class EventLog:
 
     def _after_fork(self) -> None:
         """In the child: another thread may have been at work, so nothing of it is believed."""
-        self._seq, self._hash, self._turn = 0, "", [True]
+        self._seq, self._hash, self._turn = 0, "", {True}
         try:
             self._close_file()
         except OSError:

@@ -47,8 +47,11 @@ def test_every_verb_is_in_the_readme(name: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the samples use a POSIX shell")
-def test_the_guide_runs() -> None:
+def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python blocks of the guide run one after the other."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BILLHOOK_HOME", str(tmp_path / "state"))
     code = "\n".join(blocks((ROOT / "docs" / "guides" / "write-a-hook.md").read_text(), "python"))
 
     exec(compile(code, "write-a-hook.md", "exec"), {})

@@ -338,7 +338,7 @@ def test_by_key_at_any_depth(taking_out: Redactor) -> None:
     assert SECRET not in str(found.value) and found.texts == 2 * len(names)
     assert [list(one) for one in found.value["a"]] == [[name] for name in names]
     assert value["a"][0]["password"]["x"][0] == SECRET, "the value itself is not changed"
-    assert taking_out.redacted(found.value) == (found.value, 0)
+    assert taking_out.redacted(found.value).texts == 0
 
 
 def test_numbers_and_booleans_under_secret_names(taking_out: Redactor) -> None:
@@ -464,7 +464,7 @@ def test_twice_is_once(text: str) -> None:
     found = taking_out.text(text)
 
     assert taking_out.text(found) == found
-    assert taking_out.redacted({"a": found}) == ({"a": found}, 0)
+    assert taking_out.redacted({"a": found}).texts == 0
 
 
 LEAVES = st.none() | st.booleans() | st.floats() | st.text() | st.sampled_from(["token=x", SECRET])

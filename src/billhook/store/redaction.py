@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -29,11 +29,13 @@ _SCHEMA: Final = frozenset(
 )
 """An object of these alone says what a secret has to look like, and holds none."""
 _NAME_FIELDS: Final = ("name", "key", "header", "field", "Name", "Key")
+_ROUNDS: Final = 8
+"""More than any text has needed, hostile ones included."""
 _SHORTEST: Final = 16
 """Characters of a key of an object in which a secret could stand."""
 
 
-class Redacted(NamedTuple):
+class Redacted(msgspec.Struct, frozen=True):
     """A value without its secrets, and how many texts were taken out."""
 
     value: Any
@@ -186,6 +188,16 @@ class _Pass:
         return self._mark(text)
 
     def _in_text(self, text: str) -> str:
+        """Again and again while something is found: what was hidden by a secret may be one itself."""
+        for _ in range(_ROUNDS):
+            spans = self._spans(text)
+            clean = self._without(text, _joined(spans)) if spans else text
+            if clean == text:
+                break
+            text = clean
+        return text
+
+    def _spans(self, text: str) -> list[Span]:
         spans: list[Span] = []
         for rule in self._rules:
             for hint in rule.hints:
@@ -197,7 +209,7 @@ class _Pass:
             for trigger in self._triggers:
                 if trigger in low:
                     spans.extend(named(text, low, trigger, self._names))
-        return self._without(text, _joined(spans)) if spans else text
+        return spans
 
     def _without(self, text: str, spans: list[Span]) -> str:
         if _MARK_BEGINS in text:

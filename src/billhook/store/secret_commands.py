@@ -6,14 +6,16 @@ Each search jumps from one telling piece of text to the next and looks a bounded
 import functools
 import re
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from billhook.store.secret_texts import closing, is_placeholder
 
 Span = tuple[int, int]
 
 
-class Flag(NamedTuple):
+class Flag(msgspec.Struct, frozen=True):
     """A flag whose value is secret, in calls of some programs. Documented as `programs flag`."""
 
     programs: tuple[str, ...]
@@ -208,7 +210,7 @@ def identified(text: str) -> Iterator[Span]:
         yield found.span(2)
 
 
-class Search(NamedTuple):
+class Search(msgspec.Struct, frozen=True):
     """One search, the pieces of text without one of which it finds nothing, and words that come with each of them."""
 
     find: Callable[[str], Iterator[Span]]

@@ -6,13 +6,15 @@ sets. That is much quicker than looking for each prefix in turn.
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from billhook.store.secret_commands import SEARCHES
 from billhook.store.secret_shapes import SHAPES, Span, private_keys, shaped
 
 
-class Rule(NamedTuple):
+class Rule(msgspec.Struct, frozen=True):
     """A search, the pieces of text without one of which it finds nothing, and words that come with each of them."""
 
     hints: tuple[str, ...]

@@ -7,12 +7,14 @@ docs/redaction.md prints this table, and a test keeps the two together.
 import functools
 import re
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 Span = tuple[int, int]
 
 
-class Shape(NamedTuple):
+class Shape(msgspec.Struct, frozen=True):
     """A kind of token: one of the prefixes, then at least `least` characters of `body` that pass `check`."""
 
     name: str

@@ -148,7 +148,9 @@ def _cells(hook: HookStats) -> tuple[str, ...]:
 
 
 def _time(ms: float | None) -> str:
-    return "-" if ms is None else f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}"
+    if ms is None:
+        return "-"
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
 
 
 def _size(number: int) -> str:

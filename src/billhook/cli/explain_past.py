@@ -295,7 +295,8 @@ def _outcome(one: Considered) -> str:
     asked = one.standing in ("asked", "background")
     if asked and not one.today.runs:
         return f", so it would not be asked: {one.today.why}"
-    if one.standing == "not asked" and one.today.runs:
+    own_condition = one.standing == "not asked" or one.why.startswith("condition")
+    if own_condition and one.today.runs:
         return ", so it would be asked"
     return ""
 

@@ -113,7 +113,7 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
         hooks=tuple(hooks),
         by=by,
         known=kept is not None,
-        added=tuple(_added(record.event, {one.name for one in hooks} | set(then_rows), now_rows)),
+        added=tuple(_added(record, then_rows if kept is not None else None, now_rows)),
         settings=tuple(_settings(kept, now)) if kept is not None else (),
         today=today,
         untold=tuple(untold),
@@ -193,9 +193,13 @@ def wants(row: Row, event: str) -> bool:
     return not events or (isinstance(events, list) and event in events)
 
 
-def _added(event: str, known: set[str], now: Mapping[str, Row]) -> Iterator[Row]:
+def _added(record: Record, then: Mapping[str, Row] | None, now: Mapping[str, Row]) -> Iterator[Row]:
+    """Hooks for this event that there were not; where that is not known, those that the record does not name."""
+    named = {*(said.hook for said in record.outcomes), *record.not_asked}
     for name, row in now.items():
-        if name not in known and wants(row, event):
+        if name in named or not wants(row, record.event):
+            continue
+        if name not in then if then is not None else row.get("layer") != "built-in":
             yield row
 
 

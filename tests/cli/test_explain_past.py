@@ -1,0 +1,325 @@
+"""`billhook explain ID`: why my guard did not fire last night."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.folder import Folder
+from config.logged import content, said, write
+
+HOOKS = """\
+hooks:
+  guard:
+    events: PreToolUse
+    if: Bash(git push *)
+    deny: No pushes at night
+  scan:
+    events: PreToolUse
+    match: Write|Edit
+    run: 'true'
+  audit:
+    events: PreToolUse
+    run: 'true'
+    priority: 50
+"""
+OWN = "~/.config/billhook/hooks.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def fired(folder: Folder, command: str = "git push origin", cwd: Path | None = None) -> str:
+    """Let an agent ask about a command; the id of the record."""
+    event = {
+        "hook_event_name": "PreToolUse",
+        "session_id": "s1",
+        "cwd": str(cwd or folder.project),
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+    }
+    folder.billhook("hook", "claude", stdin=json.dumps(event).encode(), cwd=cwd)
+    found: str = last(folder)["id"]
+    return found
+
+
+def last(folder: Folder) -> dict[str, Any]:
+    files = sorted((folder.home / ".claude" / "hooks").rglob("hooks.jsonl"), key=lambda file: file.stat().st_mtime_ns)
+    found: dict[str, Any] = json.loads(files[-1].read_text().splitlines()[-1])
+    return found
+
+
+def screen(folder: Folder, *arguments: str, **options: Any) -> str:
+    """What a person sees, without what differs from run to run."""
+    text = folder.screen("explain", *arguments, **options)
+    text = re.sub(r"\b[0-9a-f]{32}\b", "0123456789abcdef0123456789abcdef", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-03-01 22:00:00", text)
+    text = re.sub(r"[a-z]+-[a-z]+(?=   turn)", "jolly-squid", text)
+    text = re.sub(r" +(?:N\.N|\d+\.\d) ms", " 1.5 ms", text)
+    return re.sub(r"built in, no objection: [^\n]*\n[^\n]+\n", "built in, no objection: ...\n", text)
+
+
+def told(folder: Folder, id_: str, *more: str) -> dict[str, Any]:
+    ended = folder.billhook("explain", id_, "--json", *more)
+    assert (ended.code, ended.out.count("\n")) == (0, 1), ended
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def test_a_deny(folder: Folder) -> None:
+    """Every hook, who decided, and that nothing differs."""
+    folder.write(OWN, HOOKS)
+
+    assert screen(folder, fired(folder)) == snapshot("""\
+PreToolUse Bash: git push origin
+  record 0123456789abcdef0123456789abcdef   2026-03-01 22:00:00 (just now)
+  session jolly-squid   turn 1   asked by claude
+
+  1  audit  no objection 1.5 ms
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
+
+  2  guard  deny 1.5 ms  decided
+     No pushes at night
+     if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
+
+  -  scan  not asked
+     did not match: match `Write|Edit` is not for `Bash`
+     match Write|Edit   claude   on_failure allow   own
+     ~/.config/billhook/hooks.yaml:6
+
+built in, no objection: ...
+
+verdict: deny, because of guard, after 1.5 ms
+reason: No pushes at night
+
+Today
+  the configuration is the same as far as this event goes
+  verdict: deny, whatever the other hooks say, because of guard
+-- exit 0
+""")
+
+
+def test_what_differs_today(folder: Folder) -> None:
+    """Hooks that were added, removed and changed since; and what would become of the same event."""
+    folder.write(OWN, HOOKS)
+    id_ = fired(folder, "git commit")
+    changed = (
+        HOOKS.replace("Bash(git push *)", "Bash(git *)").replace("Write|Edit", "Bash|Write").replace("audit:", "log:")
+    )
+    folder.write(OWN, changed)
+
+    assert screen(folder, id_[:12]) == snapshot("""\
+PreToolUse Bash: git commit
+  record 0123456789abcdef0123456789abcdef   2026-03-01 22:00:00 (just now)
+  session jolly-squid   turn 1   asked by claude
+
+  1  audit  no objection 1.5 ms
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
+
+  -  guard  skipped
+     condition false: if `Bash(git push *)` is not true of `git commit`
+     if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
+
+  -  scan  not asked
+     did not match: match `Write|Edit` is not for `Bash`
+     match Write|Edit   claude   on_failure allow   own
+     ~/.config/billhook/hooks.yaml:6
+
+built in, no objection: ...
+
+verdict: none (no objection), after 1.5 ms
+
+Today
+  audit: removed
+  guard: if `Bash(git push *)` -> `Bash(git *)`, so it would be asked
+  scan: match `Write|Edit` -> `Bash|Write`, so it would be asked
+  log: added (~/.config/billhook/hooks.yaml:10)
+  verdict: deny, whatever the other hooks say, because of guard
+-- exit 0
+""")
+
+
+def test_the_beginning_of_an_id(folder: Folder) -> None:
+    """Eight digits are enough where they are one record's; capitals don't matter, and other options go on."""
+    folder.write(OWN, HOOKS)
+    id_ = fired(folder)
+
+    for given in (id_[:8], id_[:20].upper(), id_):
+        assert told(folder, given)["id"] == id_
+
+
+def test_an_ambiguous_beginning(folder: Folder) -> None:
+    """Both are named."""
+    project = os.path.realpath(folder.project)
+    ids = [f"0199aaaa{number:024x}" for number in (1, 2)]
+    write(folder.home / ".claude", project, [content(project, id=id_) for id_ in ids])
+    ended = folder.billhook("explain", "0199aaaa")
+
+    assert ended.code == 2
+    assert ids[0] in ended.err and ids[1] in ended.err
+
+
+def test_no_such_record(folder: Folder) -> None:
+    """Then it is a command, as before, and somebody who meant a record is told."""
+    ended = folder.billhook("explain", "deadbeef01")
+
+    assert (ended.code, ended.out.splitlines()[0]) == (0, "PreToolUse Bash: deadbeef01")
+    assert "no record of the log has an id that begins with `deadbeef01`" in ended.err
+
+
+@pytest.mark.parametrize("word", ["deadbee", "git", "a" * 33, "deadbeeg", "PreToolUse --tool Bash"])
+def test_words_that_are_no_ids(folder: Folder, word: str) -> None:
+    """Nothing about them changes, and no log is looked at."""
+    assert "record" not in folder.billhook("explain", *word.split()).err
+
+
+def test_from_another_folder(folder: Folder, tmp_path: Path) -> None:
+    """An id is one of a kind: the record is found wherever one asks, and compared with the configuration of its own
+    project."""
+    folder.write(OWN, HOOKS)
+    id_ = fired(folder)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / ".git").mkdir(parents=True)
+    (elsewhere / "hooks.yaml").write_text("hooks: {other: {events: PreToolUse, run: 'true'}}")
+    ended = folder.billhook("explain", id_, "--json", cwd=elsewhere)
+    found = json.loads(ended.out)
+
+    assert found["project"] == os.path.realpath(folder.project)
+    assert (found["today"]["added"], found["today"]["differs"]) == ([], False)
+
+
+def test_json(folder: Folder) -> None:
+    """Everything that the screen shows, and more."""
+    folder.write(OWN, HOOKS)
+    id_ = fired(folder)
+    folder.write(OWN, HOOKS.replace("priority: 50", "priority: 60"))
+    found = told(folder, id_)
+    hooks = {hook["name"]: hook for hook in found["hooks"]}
+
+    assert (found["decision"], found["decided_by"], found["config_known"]) == ("deny", ["guard"], True)
+    assert (hooks["guard"]["standing"], hooks["guard"]["decided"]) == ("asked", True)
+    assert hooks["guard"]["said"]["duration_ms"] >= 0
+    assert (hooks["scan"]["standing"], hooks["scan"]["said"]) == ("not asked", None)
+    assert hooks["audit"]["changes"] == [{"field": "priority", "then": 50, "now": 60}]
+    assert (hooks["audit"]["then"]["priority"], hooks["audit"]["now"]["priority"]) == (50, 60)
+    assert found["today"]["changed"] == ["audit"]
+    assert found["today"]["verdict"]["decision"] == "deny"
+    assert found["input"] == {"command": "git push origin"}
+
+
+def test_without_the_configuration_of_its_time(folder: Folder) -> None:
+    """What the record has is told, and that the rest is not known."""
+    folder.write(OWN, HOOKS)
+    id_ = fired(folder)
+    for file in (folder.home / ".claude" / "billhook" / "configs").iterdir():
+        file.unlink()
+    found = told(folder, id_)
+
+    assert (found["config_known"], found["today"]["differs"], found["decided_by"]) == (False, None, ["guard"])
+    assert "was not kept" in found["today"]["not_known"][0]
+    assert "not known: the configuration of that moment" in folder.screen("explain", id_)
+
+
+def test_without_its_input(folder: Folder) -> None:
+    """The log was told not to keep it: what today's hooks would do can't be told."""
+    folder.write(OWN, "builtins: {event-logger: {options: {include_input: false}}}\n" + HOOKS)
+    id_ = fired(folder)
+    found = told(folder, id_)
+
+    assert (found["input"], found["today"]["verdict"]) == (None, None)
+    assert "not known: what would become of it today" in folder.screen("explain", id_)
+
+
+def test_without_its_side_file(folder: Folder) -> None:
+    """A part of the record is gone: the rest is told."""
+    project = os.path.realpath(folder.project)
+    long = content(project, id="0199bbbb" + "0" * 24, decision="deny", reason="no", input={"command": "x" * 100_000})
+    write(folder.home / ".claude", project, [long])
+    for file in (folder.home / ".claude" / "hooks").rglob("large/*"):
+        file.unlink()
+    found = told(folder, "0199bbbb")
+
+    assert (found["decision"], found["input"]) == ("deny", None)
+
+
+def test_a_hook_that_was_not_trusted(folder: Folder) -> None:
+    """The answer to "why did it not fire": nobody had approved it, and today it is."""
+    folder.write("hooks.yaml", HOOKS)
+    id_ = fired(folder)
+    before = told(folder, id_)
+    folder.approve()
+    after = told(folder, id_)
+    guard = next(hook for hook in after["hooks"] if hook["name"] == "guard")
+
+    assert before["today"]["differs"] is False
+    assert (guard["standing"], guard["why"][:11]) == ("not asked", "not trusted")
+    assert {change["field"]: change["now"] for change in guard["changes"]} == {"trust": "approved", "state": "runs"}
+    assert guard["today"]["runs"] is True
+
+
+def test_failures(folder: Folder) -> None:
+    """A hook that failed and let the event pass, and a gate that failed and held it up."""
+    outcomes = [
+        said("late", status="timed_out", error="no answer within 1 s", duration_ms=1000.0, failed_open=True),
+        said("gate", status="failed", error="exit 7", decision="deny", reason="it failed", duration_ms=3.0),
+        said("later", status="skipped", error="`gate` said deny"),
+    ]
+    project = os.path.realpath(folder.project)
+    record = content(project, id="0199cccc" + "0" * 24, decision="deny", reason="it failed", failed_open=1,
+                     outcomes=outcomes, not_asked={"later": "`gate` said deny"}, duration_ms=1003.0)  # fmt: skip
+    write(folder.home / ".claude", project, [record])
+
+    assert screen(folder, "0199cccc") == snapshot("""\
+PreToolUse Bash: ls
+  record 0123456789abcdef0123456789abcdef   2026-03-01 22:00:00 (just now)
+  session jolly-squid   turn 1   asked by claude
+
+  1  late  timed out 1.5 ms
+     no answer within 1 s
+     the event went on without its answer
+
+  2  gate  failed 1.5 ms  decided
+     it failed
+     exit 7
+     counted as deny, as its failure rule says
+
+  -  later  skipped
+     `gate` said deny
+
+verdict: deny, because of gate, after 1.5 ms
+reason: it failed
+1 hook failed and let the event pass
+
+Today
+  late: removed
+  gate: removed
+  later: removed
+  verdict: none (no objection): the agent's own permissions decide
+  not known: which configuration it was decided under: the record does not say
+-- exit 0
+""")
+
+
+def test_hostile_records(folder: Folder) -> None:
+    """What a log says can't draw on the screen."""
+    project = os.path.realpath(folder.project)
+    bad = "\x1b[2J\u202egone\n\x07"
+    record = content(project, id="0199dddd" + "0" * 24, reason=bad, decision="deny", session_name=bad, host=bad,
+                     turn_id=bad, outcomes=[said(bad, decision="deny", reason=bad, error=bad, lost=[bad])],
+                     not_asked={bad: bad}, input={"command": bad})  # fmt: skip
+    write(folder.home / ".claude", project, [record])
+    ended = folder.billhook("explain", "0199dddd")
+
+    assert ended.code == 0
+    assert not {"\x1b", "\u202e", "\x07"} & set(ended.out)
+
+
+def test_help(folder: Folder) -> None:
+    """`billhook explain --help` says that an id is taken."""
+    assert "billhook explain 0199f3c81d2a" in folder.billhook("explain", "--help").out

@@ -70,7 +70,7 @@ def _bodies() -> Iterator[bytes]:
     number = 0
     while True:
         number += 1
-        body = needle if number % NEEDLE_EVERY == NEEDLE_EVERY // 2 else made[number % _BODIES]
+        body = needle if number % NEEDLE_EVERY == 100 else made[number % _BODIES]
         second = number // 10
         clock = b"%02d:%02d:%02d.%06d" % (second // 3600 % 24, second // 60 % 60, second % 60, number % 10 * 100_000)
         yield b'{"id":"%032x","time":"2026-01-%02dT%bZ",' % (number, 1 + second // 86400 % 28, clock) + body[1:]

@@ -6,7 +6,8 @@ end the process.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,13 +68,14 @@ class LogReader:
     def find(self, id_prefix: str, *, notes: bool = False) -> Entry | None:
         """The record whose id begins so. Raises StoreError when there are several."""
         found: Entry | None = None
-        for entry in self._entries(self._sought(ALL, notes, id_prefix), None, newest_first=True):
-            if len(id_prefix) >= _ID_DIGITS:
-                return entry
-            if found is not None and found.record.id != entry.record.id:
-                what = f"more than one record's id begins with `{id_prefix}`: {found.record.id}, {entry.record.id}"
-                raise StoreError(what, place=str(self.folder), hint="give more digits of it")
-            found = found or entry
+        with closing(self._entries(self._sought(ALL, notes, id_prefix), None, newest_first=True)) as entries:
+            for entry in entries:
+                if len(id_prefix) >= _ID_DIGITS:
+                    return entry
+                if found is not None and found.record.id != entry.record.id:
+                    what = f"more than one record's id begins with `{id_prefix}`: {found.record.id}, {entry.record.id}"
+                    raise StoreError(what, place=str(self.folder), hint="give more digits of it")
+                found = found or entry
         return found
 
     def follow(
@@ -102,7 +104,9 @@ class LogReader:
     def _met(self, foreign: int) -> None:
         self.foreign += foreign
 
-    def _entries(self, sought: Sought, progress: Progress | None, *, newest_first: bool) -> Iterator[Entry]:
+    def _entries(
+        self, sought: Sought, progress: Progress | None, *, newest_first: bool
+    ) -> Generator[Entry, None, None]:
         done, total = 0, 0 if progress is None else self.bytes
         with log_files(self.folder, self.root) as log:
             for file, size, lines in () if log is None else steps(log, sought, newest_first=newest_first):

@@ -20,7 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.store.redaction import Redactor, redactor
-from billhook.store.secret_commands import FLAGS, SEARCHES
+from billhook.store.secret_commands import FLAGS
+from billhook.store.secret_hints import COMMANDS, FLAGS_RULE
 from billhook.store.secret_names import (
     BEFORE_KEY,
     BEFORE_PASS,
@@ -677,10 +678,15 @@ def test_the_page_lists_the_shapes() -> None:
     assert [line for line in PAGE.splitlines() if line.startswith("| ") and line.endswith(" |")][-len(rows) :] == rows
 
 
-@pytest.mark.parametrize("shown", [one.shown for one in (*FLAGS, *SEARCHES) if one.shown])
+@pytest.mark.parametrize("shown", [one.shown for one in (*FLAGS, *COMMANDS) if one.shown])
 def test_the_page_shows_what_has_no_name(shown: str) -> None:
     """Each form of a command that is known is shown."""
     assert f"`{shown}`" in PAGE
+
+
+def test_the_programs_are_looked_for() -> None:
+    """A flag of a program is only found in texts that name one; the two tables have the same programs."""
+    assert {program for flag in FLAGS for program in flag.programs} == set(FLAGS_RULE.hints)
 
 
 def test_the_page_s_examples(taking_out: Redactor) -> None:

@@ -15,12 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from billhook.store.files import StoreError
-from billhook.store.redaction_key import kept_key, own_key
-from billhook.store.secret_commands import flags
-from billhook.store.secret_hints import Rule, worth_trying
+from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
 from billhook.store.secret_names import Names
 from billhook.store.secret_shapes import Span
-from billhook.store.secret_texts import named, stays
 
 _MARK: Final = r"\[redacted [0-9]{1,12} chars [0-9a-f]{12}\]"
 _MARK_BEGINS: Final = "[redacted "
@@ -84,6 +81,8 @@ class Redactor:
         return hashlib.blake2b(data, key=self._key[:64], digest_size=6).hexdigest()
 
     def _found_key(self) -> bytes:
+        from billhook.store.redaction_key import kept_key, own_key
+
         if self._root is None:
             return own_key()
         try:
@@ -107,11 +106,16 @@ class _Pass:
     def __init__(
         self, digest: Callable[[bytes], str], names: Names, rules: Sequence[Rule], triggers: Sequence[str]
     ) -> None:
+        from billhook.store import secret_texts  # only a few events get here
+
+        self._named = secret_texts.named
+        self._stays = secret_texts.stays
         self._digest = digest
         self._names = names
         self._rules = rules
         self._triggers = triggers
-        self._flags = any(rule.find is flags for rule in rules)
+        self._hints = [hint for rule in rules for hint in rule.hints]
+        self._flags = FLAGS_RULE in rules
         self.count = 0
 
     def copied(self, top: Any) -> Any:
@@ -160,7 +164,7 @@ class _Pass:
             return text if text[:1] == "-" else self._hidden(text, before)
         if self._flags and isinstance(first, str) and len(first) < 256 and len(before) < 256:
             start = len(first) + len(before) + 2
-            for span in flags(f"{first} {before} {text}" if before is not first else f"{first}  {text}"):
+            for span in FLAGS_RULE.find(f"{first} {before} {text}" if before is not first else f"{first}  {text}"):
                 at = span[0] - (start if before is not first else len(first) + 2)
                 if at >= 0:
                     return text[:at] + self._mark(text[at:])
@@ -183,11 +187,21 @@ class _Pass:
         return copy
 
     def _hidden(self, text: str, name: str) -> str:
-        if stays(name, text) or (text.startswith(_MARK_BEGINS) and _marks().fullmatch(text)):
+        if self._stays(name, text) or (text.startswith(_MARK_BEGINS) and _marks().fullmatch(text)):
             return text
         return self._mark(text)
 
     def _in_text(self, text: str) -> str:
+        low = _lower(text) if self._triggers else ""
+        for trigger in self._triggers:
+            if trigger in low:
+                return self._searched(text)
+        for hint in self._hints:
+            if hint in text:
+                return self._searched(text)
+        return text
+
+    def _searched(self, text: str) -> str:
         """Again and again while something is found: what was hidden by a secret may be one itself."""
         for _ in range(_ROUNDS):
             spans = self._spans(text)
@@ -208,7 +222,7 @@ class _Pass:
             low = _lower(text)
             for trigger in self._triggers:
                 if trigger in low:
-                    spans.extend(named(text, low, trigger, self._names))
+                    spans.extend(self._named(text, low, trigger, self._names))
         return spans
 
     def _without(self, text: str, spans: list[Span]) -> str:

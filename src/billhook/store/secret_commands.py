@@ -5,11 +5,12 @@ Each search jumps from one telling piece of text to the next and looks a bounded
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from billhook.store.secret_hints import READERS
 from billhook.store.secret_texts import closing, is_placeholder
 
 Span = tuple[int, int]
@@ -33,7 +34,7 @@ FLAGS: Final = (
     Flag(("curl",), "--user", "curl --user bob:x", _USER),
     Flag(("curl",), "-U", "curl -U bob:x", _USER),
     Flag(("curl",), "--proxy-user", "curl --proxy-user bob:x", _USER),
-    Flag(("http ", "https "), "-a", "http -a bob:x", _USER),
+    Flag(("http ",), "-a", "http -a bob:x", _USER),
     Flag(("mysql", "mariadb"), "-p", "mysql -px", _GLUED),
     Flag(("sshpass",), "-p", "sshpass -p x"),
     Flag(("redis-cli",), "-a", "redis-cli -a x", _APART),
@@ -155,7 +156,6 @@ def fed(text: str) -> Iterator[Span]:
 
 _HERE: Final = r"[ \t]{0,8}+\$?(\\{0,15}+[\"']|)([^\s\"';|&<>\\]++)"
 _ASKING: Final = ("pass", "token", "secret", "login", "stdin", "sudo", "key", "auth")
-_READERS: Final = ("--password-stdin", "--with-token", "chpasswd", "sudo -S", "passwd --stdin", "--pass-stdin")
 _ECHOED: Final = (
     r"\b(?:echo|printf)[ \t]{1,4}(?:-[A-Za-z]{1,4}[ \t]{1,4})?"
     r"(?:\\?[\"'](?:%s(?:\\n)?\\?[\"'][ \t]{1,4}\\?[\"']?)?([^\"'\\|]{1,300})|([^\s\"'|;&]{1,300}))"
@@ -165,7 +165,7 @@ _ECHOED: Final = (
 
 def echoed(text: str) -> Iterator[Span]:
     """What `echo` gives to a program that reads a password from its standard input."""
-    for reader in _READERS:
+    for reader in READERS:
         at = text.find(reader)
         while at >= 0:
             floor = max(0, at - 400)
@@ -208,35 +208,6 @@ def identified(text: str) -> Iterator[Span]:
         r"IDENTIFIED (?:WITH [\w'\"]{1,40} )?BY (?:PASSWORD )?\\?(['\"])([^'\"\\]{1,500})", re.I
     ).finditer(text):
         yield found.span(2)
-
-
-class Search(msgspec.Struct, frozen=True):
-    """One search, the pieces of text without one of which it finds nothing, and words that come with each of them."""
-
-    find: Callable[[str], Iterator[Span]]
-    shown: str
-    hints: tuple[str, ...]
-    words: tuple[str, ...] = ()
-
-
-_PROGRAMS: Final = tuple(sorted({program for flag in FLAGS for program in flag.programs}))
-_PROGRAM_WORDS: Final = (
-    *("curl", "http", "https", "sshpass", "redis", "login", "sqlcmd", "zip", "unzip", "7z", "7za", "7zz", "openssl"),
-    *("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlshow", "mysqlsh", "mysqlcheck", "mariadb"),
-    *("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"),
-    *("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"),
-)
-
-SEARCHES: Final = (
-    Search(addresses, "https://bob:x@host", ("://",)),
-    Search(flags, "", _PROGRAMS, _PROGRAM_WORDS),
-    Search(clustered, "curl -sSu bob:x", ("curl",), ("curl",)),
-    Search(fed, "docker login --password-stdin <<< x", ("<<<",)),
-    Search(echoed, "echo x | docker login --password-stdin", _READERS, ("stdin", "token", "chpasswd", "sudo")),
-    Search(registry_logins, '"auth": "eDp4eDp4eA=="', ("auth",), ("auth",)),
-    Search(telegram_tokens, "123456789:AA...", (":AA",)),
-    Search(identified, "IDENTIFIED BY 'x'", ("IDENTIFIED ", "identified ")),
-)
 
 
 @functools.cache

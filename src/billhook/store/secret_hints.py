@@ -10,22 +10,60 @@ from typing import Final
 
 import msgspec
 
-from billhook.store.secret_commands import SEARCHES
 from billhook.store.secret_shapes import SHAPES, Span, private_keys, shaped
 
 
 class Rule(msgspec.Struct, frozen=True):
     """A search, the pieces of text without one of which it finds nothing, and words that come with each of them."""
 
-    hints: tuple[str, ...]
     find: Callable[[str], Iterator[Span]]
+    hints: tuple[str, ...]
     words: tuple[str, ...] = ()
+    shown: str = ""
+    """How documents show what it finds."""
 
 
+READERS: Final = ("--password-stdin", "--with-token", "chpasswd", "sudo -S", "passwd --stdin", "--pass-stdin")
+"""What reads a password from its standard input."""
+_PROGRAMS: Final = (
+    *("curl", "http ", "sshpass", "redis-cli", "login", "sqlcmd", "zip", "7z", "openssl", "mysql", "mariadb", "mongo"),
+    "ldap",
+)
+_PROGRAM_WORDS: Final = (
+    *("curl", "http", "sshpass", "redis", "login", "sqlcmd", "zip", "unzip", "7z", "7za", "7zz", "openssl"),
+    *("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlshow", "mysqlsh", "mysqlcheck", "mariadb"),
+    *("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"),
+    *("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"),
+)
+
+
+def _later(name: str) -> Callable[[str], Iterator[Span]]:
+    """A search of `secret_commands`, which is imported when it is needed: most calls don't."""
+
+    def find(text: str) -> Iterator[Span]:
+        from billhook.store import secret_commands
+
+        found: Iterator[Span] = getattr(secret_commands, name)(text)
+        return found
+
+    return find
+
+
+FLAGS_RULE: Final = Rule(_later("flags"), _PROGRAMS, _PROGRAM_WORDS)
+COMMANDS: Final = (
+    FLAGS_RULE,
+    Rule(_later("clustered"), ("curl",), ("curl",), "curl -sSu bob:x"),
+    Rule(_later("addresses"), ("://",), (), "https://bob:x@host"),
+    Rule(_later("fed"), ("<<<",), (), "docker login --password-stdin <<< x"),
+    Rule(_later("echoed"), READERS, ("stdin", "token", "chpasswd", "sudo"), "echo x | docker login --password-stdin"),
+    Rule(_later("registry_logins"), ("auth",), ("auth",), '"auth": "eDp4eDp4eA=="'),
+    Rule(_later("telegram_tokens"), (":AA",), (), "123456789:AA..."),
+    Rule(_later("identified"), ("IDENTIFIED ", "identified "), (), "IDENTIFIED BY 'x'"),
+)
 RULES: Final = (
-    *(Rule(shape.prefixes, functools.partial(shaped, shape)) for shape in SHAPES),
-    *(Rule(search.hints, search.find, search.words) for search in SEARCHES),
-    Rule(("-----BEGIN ",), private_keys),
+    *(Rule(functools.partial(shaped, shape), shape.prefixes) for shape in SHAPES),
+    *COMMANDS,
+    Rule(private_keys, ("-----BEGIN ",)),
 )
 _ALNUM: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _SIGNS: Final = "-?&"

@@ -1,11 +1,6 @@
-"""Secrets are taken out by name and by shape; ordinary texts stay as they are, whoever wrote them.
+"""Secrets are taken out of any value, under the user's own key, in linear time, and without ever raising."""
 
-The secrets here are made up, and put together at run time so that no scanner takes them for real ones.
-"""
-
-import hashlib
 import os
-import re
 import stat
 import subprocess
 import sys
@@ -16,315 +11,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.store.redaction import Redactor, redactor
-from billhook.store.secret_commands import FLAGS
-from billhook.store.secret_hints import COMMANDS, FLAGS_RULE
-from billhook.store.secret_names import (
-    BEFORE_KEY,
-    BEFORE_PASS,
-    BEFORE_TOKEN_HARMLESS,
-    BEFORE_TOKENS,
-    ENDINGS,
-    HARMLESS_FIRST,
-    HARMLESS_LAST,
-    WORDS,
-    is_secret,
-)
-from billhook.store.secret_shapes import SHAPES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "redaction.md").read_text()
-KEY = b"k" * 32
-SECRET = "hunt3r" + "XyzQ"
-RANDOM = hashlib.sha512(b"made up").hexdigest().upper()[:48] + hashlib.sha512(b"more").hexdigest()[:48]
-MARK = re.compile(r"\[redacted (\d+) chars ([0-9a-f]{12})\]")
+from .made_up import KEY, MARK, RANDOM, SECRET
 
 
 @pytest.fixture
 def taking_out() -> Redactor:
     return Redactor(KEY)
-
-
-NAMED = {
-    "export": "export API_KEY=%s",
-    "one call's environment": "PASSWORD=%s make deploy",
-    "several": "A=1 GITHUB_TOKEN=%s B=2 cmd",
-    "double quotes": 'export SECRET="%s"; ls',
-    "single quotes": "export SECRET='%s' && ls",
-    "glued parts": "PASSWORD=\"ab\"'%s'",
-    "dollar quotes": "PASSWORD=$'%s'",
-    "never closed": "export TOKEN='%s",
-    "option": "deploy --token %s --now",
-    "option with =": "deploy --password=%s --now",
-    "option in quotes": "deploy --api-key '%s' --now",
-    "option in a list": 'args: ["--api-key", "%s"]',
-    "one dash": "java -Dspring.datasource.password=%s -jar x",
-    "docker -e": "docker run -e DB_PASS=%s x",
-    "fish": "set -gx API_KEY %s",
-    "csh": "setenv AUTH_TOKEN %s",
-    "PowerShell": '$env:API_KEY = "%s"',
-    "mysql": "mysql -u root -p%s db",
-    "mysqldump": "mysqldump -h x -p%s db",
-    "curl": "curl -u bob:%s https://x.example",
-    "curl in quotes": 'curl -u "bob:%s" https://x.example',
-    "curl --user": "curl --user bob:%s https://x.example",
-    "curl, several flags in one": "curl -sSu bob:%s https://x.example",
-    "curl bearer": "curl -H 'Authorization: Bearer %s' https://x.example",
-    "curl basic": 'curl -H "Authorization: Basic %s" https://x.example',
-    "curl own header": "curl -H 'X-Api-Key: %s' https://x.example",
-    "curl cookie": "curl -H 'Cookie: a=b; sid=%s' https://x.example",
-    "curl header, no scheme": "curl -H 'Authorization: %s'",
-    "httpie": "http -a bob:%s example.org",
-    "sshpass": "sshpass -p %s ssh host",
-    "redis": "redis-cli -a %s ping",
-    "docker login": "docker login -u bob -p %s registry.example",
-    "openssl": "openssl rsa -passin pass:%s -in x",
-    "here-string": "docker login --password-stdin <<< %s",
-    "here-string in quotes": 'sudo -S ls <<< "%s"',
-    "echo": "echo %s | docker login -u bob --password-stdin",
-    "printf": "printf '%%s' '%s' | gh auth login --with-token",
-    "chpasswd": "echo 'bob:%s' | chpasswd",
-    "here-document": "cat > .env <<EOF\nA=1\nAPI_KEY=%s\nEOF",
-    "address": "git clone https://bob:%s@example.org/x.git",
-    "address of a database": "postgres://bob:%s@db/x",
-    "address with @ in it": "postgres://bob:p@%s@db/x",
-    "address with / in it": "postgres://bob:%s/y@db/x",
-    "query": "https://example.org/?access_token=%s&b=1",
-    "netrc": "machine example.org login bob password %s",
-    "npmrc": "//registry.example/:_authToken=%s",
-    "docker's config": '{"auths": {"x": {"auth": "%s12=="}}}',
-    "ini": "[default]\naws_secret_access_key = %s\n",
-    "yaml": "db:\n  password: %s\n  user: bob",
-    "connection string": "Server=x;Uid=root;Pwd=%s;",
-    "Azure": "AccountName=x;AccountKey=%s;EndpointSuffix=y",
-    "SQL": "ALTER USER bob WITH PASSWORD '%s';",
-    "MySQL": "CREATE USER bob IDENTIFIED BY '%s';",
-    "JSON": '{"a": 1, "password": "%s", "b": 2}',
-    "JSON in JSON": '{\\"password\\": \\"%s\\", \\"b\\": 2}',
-    "JSON in JSON in JSON": '{\\\\\\"password\\\\\\": \\\\\\"%s\\\\\\"}',
-    "JSON cut off": '{"a": 1, "password": "%s',
-    "JSON over lines": '{"client_secret":\n   "%s"}',
-    "escaped lines": "A=1\\nTOKEN=%s\\nB=2",
-    "list of secrets": "api_keys = ['%s', 'b']",
-    "object of secrets": '"credentials": {"value": "%s"}',
-    "Python": 'os.environ["API_KEY"] = "%s"',
-    "Python's dict": "{'password': '%s'}",
-    "Go": 'password := "%s"',
-    "camel case": 'clientSecret: "%s"',
-    "prose": "the password is %s.",
-    "an error": "login failed for bob (password: %s)",
-    "quoted in an error": 'wrong password "%s" for bob',
-    "Set-Cookie": "Set-Cookie: sid=%s; Path=/",
-    "GitLab's header": "PRIVATE-TOKEN: %s",
-    "percent escapes": "q=a%%26token%%3D%s",
-    "one word": "PGPASSWORD=%s psql",
-}
-
-
-@pytest.mark.parametrize("text", NAMED.values(), ids=NAMED.keys())
-def test_what_has_a_name_is_taken_out_of_texts(text: str, taking_out: Redactor) -> None:
-    """Nothing of the secret is left, the rest of the text is, and a second time changes nothing."""
-    found = taking_out.text(text % SECRET)
-
-    assert SECRET[:6] not in found and SECRET[-5:] not in found
-    assert found[:4] == text[:4] and MARK.search(found)
-    assert taking_out.text(found) == found
-    encoded = taking_out.value({"tool_input": {"list": ["x", {"command": text % SECRET}]}})
-    assert SECRET not in str(encoded)
-
-
-ARGUMENTS = {
-    "option": ["deploy", "--token", SECRET],
-    "curl": ["curl", "-s", "-u", f"bob:{SECRET}", "https://x.example"],
-    "curl first": ["/usr/bin/curl", "-u", f"bob:{SECRET}"],
-    "mysql": ["mysql", f"-p{SECRET}"],
-    "sshpass": ["sshpass", "-p", SECRET, "ssh"],
-}
-
-
-@pytest.mark.parametrize("arguments", ARGUMENTS.values(), ids=ARGUMENTS.keys())
-def test_commands_that_are_lists(arguments: list[str], taking_out: Redactor) -> None:
-    """A list of arguments is read like the command that it is."""
-    found = taking_out.value({"args": arguments})
-
-    assert SECRET not in str(found) and found["args"][0] == arguments[0] and len(found["args"]) == len(arguments)
-
-
-@pytest.mark.parametrize("text", ['curl -u "bob:a b;%s" x', "docker login --password-stdin <<< 'a b;%s' x"])
-def test_quotes_hold_a_secret_together(text: str, taking_out: Redactor) -> None:
-    """Spaces and signs inside of quotes don't end it."""
-    assert SECRET not in taking_out.text(text % SECRET)
-
-
-def tokens() -> dict[str, str]:
-    """One made-up token of each prefix in the table."""
-    bodies = {
-        "A-Z0-9": RANDOM[:48].upper(),
-        "0-9a-f": RANDOM[48:] + RANDOM[48:],
-        "0-9a-f-": RANDOM[48:],
-    }
-    made = {}
-    for shape in SHAPES:
-        for prefix in shape.prefixes:
-            body = bodies.get(shape.body, RANDOM[:24] + RANDOM[50:80])
-            if shape.name in {"JWT", "SendGrid"}:
-                body = f"{body[:20]}.{body[4:40]}.{body[5:30]}"
-            made[prefix] = prefix + (body[:16] if shape.name == "AWS key id" else body)
-    return made
-
-
-TOKENS = tokens()
-AROUND = ["%s", "I used %s, and it works.", '{"x": "%s"}', "a\\n%s\\nb", "x=%s", "\x1b[32m%s\x1b[0m", "a%%20%s", "(%s)"]
-
-
-@pytest.mark.parametrize("prefix", TOKENS)
-def test_tokens_are_known_by_their_shape(prefix: str, taking_out: Redactor) -> None:
-    """Whatever stands around it, in a text and in a value."""
-    secret = TOKENS[prefix].removeprefix(prefix)
-    for around in AROUND:
-        text = around % TOKENS[prefix]
-        for found in (taking_out.text(text), str(taking_out.value({"any": [{"thing": text}]}))):
-            assert secret not in found and secret[-10:] not in found, text
-        assert taking_out.text(taking_out.text(text)) == taking_out.text(text)
-
-
-def test_other_shapes(taking_out: Redactor) -> None:
-    """Tokens without a prefix of their own, by what stands around them."""
-    telegram = "123456789" + ":AA" + RANDOM[:33]
-    aws = "AKIA" + RANDOM[:16].upper() + "," + RANDOM[8:48]
-    for secret, text in ((telegram, f"https://api.telegram.org/bot{telegram}/x"), (aws.split(",")[1], aws)):
-        assert secret not in taking_out.text(text)
-
-
-def block(kind: str, lines: int, end: str = "\n") -> str:
-    body = end.join(RANDOM[:32] + RANDOM[-32:] for _ in range(lines))
-    return f"-----BEGIN {kind}PRIVATE KEY-----{end}{body}{end}-----END {kind}PRIVATE KEY-----"
-
-
-BLOCKS = {
-    "RSA": block("RSA ", 5),
-    "OpenSSH": block("OPENSSH ", 5),
-    "plain": block("", 3),
-    "escaped": block("EC ", 5, "\\n"),
-    "escaped twice": block("EC ", 5, "\\\\n"),
-    "with headers": block("RSA ", 3).replace("-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\n", 1),
-    "cut off": block("", 5)[:200],
-    "cut off and escaped": block("", 5, "\\n")[:200],
-    "cut off, with a note": block("", 5)[:200] + "... [truncated]",
-    "numbered": "\n".join(f"   {n}\t{line}" for n, line in enumerate(block("RSA ", 4).splitlines(), 1)),
-    "numbered and cut off": "\n".join(f"   {n}→{line}" for n, line in enumerate(block("", 4).splitlines()[:-1], 1)),
-    "in a diff": "\n".join(f"+{line}" for line in block("DSA ", 4).splitlines()),
-    "two": block("", 2) + "\nand\n" + block("RSA ", 2),
-}
-
-
-@pytest.mark.parametrize("text", BLOCKS.values(), ids=BLOCKS.keys())
-def test_private_keys(text: str, taking_out: Redactor) -> None:
-    """Whole blocks, also cut off, escaped and numbered; what stands around them is kept."""
-    found = taking_out.text(f"before\n{text}\nafter the key")
-
-    assert RANDOM[:16] not in found and RANDOM[-16:] not in found and RANDOM[:4] not in found
-    assert found.startswith("before\n") and found.endswith("after the key")
-    assert taking_out.text(found) == found
-
-
-HARMLESS = r"""
-commit 3f2a9c1d8e7b6a5f4c3d2e1f0a9b8c7d6e5f4a3b
-550e8400-e29b-41d4-a716-446655440000
-sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-/usr/local/share/keys/token_store/password.py
-max_tokens: 4096
-{"max_tokens": 4096, "token_count": 12}
-Token usage: total=12,345 input=11,000
-tokenizer = AutoTokenizer.from_pretrained("gpt2")
-author: Jane
-authority=example.org
-password_file=/run/secrets/db
---password-file /run/secrets/db
---token-file=./token.txt
-docker login --password-stdin
-login(user=user, password=password)
-token = get_token()
-token = self.token
-password = args.password
-token: str
-password: Optional[str] = None
-def f(token: str, key: bytes) -> None:
-export TOKEN=$GITHUB_TOKEN
-TOKEN="${TOKEN}"
-TOKEN=$(gh auth token)
-curl -H "Authorization: Bearer $TOKEN" https://x
-curl -H 'Authorization: Bearer <token>' https://x
-GITHUB_TOKEN: ${{ secrets.GITHUB_TOKEN }}
-f"https://{user}:{password}@host"
-https://$USER:$PASS@host/
-git@github.com:org/repo.git
-http://localhost:8080/@scope/pkg
-https://example.org/path?page=2#frag
-ssh://git@example.org:22/x.git
-Unexpected token: foo
-SyntaxError: Unexpected token } in JSON at position 3
-SyntaxError: Unexpected token '<', "<!DOCTYPE" is not valid JSON
-use --token to set the token
---password PASSWORD  the password
-the password is required
-wrong password for user bob
-Note about the password: it must be long
-git checkout task-sk-fix-the-tokenizer-thing-now
-class="sk-container-id-1 sk-estimator"
-PWD=/home/me
-primary_key: 42
-sort(key=len)
-public_key: ssh-rsa AAAAB3Nza
-mkdir -p /tmp/x && mysql --version
-docker run -u 1000:1000 -p 8080:80 curlimages/curl
-curl -u 1000:1000 x
-mysql -p db
-npm_config_registry=https://registry.example
-pypi-publish
-hf_hub_download(repo_id="x")
-eyJ is how JSON begins in base64
------BEGIN CERTIFICATE-----
-if "-----BEGIN PRIVATE KEY-----" in text: return parse_the_key(text)
-credentials: "include"
-nextPageToken: "CAUQAA"
-eos_token = "</s>"
-private_key: /etc/ssl/private/server.key
-ssh -i ~/.ssh/id_ed25519 host
-secret_name=db-main
-kubectl get secret db -o yaml
-passengers: 12
-bypass=true
-first_pass = 3
-if not password:
-token == other_token
-cat <<< "hello world"
-echo hello | grep sudo
-Bearer authentication is used here
-tests passed: 12, skipped: 3
-the token is 4096 bytes
-secrets.token_hex(16)
-const token = await response.json();
-let secret: string;
-"token": null
-"required": ["password", "token"]
-password=""
-password=***
-API_KEY=<your key>
-passwd: password updated successfully
-monkey=banana
-key=value
-""".strip().splitlines()
-
-
-@pytest.mark.parametrize("text", HARMLESS)
-def test_ordinary_texts_stay(text: str, taking_out: Redactor) -> None:
-    """No false alarm, in a text or in a value."""
-    assert taking_out.text(text) == text
-    assert taking_out.value([{"command": text}]) == [{"command": text}]
-    assert taking_out.count == 0
 
 
 def test_by_key_at_any_depth(taking_out: Redactor) -> None:
@@ -457,7 +154,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_twice_is_once(text: str) -> None:
     """What was redacted stays as it is, however odd the text; no error, and a secret under a name is gone."""
@@ -468,12 +165,12 @@ def test_twice_is_once(text: str) -> None:
     assert taking_out.redacted({"a": found}).texts == 0
 
 
-LEAVES = st.none() | st.booleans() | st.floats() | st.text() | st.sampled_from(["token=x", SECRET])
-KEYS = st.text() | st.sampled_from(["secret", "a"])
+LEAVES = st.none() | st.booleans() | st.floats() | st.text(max_size=9) | st.sampled_from(["token=x", SECRET])
+KEYS = st.text(max_size=9) | st.sampled_from(["secret", "a"])
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=12))
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=8))
 def test_any_json(value: Any) -> None:
     """Any JSON comes through, in the same form, and stays as it is the second time."""
     taking_out = Redactor(KEY)
@@ -651,48 +348,3 @@ def test_importing_it_compiles_nothing() -> None:
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (printed.stdout, printed.stderr) == ("[] []\n", "")
-
-
-NAMES = {
-    "words that make a secret": WORDS,
-    "endings": frozenset(ENDINGS),
-    "before key": BEFORE_KEY,
-    "before pass": BEFORE_PASS,
-    "before tokens": BEFORE_TOKENS,
-    "harmless last": HARMLESS_LAST,
-    "harmless first": HARMLESS_FIRST,
-    "harmless before token": BEFORE_TOKEN_HARMLESS,
-}
-
-
-@pytest.mark.parametrize("words", NAMES.values(), ids=NAMES.keys())
-def test_the_page_lists_the_names(words: frozenset[str]) -> None:
-    """docs/redaction.md has each list as the code has it, sorted, in one line of code."""
-    assert f"`{' '.join(sorted(words))}`" in PAGE.replace("\n", " ")
-
-
-def test_the_page_lists_the_shapes() -> None:
-    """Each kind of token, its prefixes and how much has to follow them is a row of the page; no other row is."""
-    rows = [f"| {s.name} | {', '.join(f'`{p.strip()}`' for p in s.prefixes)} | {s.least} |" for s in SHAPES]
-
-    assert [line for line in PAGE.splitlines() if line.startswith("| ") and line.endswith(" |")][-len(rows) :] == rows
-
-
-@pytest.mark.parametrize("shown", [one.shown for one in (*FLAGS, *COMMANDS) if one.shown])
-def test_the_page_shows_what_has_no_name(shown: str) -> None:
-    """Each form of a command that is known is shown."""
-    assert f"`{shown}`" in PAGE
-
-
-def test_the_programs_are_looked_for() -> None:
-    """A flag of a program is only found in texts that name one; the two tables have the same programs."""
-    assert {program for flag in FLAGS for program in flag.programs} == set(FLAGS_RULE.hints)
-
-
-def test_the_page_s_examples(taking_out: Redactor) -> None:
-    """What the page says of names is so."""
-    for line in ("secret", "not secret"):
-        listed = re.search(rf"^- {line}: (.*)$", PAGE, re.M)
-        assert listed
-        for name in re.findall(r"`([^`]+)`", listed[1]):
-            assert is_secret(name) == (line == "secret"), name

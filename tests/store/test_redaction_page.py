@@ -1,0 +1,66 @@
+"""docs/redaction.md lists what the code looks for: no more, and no less."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from billhook.store.secret_commands import FLAGS
+from billhook.store.secret_hints import COMMANDS, FLAGS_RULE
+from billhook.store.secret_names import (
+    BEFORE_KEY,
+    BEFORE_PASS,
+    BEFORE_TOKEN_HARMLESS,
+    BEFORE_TOKENS,
+    ENDINGS,
+    HARMLESS_FIRST,
+    HARMLESS_LAST,
+    WORDS,
+    is_secret,
+)
+from billhook.store.secret_shapes import SHAPES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "redaction.md").read_text()
+NAMES = {
+    "words that make a secret": WORDS,
+    "endings": frozenset(ENDINGS),
+    "before key": BEFORE_KEY,
+    "before pass": BEFORE_PASS,
+    "before tokens": BEFORE_TOKENS,
+    "harmless last": HARMLESS_LAST,
+    "harmless first": HARMLESS_FIRST,
+    "harmless before token": BEFORE_TOKEN_HARMLESS,
+}
+
+
+@pytest.mark.parametrize("words", NAMES.values(), ids=NAMES.keys())
+def test_the_page_lists_the_names(words: frozenset[str]) -> None:
+    """docs/redaction.md has each list as the code has it, sorted, in one line of code."""
+    assert f"`{' '.join(sorted(words))}`" in PAGE.replace("\n", " ")
+
+
+def test_the_page_lists_the_shapes() -> None:
+    """Each kind of token, its prefixes and how much has to follow them is a row of the page; no other row is."""
+    rows = [f"| {s.name} | {', '.join(f'`{p.strip()}`' for p in s.prefixes)} | {s.least} |" for s in SHAPES]
+
+    assert [line for line in PAGE.splitlines() if line.startswith("| ") and line.endswith(" |")][-len(rows) :] == rows
+
+
+@pytest.mark.parametrize("shown", [one.shown for one in (*FLAGS, *COMMANDS) if one.shown])
+def test_the_page_shows_what_has_no_name(shown: str) -> None:
+    """Each form of a command that is known is shown."""
+    assert f"`{shown}`" in PAGE
+
+
+def test_the_programs_are_looked_for() -> None:
+    """A flag of a program is only found in texts that name one; the two tables have the same programs."""
+    assert {program for flag in FLAGS for program in flag.programs} == set(FLAGS_RULE.hints)
+
+
+def test_the_examples_of_names() -> None:
+    """What the page says of names is so."""
+    for line in ("secret", "not secret"):
+        listed = re.search(rf"^- {line}: (.*)$", PAGE, re.M)
+        assert listed
+        for name in re.findall(r"`([^`]+)`", listed[1]):
+            assert is_secret(name) == (line == "secret"), name

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from billhook import load_config
 from billhook.cli.main import VERBS
 from billhook.dialects import DIALECTS
 from billhook.events import EVENTS
@@ -102,3 +103,50 @@ def test_links_lead_somewhere() -> None:
 
     assert links
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_anchors_lead_to_a_heading() -> None:
+    """Every link to a part of a page names a heading of it."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    links = [
+        (page, path, anchor)
+        for page in pages
+        for path, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    ]
+
+    assert links
+    assert [
+        f"{page.name}: {path}#{anchor}"
+        for page, path, anchor in links
+        if anchor not in headings((page.parent / path) if path else page)
+    ] == []
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as code hosts make them."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_every_decision_is_in_the_index() -> None:
+    """The index has each note once, by its number and its title."""
+    folder = ROOT / "docs" / "decisions"
+    notes = sorted(folder.glob("0*.md"))
+    lines = [
+        f"{note.read_text().splitlines()[0].removeprefix('# ').replace('. ', '. [', 1)}]({note.name})" for note in notes
+    ]
+
+    assert [line for line in (folder / "README.md").read_text().splitlines() if line[:1].isdigit()] == lines
+    assert [note.name[:4] for note in notes] == [f"{number:04}" for number in range(1, len(notes) + 1)]
+
+
+@pytest.mark.parametrize("name", ["configuration.md", "built-ins.md"])
+def test_samples_of_configuration_are_valid(name: str, tmp_path: Path) -> None:
+    """Every file that these pages print loads without a finding."""
+    samples = blocks((ROOT / "docs" / name).read_text(), "yaml")
+
+    assert samples
+    for sample in samples:
+        file = tmp_path / "hooks.yaml"
+        file.write_text(sample)
+        assert load_config(tmp_path, files=[file], home=tmp_path / "state").problems == ()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from billhook import Engine, UserPromptSubmit, load, load_config
+from billhook import Engine, UserPromptSubmit, load
 from billhook.builtins import turn_tracker
 from billhook.config.options import LIMIT, OPTIONS, Option
 
@@ -90,13 +90,6 @@ def test_the_keys_of_a_limit() -> None:
     assert [row[0].strip("`") for row in table("key of a limit")] == [
         key for key in LIMIT["properties"] if key != "atMost"
     ]
-
-
-def test_the_sample_of_options_is_valid(tmp_path: Path) -> None:
-    """The YAML of the page loads without a finding."""
-    file = tmp_path / "hooks.yaml"
-    file.write_text(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
-    assert load_config(tmp_path, files=[file], home=tmp_path / "state").problems == ()
 
 
 def test_the_walk_through_shows_the_files_own_lines() -> None:

@@ -7,6 +7,8 @@ a text; a line in another spelling of JSON was not written by billhook.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from billhook import strictjson
 from billhook.store.record import Record, Said, Wanted
 
@@ -29,6 +31,17 @@ def spellings(text: str) -> Group:
     """
     plain = strictjson.encode(text)[1:-1]
     return (plain, plain.replace(b"\x7f", b"\\u007f")) if b"\x7f" in plain else (plain,)
+
+
+def readable(wanted: Wanted) -> Wanted:
+    """The same wish in characters as they come out of a log: two halves of a surrogate pair are one there."""
+    if (wanted.text or "").isascii() and (wanted.hook or "").isascii():
+        return wanted
+    return msgspec.structs.replace(wanted, text=_joined(wanted.text), hook=_joined(wanted.hook))
+
+
+def _joined(text: str | None) -> str | None:
+    return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def groups(wanted: Wanted, *, side_files: bool) -> list[Group]:

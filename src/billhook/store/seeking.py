@@ -51,7 +51,7 @@ class Sought:
         id_prefix: str = "",
         side_files: bool = True,
     ) -> None:
-        self._wanted = wanted
+        self._wanted = wanted = searching.readable(wanted)
         self._filled = filled
         self._met = met
         self._notes = notes

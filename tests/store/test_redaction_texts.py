@@ -281,6 +281,12 @@ password=***
 API_KEY=<your key>
 passwd: password updated successfully
 monkey=banana
+token.markup = markerChar
+token.info = "entity"
+{"password": password, "refresh_token": self.context.refresh_token}
+connect(resumption_token=token, api_key=key)
+if token == "(":
+data["password"] = getpass.getpass("Password: ")
 key=value
 """.strip().splitlines()
 

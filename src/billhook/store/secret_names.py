@@ -48,7 +48,7 @@ HARMLESS_LAST: Final = words(
     "scanning detector detection guard hook option options config configuration settings setting params "
     "parameters schema test tests spec parser lexer map embedding embeddings rate price cost costs secure "
     "samesite httponly banner consent jar prefix suffix chars owner user username redacted per stdout review "
-    "protection"
+    "protection mgr end start begin update method methods"
 )
 """A name that ends with one of these is about a secret and is none: `password_file`, `token_count`."""
 HARMLESS_FIRST: Final = words("has is no use uses show require requires needs forgot enable allow skip")
@@ -84,6 +84,8 @@ def is_secret(name: str) -> bool:
     words = words_of(name)
     if not words or name in _HARMLESS_NAMES or words[-1] in HARMLESS_LAST or words[0] in HARMLESS_FIRST:
         return False
+    if "." in name and "token" not in words_of(name.rpartition(".")[2]):
+        words = tuple(word for word in words if word != "token")  # `token.kind` is a part of a parser's token
     return any(_counts(words[at - 1] if at else "", word) for at, word in enumerate(words))
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from billhook.store.secret_names import Names, words, words_of
+from billhook.store.secret_names import Names, is_secret, words, words_of
 
 Span = tuple[int, int]
 
@@ -208,11 +208,18 @@ def _is_value(text: str, start: int, end: int, value: "re.Match[str]", shell: bo
     if text[value.end() : value.end() + 1] == "(" or _pattern(_INDEXED).match(word):
         return False
     if shell:
-        name = text[start:end].lstrip("-")
-        return word != name and not (_pattern(_PATH).fullmatch(word) and word.rpartition(".")[2] == name)
-    if name_quoted:
-        return True
+        behind = value.start() + len(word)
+        return not _is_argument(text[start:end].lstrip("-"), word, text[behind : behind + 1])
+    if name_quoted:  # JSON has bare numbers only, Python's dictionaries hold names
+        return not _pattern(_PATH).fullmatch(word) and not _pattern(_LETTERS).fullmatch(word)
     return _is_plain_value(text, value.end(), word)
+
+
+def _is_argument(name: str, word: str, after: str) -> bool:
+    """Whether it is code that hands a variable on: `password=password`, `token=self.token`, `f(api_key=key)`."""
+    if word == name or (_pattern(_PATH).fullmatch(word) and word.rpartition(".")[2] == name):
+        return True
+    return after in (",", ")") and bool(_pattern(_LETTERS).fullmatch(word)) and (is_secret(word) or word in name)
 
 
 def _is_plain_value(text: str, after: int, word: str) -> bool:
@@ -240,7 +247,9 @@ def stays(name: str, value: str) -> bool:
 def is_placeholder(value: str) -> bool:
     """Whether a value only stands for a secret: `$TOKEN`, `$(...)`, `<token>`, `{token}`, `***`, `None`, nothing."""
     short = value.strip()
-    if not short or (len(short) <= 12 and short.lower() in _HARMLESS):
+    if not short or (len(short) <= 2 and not any(one.isalnum() for one in short)):
+        return True
+    if len(short) <= 12 and short.lower() in _HARMLESS:
         return True
     if short[0] in "bBtT" and (scheme := _pattern(_SCHEME, re.I).match(short)):
         short = short[scheme.end() :] or short

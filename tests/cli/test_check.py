@@ -13,7 +13,9 @@ from inline_snapshot import snapshot
 
 from billhook.cli.check import verb
 from billhook.config import load_config
+from cli.folder import Folder
 from cli.terminal import Ended, billhook, environment, on_terminal
+from config.logged import content, said, write
 
 SETTINGS = """\
 {
@@ -431,3 +433,90 @@ def test_hostile_file_names(project: Path, format_: str) -> None:
     assert (ended.code, ended.err) == (1, "")
     assert "\x1b" not in ended.out
     assert len(ended.out.splitlines()) == {"text": 4, "json": 1, "github": 1}.get(format_, len(ended.out.splitlines()))
+
+
+# -- what the event log says
+
+
+QUIET = "hooks:\n  every: {events: PreToolUse, run: 'true'}\n  never: {events: PreToolUse, match: Write, run: 'true'}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """A clean project whose log has a hook that never fired, and a slow one."""
+    folder = Folder(tmp_path)
+    folder.write("~/.config/billhook/hooks.yaml", QUIET)
+    project = os.path.realpath(folder.project)
+    outcomes = [said("every", duration_ms=1500.0)]
+    records = [content(project, outcomes=outcomes, not_asked={"never": "did not match"}) for _ in range(12)]
+    write(folder.home / ".claude", project, records)
+    return folder
+
+
+def test_notes(folder: Folder) -> None:
+    """They are shown and counted apart, and don't fail the check."""
+    text = re.sub(r"[0-9a-f]{32}", "0123456789abcdef0123456789abcdef", folder.screen("check"))
+
+    assert text == snapshot("""\
+/home/me/.config/billhook/hooks.yaml:2:36: BH602 it is slow: the slowest of 12 runs took 1,500 ms, and the latency budget is 1,000 ms
+  hint: make it quicker, run it in the background, or raise `warn_ms` of the built-in `metrics`
+/home/me/.config/billhook/hooks.yaml:3:38: BH601 it has never fired: `PreToolUse` occurred 12 times, and `match: Write` did not fit
+  hint: `billhook explain 0123456789abcdef0123456789abcdef` shows why it was not asked the last time; a guard for rare cases may be right
+
+no findings in 2 hooks of 1 file; 2 notes
+-- exit 0
+""")
+
+
+def test_notes_beside_findings(folder: Folder) -> None:
+    """Findings fail it as ever."""
+    folder.write("hooks.yaml", "hooks:\n  odd: {events: PreToolUse, match: bash, run: 'true'}\n")
+    ended = folder.billhook("check")
+
+    assert ended.code == 1
+    assert ended.out.endswith("1 finding in 1 file; 2 notes\n")
+
+
+def test_notes_are_chosen_like_findings(folder: Folder) -> None:
+    """By their codes."""
+    found = [json.loads(line) for line in folder.billhook("check", "--json").out.splitlines()]
+    ignored = folder.billhook("check", "--ignore", "BH6")
+    one = folder.billhook("check", "--select", "BH602", "--json")
+
+    assert [(finding["code"], finding["hook"]) for finding in found] == [("BH602", "every"), ("BH601", "never")]
+    assert (ignored.code, ignored.out) == (0, "no findings in 2 hooks of 1 file\n")
+    assert (one.code, one.out.count("\n")) == (0, 1)
+
+
+def test_notes_in_other_formats(folder: Folder) -> None:
+    """A notice, and the level of a note."""
+    github = folder.billhook("check", "--format", "github")
+    sarif = json.loads(folder.billhook("check", "--format", "sarif").out)
+
+    assert [line.partition(" ")[0] for line in github.out.splitlines()] == ["::notice", "::notice"]
+    assert {result["level"] for result in sarif["runs"][0]["results"]} == {"note"}
+    assert github.code == 0
+
+
+def test_a_folder_has_a_log(folder: Folder, tmp_path: Path) -> None:
+    """The log of a project that is named has a say about its own files; a file alone has none."""
+    folder.write("hooks.yaml", "hooks:\n  late: {events: PreToolUse, match: Write, run: ':'}\n")
+    folder.approve()
+    project = os.path.realpath(folder.project)
+    write(folder.home / ".claude", project, [content(project, not_asked={"late": "did not match"})])
+    of_folder = folder.billhook("check", str(folder.project), "--json", cwd=tmp_path)
+    of_file = folder.billhook("check", str(folder.project / "hooks.yaml"), "--json", cwd=tmp_path)
+
+    assert [json.loads(line)["hook"] for line in of_folder.out.splitlines()] == ["late"]
+    assert of_file.out == ""
+
+
+def test_a_log_that_cannot_be_read(folder: Folder) -> None:
+    """The check goes on without it."""
+    (log,) = (folder.home / ".claude" / "hooks").rglob("hooks.jsonl")
+    log.unlink()
+    log.mkdir()
+    ended = folder.billhook("check")
+
+    assert (ended.code, ended.out) == (0, "no findings in 2 hooks of 1 file\n")
+    assert ended.err.startswith("note: the event log has no say")

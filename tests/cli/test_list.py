@@ -1,11 +1,15 @@
 """`billhook list`: whole screens, exit code included."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
+from billhook.cli.ages import ago
 from cli.folder import Folder
+from config.logged import at, content, said, write
 
 HOOKS = """\
 hooks:
@@ -355,3 +359,101 @@ def test_in_a_folder_below(folder: Folder) -> None:
     text = folder.screen("list", cwd=folder.project / "part")
 
     assert "~/project/hooks.yaml:1" in text and " .hooks.json:" in text
+
+
+# -- when hooks last fired
+
+
+LOGGED = """\
+hooks:
+  every: {events: PreToolUse, run: 'true'}
+  never: {events: PreToolUse, match: Write, run: 'true'}
+"""
+
+
+def logged(folder: Folder, *records: dict[str, Any]) -> None:
+    project = os.path.realpath(folder.project)
+    write(folder.home / ".claude", project, [content(project, **record) for record in records])
+
+
+def test_last_fired(folder: Folder) -> None:
+    """Each hook with when it was last asked, as people say it."""
+    folder.write("~/.config/billhook/hooks.yaml", LOGGED)
+    logged(
+        folder,
+        {"time": at(days=3), "outcomes": [said("self-protection")]},
+        {"time": at(hours=2.5), "outcomes": [said("every")]},
+    )
+
+    assert folder.screen("list") == snapshot("""\
+PreToolUse
+   1 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1   built-in   last fired 3 days ago
+   2 every            true
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
+     last fired 2 h ago
+   3 never            true
+     match Write   claude   on_failure allow   own
+     ~/.config/billhook/hooks.yaml:3   never fired
+
+Built in, without a say in decisions
+   1 metrics          times every hook
+   2 turn-tracker     counts the turns of a session
+   3 session-naming   names the session
+   4 event-logger     records every event in the log
+-- exit 0
+""")
+
+
+def test_last_fired_as_json(folder: Folder) -> None:
+    """The time of the record; null for what never fired."""
+    folder.write("~/.config/billhook/hooks.yaml", LOGGED)
+    time = at(hours=2)
+    logged(folder, {"time": at(hours=3), "outcomes": [said("every")]}, {"time": time, "outcomes": [said("every")]})
+    found = {row["name"]: row["last_fired"] for row in folder.lines("list", "--json")}
+
+    assert (found["every"], found["never"]) == (time, None)
+
+
+def test_what_really_happened(folder: Folder) -> None:
+    """What an agent asked shows up."""
+    folder.write("~/.config/billhook/hooks.yaml", LOGGED)
+    folder.billhook("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "ls"}')
+    found = {row["name"]: row["last_fired"] for row in folder.lines("list", "--json")}
+
+    assert (found["never"], found["session-naming"]) == (None, None)
+    assert all(found[name] for name in ("every", "self-protection", "metrics", "turn-tracker", "event-logger"))
+
+
+def test_a_log_that_cannot_be_read(folder: Folder) -> None:
+    """The list is shown all the same, with a note."""
+    folder.write("~/.config/billhook/hooks.yaml", LOGGED)
+    logged(folder, {"outcomes": [said("every")]})
+    (log,) = (folder.home / ".claude" / "hooks").rglob("hooks.jsonl")
+    log.unlink()
+    log.symlink_to("/dev/zero")
+    ended = folder.billhook("list")
+
+    assert ended.code == 0
+    assert "every" in ended.out and "fired" not in ended.out
+    assert "when hooks last fired is not known" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("age", "spoken"),
+    [
+        pytest.param({"seconds": -90}, "just now", id="of a clock that was ahead"),
+        pytest.param({"seconds": 59}, "just now", id="seconds"),
+        pytest.param({"seconds": 61}, "1 min ago", id="a minute"),
+        pytest.param({"minutes": 59.5}, "59 min ago", id="minutes"),
+        pytest.param({"minutes": 61}, "1 h ago", id="an hour"),
+        pytest.param({"hours": 23.5}, "23 h ago", id="hours"),
+        pytest.param({"hours": 25}, "1 day ago", id="a day"),
+        pytest.param({"days": 30.5}, "30 days ago", id="days"),
+        pytest.param({"days": 400}, "on 20", id="long ago"),
+    ],
+)
+def test_ages(age: dict[str, float], spoken: str) -> None:
+    """As people say it; the day for what is long ago."""
+    assert ago(at(**age)).startswith(spoken)
+    assert ago("nonsense") == "at nonsense"

@@ -1,12 +1,15 @@
 """Bare `billhook`: where it stands here, and three commands that fit."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
 from cli.folder import Folder
+from config.logged import at, content, write
 
 GOOD = """\
 hooks:
@@ -163,3 +166,57 @@ def test_hostile_files(folder: Folder) -> None:
     ended = folder.billhook()
 
     assert ended.code == 0 and not set("\x1b\x07\u202e") & set(ended.out)
+
+
+def logged(folder: Folder, *records: dict[str, Any]) -> None:
+    project = os.path.realpath(folder.project)
+    write(folder.home / ".claude", project, [content(project, **record) for record in records])
+
+
+def test_the_log(folder: Folder) -> None:
+    """One line: the last event, how many today, and what failed open."""
+    folder.write(".billhook/hooks.yaml", GOOD)
+    folder.approve()
+    logged(folder, {"time": at(days=40)}, {"failed_open": 1}, {"failed_open": 1}, {})
+
+    assert folder.screen() == snapshot("""\
+billhook 0.1.0 in ~/project
+
+  project   .billhook/hooks.yaml  1 hook, approved
+  built-in  self-protection, metrics, turn-tracker, session-naming, event-logger
+  log       last event just now, 3 today, 2 failed open
+
+Next
+  billhook list                         every hook in the order in which it runs
+  billhook explain 'git push --force'   which hooks a command would get, and why
+  billhook fire PreToolUse --tool Bash  try the hooks on an event
+-- exit 0
+""")
+    log = json.loads(folder.billhook("--json").out)["log"]
+    assert (log["today"], log["failed_open"], log["complete"]) == (3, 2, True)
+
+
+def test_an_old_log(folder: Folder) -> None:
+    """Nothing today."""
+    logged(folder, {"time": at(days=5)})
+
+    assert "  log       last event 5 days ago, 0 today\n" in folder.screen()
+
+
+def test_no_log(folder: Folder) -> None:
+    """Then nothing is said about it."""
+    assert "log  " not in folder.screen()
+    assert json.loads(folder.billhook("--json").out)["log"] is None
+
+
+def test_a_log_that_cannot_be_read(folder: Folder) -> None:
+    """The rest is shown, and a note says why."""
+    logged(folder, {})
+    (log,) = (folder.home / ".claude" / "hooks").rglob("hooks.jsonl")
+    log.unlink()
+    os.mkfifo(log)
+    ended = folder.billhook()
+
+    assert ended.code == 0
+    assert "log  " not in ended.out
+    assert ended.err.startswith("note: the event log can't be read: ")

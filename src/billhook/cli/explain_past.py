@@ -19,7 +19,7 @@ from billhook.config.loading import Config
 from billhook.config.options import filled as with_defaults
 from billhook.config.past import Change, Considered, Past, Row, event_of, look_back
 from billhook.config.snapshot import content, kept
-from billhook.store.files import StoreError, opened, state_root
+from billhook.store.files import StoreError, opened
 from billhook.store.places import log_folder
 from billhook.store.reading import Entry, LogReader
 from billhook.store.record import Record
@@ -87,10 +87,7 @@ def _redacting(config: Config) -> Callable[[Any], Any]:
         return lambda value: value
     from billhook.store.redaction import redactor
 
-    try:
-        return redactor(state_root(config.root), more_keys=options["redact_keys"]).value
-    except StoreError:  # no key can be read or made
-        return lambda value: value
+    return redactor(Path(config.root), more_keys=options["redact_keys"]).value
 
 
 # -- as JSON

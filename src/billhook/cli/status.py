@@ -43,7 +43,7 @@ def _lately(config: Config) -> Recent | None:
         log = log_of(config)
         return recent(log, config.project, midnight()) if log is not None else None
     except StoreError as error:
-        note(f"{error.message} ({error.place})")
+        note(f"the event log can't be read: {error.message} ({error.place})")
         return None
 
 

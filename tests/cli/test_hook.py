@@ -271,6 +271,9 @@ def test_a_failure_never_keeps_an_agent_going(place: Place, rule: str) -> None:
         pytest.param(GATE + "    enabled: false\n", ALLOWED, id="one that is switched off does not"),
         pytest.param(GATE + "    match: 5\n", DENIED, id="a broken one does"),
         pytest.param("", ALLOWED, id="built-ins don't"),
+        pytest.param(
+            "builtins: {rate-limit: {options: {at_most: 1, per: turn}}}\n", DENIED, id="a limit that was asked for does"
+        ),
     ],
 )
 def test_what_counts_as_a_gate(place: Place, text: str, expected: str) -> None:

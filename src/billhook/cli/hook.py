@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from billhook.answers import NOTHING, Answer, Decision, Status, Verdict
 from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.cli.received import MistypedError, about_unknown, guessed, received
-from billhook.errors import EventError, UsageError
+from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import EVENTS, Block, Event, OtherEvent
 
 if TYPE_CHECKING:
@@ -231,20 +231,22 @@ class _Run:
         """The failure answer. `sure`: nobody has to look whether there is a gate."""
         event = self.event or self._guessed()
         denies = self.on_failure == "deny" or (not self.on_failure and (sure or self._gated(event)))
-        self._record(event, why, denies)
-        if not denies:
-            tell([why, "the event passes without having been judged"])
+        unrecorded = self._record(event, why, denies)
+        lines = [why, *([f"this is not in the log: {_plainly(unrecorded)}"] if unrecorded is not None else [])]
+        if not denies and not getattr(unrecorded, "deny", False):
+            tell([*lines, "the event passes without having been judged"])
             return passing
         reason = f"billhook: {why}"
         if event is None:
-            tell([why])
+            tell(lines)
             return self.last_code()
         refuses = event.block in _BLOCKS
-        self.write(event, Answer(decision=Decision.DENY, reason=reason) if refuses else NOTHING, [why])
+        self.write(event, Answer(decision=Decision.DENY, reason=reason) if refuses else NOTHING, lines)
         return self.code
 
-    def _record(self, event: Event | None, why: str, denies: bool) -> None:
-        """An event that passed without having been judged, or was refused for that, is in the log as well."""
+    def _record(self, event: Event | None, why: str, denies: bool) -> BaseException | None:
+        """An event that passed without having been judged, or was refused for that, is in the log as well; or why it
+        is not."""
         try:
             config = self.config or self._load()
             if config.recording is not None:
@@ -253,7 +255,8 @@ class _Run:
                 unjudged = Verdict(about, decision=decision, reason=why, failed_open=int(not denies))
                 config.recording.observer(self.dialect_name)(unjudged)
         except BaseException as error:  # nothing is left to fail with: the answer is what matters now
-            tell([f"this is not in the log: {type(error).__name__}: {error}"])
+            return error
+        return None
 
     def last_code(self) -> int:
         """The exit code that refuses, when there is nothing else left to say it with."""
@@ -273,7 +276,7 @@ class _Run:
         return guessed(self.stdin or b"", self.argument)
 
     def _gated(self, event: Event | None) -> bool:
-        """Whether a gate is configured for the event, or nobody can tell. Built-ins don't count."""
+        """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""
         from billhook.config.declared import Say
 
         try:
@@ -282,7 +285,7 @@ class _Run:
                 return True
         except BaseException:
             return True
-        guards = [hook.events for hook in config.hooks if hook.gate and hook.source.layer != "built-in"]
+        guards = [hook.events for hook in config.hooks if hook.gate and hook.name != "self-protection"]
         guards += [
             entry.declared.events
             for entry in config.entries
@@ -313,6 +316,13 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
     if event is not None:
         return event.hook_event_name in events
     return any(name not in EVENTS or EVENTS[name].can_block for name in events)
+
+
+def _plainly(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, BillhookError):
+        return f"{error.place}: {error.message}" if error.place else error.message
+    return f"{type(error).__name__}: {error}"
 
 
 def _strange(event: str, config: "Config") -> Iterable[str]:

@@ -33,7 +33,7 @@ class Looked:
     @cached_property
     def session_name(self) -> str:
         """Its name. One that nobody named yet, because its start was not seen, gets its name here."""
-        if not self.knowing.names:
+        if not self.knowing.names or not self.session_id:
             return ""
         from billhook.store.sessions import Sessions
 
@@ -47,7 +47,7 @@ class Looked:
     @cached_property
     def turn_id(self) -> str:
         """The turn that it is in."""
-        if not self.knowing.turns:
+        if not self.knowing.turns or not self.session_id:
             return ""
         from billhook.builtins.turn_tracker import turn_of
 

@@ -121,7 +121,10 @@ class Recording:
         }
 
     def _redacted(self, texts: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        return (texts, 0) if self._redactor is None else self._redactor.redacted(texts)
+        if self._redactor is None:
+            return texts, 0
+        redacted = self._redactor.redacted(texts)
+        return redacted.value, redacted.texts
 
     def _texts(self, verdict: Verdict) -> dict[str, Any]:
         """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""

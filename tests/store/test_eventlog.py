@@ -19,7 +19,7 @@ from billhook.store.files import StoreError
 from billhook.store.interfaces import Log
 from billhook.store.places import log_folder
 from billhook.store.record import LARGEST_LINE
-from tests.store.written import PROJECT, content, files_of, filled, fresh, lines_of, whole
+from store.written import PROJECT, content, files_of, filled, fresh, lines_of, whole
 
 # -- one record after the other ------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ def test_a_log_that_nobody_has_any_more_is_closed(tmp_path: Path) -> None:
 _FORK = """
 import os, sys
 from pathlib import Path
-from tests.store.written import content, filled, whole
+from store.written import content, filled, whole
 log = filled(Path(sys.argv[1]), 3)
 children = []
 for child in range(4):
@@ -138,7 +138,9 @@ print(whole(log).records)
 
 def test_a_forked_child_writes_on_its_own(tmp_path: Path) -> None:
     """The lock belongs to the open file, which parent and child would share: the child opens its own."""
-    ended = subprocess.run([sys.executable, "-c", _FORK, str(tmp_path)], capture_output=True, text=True, check=False)
+    argv = [sys.executable, "-c", _FORK, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.stdout, ended.stderr) == ("129\n", "")
 
 
@@ -437,7 +439,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path
     log.folder.mkdir(parents=True)
     make(log.folder / name)
     began = time.monotonic()
-    with pytest.raises(StoreError, match="link|not a file|[Ii]s a directory|device") as raised:
+    with pytest.raises(StoreError, match=r"link|not a file|[Ii]s a directory|device") as raised:
         log.append(content(1))
 
     assert time.monotonic() - began < 5

@@ -9,7 +9,7 @@ import pytest
 from billhook import strictjson
 from billhook.store import lines
 from billhook.store.record import Record
-from tests.store.written import content
+from store.written import content
 
 DIGEST = "0" * 64
 BODY = strictjson.encode(content(1))

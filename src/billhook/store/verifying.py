@@ -248,15 +248,16 @@ class _FileWalk:
 
     def _settle(self, record: Line | None, line: bytes, start: int) -> None:
         """Of the lines since the last record: those that a note accounts for were torn, the others are foreign."""
-        if not self.pending:
-            return
-        begin = self._torn_from(line, start) if record and record.note == "torn" else start
+        noted = record is not None and record.note == "torn"
+        begin = self._torn_from(line, start) if noted else start
         for one in self.pending:
             if one.start >= begin:
                 self.all.torn += 1
             else:
                 self._foreign(one)
         self.pending.clear()
+        if record is not None and noted and begin == start:
+            self._found(record, "the unfinished line that it speaks of is not there as it was")
 
     def _torn_from(self, line: bytes, start: int) -> int:
         """Where the fragment begins that the note at `start` speaks of; `start` itself when it is not there."""

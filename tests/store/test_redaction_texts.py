@@ -86,6 +86,12 @@ NAMED = {
     "GitLab's header": "PRIVATE-TOKEN: %s",
     "percent escapes": "q=a%%26token%%3D%s",
     "one word": "PGPASSWORD=%s psql",
+    "two words": "Invalid API key: %s",
+    "XML": "<user>bob</user><password>%s</password>",
+    "aws configure": "aws configure set aws_secret_access_key %s",
+    "Dockerfile": "FROM x\nENV API_TOKEN %s\n",
+    "curl -b": "curl -b 'sid=%s' https://x.example",
+    "a variable in quotes": "docker run -e 'API_KEY=a b %s' x",
 }
 
 
@@ -106,6 +112,7 @@ ARGUMENTS = {
     "curl": ["curl", "-s", "-u", f"bob:{SECRET}", "https://x.example"],
     "curl first": ["/usr/bin/curl", "-u", f"bob:{SECRET}"],
     "mysql": ["mysql", f"-p{SECRET}"],
+    "header": ["Authorization", f"Bearer {SECRET}"],
     "sshpass": ["sshpass", "-p", SECRET, "ssh"],
 }
 

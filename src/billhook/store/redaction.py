@@ -26,6 +26,7 @@ _SCHEMA: Final = frozenset(
 )
 """An object of these alone says what a secret has to look like, and holds none."""
 _NAME_FIELDS: Final = ("name", "key", "header", "field", "Name", "Key")
+_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 _ROUNDS: Final = 8
 """More than any text has needed, hostile ones included."""
 _SHORTEST: Final = 16
@@ -162,6 +163,8 @@ class _Pass:
         """One of the words of a command that is a list: `["curl", "-u", "bob:x"]`."""
         if self._triggers and before[:1] == "-" and "=" not in before and before.lstrip("-") in self._names:
             return text if text[:1] == "-" else self._hidden(text, before)
+        if before is first and before.lower() in _HEADERS:
+            return self._hidden(text, before)
         if self._flags and isinstance(first, str) and len(first) < 256 and len(before) < 256:
             start = len(first) + len(before) + 2
             for span in FLAGS_RULE.find(f"{first} {before} {text}" if before is not first else f"{first}  {text}"):

@@ -29,11 +29,14 @@ _USER: Final = r"[ \t=]{0,8}+(\\?[\"']?)[^\s:\"'\\]{0,200}:([^\s\"'\\]++)"
 _GLUED: Final = r"(\\?[\"']?)([^\s\"';|&<>\\]++)"
 _APART: Final = r"[ \t]{1,8}+(\\?[\"']?)([^\s\"';|&<>\\-][^\s\"';|&<>\\]*+)"
 
+_PAIR: Final = r"[ \t]{0,8}+(\\?[\"']?)([^\s\"';|&<>\\=@]++=[^\s\"'|&<>\\]++)"
+
 FLAGS: Final = (
     Flag(("curl",), "-u", "curl -u bob:x", _USER),
     Flag(("curl",), "--user", "curl --user bob:x", _USER),
     Flag(("curl",), "-U", "curl -U bob:x", _USER),
     Flag(("curl",), "--proxy-user", "curl --proxy-user bob:x", _USER),
+    Flag(("curl",), "-b", "curl -b sid=x", _PAIR),
     Flag(("http ",), "-a", "http -a bob:x", _USER),
     Flag(("mysql", "mariadb"), "-p", "mysql -px", _GLUED),
     Flag(("sshpass",), "-p", "sshpass -p x"),

@@ -27,6 +27,8 @@ _NOT_A_VALUE: Final = words(
     "argument but which that was has it via by"
 )
 """`--token` in a sentence is followed by one of these."""
+_BEFORE_A_VARIABLE: Final = ("env ", "-e ", "--env=", "--build-arg ")
+"""`docker run -e "TOKEN=a b"`: the quotes hold all of it."""
 _BEFORE_A_SYNTAX_TOKEN: Final = ("unexpected ", "expected ", "invalid ", "illegal ", "undefined ", "unknown ")
 
 
@@ -38,12 +40,20 @@ def named(text: str, low: str, trigger: str, names: Names) -> Iterator[Span]:
         start, end = _name_around(text, at, at + len(trigger), done)
         done = end
         name = text[start:end]
+        if trigger == "key" and name.lower() in ("key", "keys"):
+            name = _two_words(low, start) + name
         if name.strip("-.") in names:
             for span in _value_of(text, low, start, end):
                 if not stays(name, text[span[0] : span[1]]):
                     yield span
                 done = max(done, span[1])
         at = low.find(trigger, done)
+
+
+def _two_words(low: str, start: int) -> str:
+    """The word before `key`, as in `API key: x`."""
+    left, space, _ = low[max(0, start - 16) : start].rpartition(" ")
+    return left.rpartition(" ")[2] + "_" if space and low[start - 1] == " " else ""
 
 
 def _name_around(text: str, at: int, end: int, floor: int) -> Span:
@@ -64,6 +74,9 @@ def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
     header = _header_value(text, low, start, end)
     if header:
         yield header
+        return
+    if text[start - 1 : start] == "<" and (found := _pattern(_ELEMENT).match(text, end)):
+        yield found.span(1)
         return
     found = _pattern(_SEPARATOR).match(text, end)
     if found:
@@ -98,6 +111,8 @@ def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") ->
     opened = _pattern(_OPENING).match(text, at)
     if opened:
         yield from _quoted(text, opened, shell)
+    elif shell and text[max(0, start - 14) : start - 1].endswith(_BEFORE_A_VARIABLE) and text[start - 1] in "\"'":
+        yield at, closing(text, at, text[start - 1], 0)[0]
     elif text[at : at + 1] in ("[", "{") and (inside := list(_in_brackets(text, at))):
         yield from inside
     elif shell or text[at : at + 1] not in ("[", "{"):
@@ -279,7 +294,11 @@ _WORD: Final = r"(?:[^\s\"'`;&|<>()\\,]|,(?=[^\s\"'])|\\\\(?![\"'\\nrt])|\\[^nrt
 _GLUED: Final = r"(?:[^\s\"'`;&|<>()\\,:}\]]|\\[^nrt\"'\n\\])++"
 _THEN_QUOTED: Final = r"[ \t]{1,16}+(\\{0,15}+)([\"'])"
 _SAID: Final = r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})"
-_SETTING: Final = r"(?:\bsetenv|\bsetx|\bset[ \t]{1,4}-{1,2}[A-Za-z]{1,10}|\blogin[ \t]{1,4}\S{1,64})\s{1,4}$"
+_SETTING: Final = (
+    r"(?:\bsetenv|\bsetx|\bENV|\bconfig(?:ure)?[ \t]set|\bset[ \t]{1,4}-{1,2}[A-Za-z]{1,10}"
+    r"|\blogin[ \t]{1,4}\S{1,64})\s{1,4}$"
+)
+_ELEMENT: Final = r">([^<>\s]{1,1000}+)<"
 _NEXT_WORD: Final = r"[ \t]{1,16}+[\"']?([^\s\"'`;&|<>()]++)"
 _INDEXED: Final = r"[A-Za-z_][\w.]*+\["
 _PATH: Final = r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++"

@@ -57,7 +57,8 @@ def verb(sessions: tuple[str, ...], filters: Filters, last: int | None, as_json:
     """
     in_json = wants_json(as_json, human)
     where = here()
-    logs = chosen(msgspec.structs.replace(filters, sessions=sessions), where)
+    events = filters.events or tuple(_TELLING)
+    logs = chosen(msgspec.structs.replace(filters, sessions=sessions, events=events), where)
     printer = Printer(where, in_json=in_json, minimal=False)
     if logs is None or not logs.count():
         printer.empty(logs or Logs({}, where))

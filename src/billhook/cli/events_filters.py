@@ -137,14 +137,11 @@ def chosen(filters: Filters, here: Here, *, everywhere: bool = False) -> Logs | 
     )
     keep = failed if filters.failed else None
     if not filters.sessions:
-        return Logs({here.project: msgspec.structs.replace(wanted, project=here.project)}, here, keep)
+        return Logs({here.project: wanted}, here, keep)
     ids = meant(filters.sessions, here)
     if not ids:
         return None
-    each = {
-        project: msgspec.structs.replace(wanted, project=project, sessions=sessions)
-        for project, sessions in ids.items()
-    }
+    each = {project: msgspec.structs.replace(wanted, sessions=sessions) for project, sessions in ids.items()}
     return Logs(each, here, keep)
 
 

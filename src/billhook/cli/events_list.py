@@ -63,7 +63,7 @@ def verb(everywhere: bool, since: str | None, until: str | None, last: int | Non
     pass because a hook failed. The newest is last."""
     in_json = wants_json(as_json, human)
     where = here()
-    wanted = Wanted(since=since, until=until, project=None if everywhere else where.project)
+    wanted = Wanted(since=since, until=until)
     with progress("reading the log") as bar:
         found, foreign = sessions(where, wanted, bar, everywhere=everywhere)
     shown = found[max(0, len(found) - last) :] if last is not None else found
@@ -83,6 +83,8 @@ def sessions(where: Here, wanted: Wanted, bar: Progress | None, *, everywhere: b
     for reader in readers:
         for entry in reader.forward(wanted, bar):
             record = entry.record
+            if not everywhere and record.project != where.project:
+                continue
             key = (record.project, record.session_id)
             if key not in found:
                 found[key] = Summary(

@@ -56,12 +56,17 @@ class Logs:
     """The records that are wanted, of one log or several, as if they were one."""
 
     def __init__(self, wanted: Mapping[str, Wanted], here: Here, keep: Callable[[Record], bool] | None = None) -> None:
-        """`wanted` says for each project what is wanted of its log; `keep` is asked beyond that."""
+        """`wanted` says for each project what is wanted of its log; `keep` is asked beyond that.
+
+        That a record is of its project is asked of the record here: where nothing else is wanted, every line is looked
+        at, and what others wrote is counted.
+        """
         self._by_folder: dict[Path, LogReader] = {}
         self._wanted: list[tuple[LogReader, Wanted]] = []
         for project, of_it in wanted.items():  # two projects may have one folder
             reader = here.reader(project)
             self._wanted.append((self._by_folder.setdefault(reader.folder, reader), of_it))
+        self._projects = frozenset(wanted)
         self._keep = keep
 
     @property
@@ -119,7 +124,11 @@ class Logs:
         return sum(map(_length, self.readers))
 
     def _kept(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        return entries if self._keep is None else (one for one in entries if self._keep(self.whole(one)))
+        for entry in entries:
+            if entry.record.project not in self._projects and entry.record.note is None:
+                continue
+            if self._keep is None or self._keep(self.whole(entry)):
+                yield entry
 
 
 def as_logged(entry: Entry, logs: Logs) -> bytes:

@@ -22,10 +22,10 @@ COLOURS: Final = {
     "failed open": "magenta",
     "failed": "magenta",
 }
-_NARROWEST, _WIDEST = 50, 200
-_NARROW = 70
-"""Columns of a terminal on which turn and time are left out."""
-_LEAST = 12
+_NARROWEST, _WIDEST = 60, 200
+_LEAST = 16
+"""Columns for what an event was about; others are left out before it gets less."""
+_DISPENSABLE: Final = ("ms", "turn", "session")
 _LONGEST_SESSION = 18
 _INDENT = 8
 _MOST_DETAILS = 4
@@ -65,11 +65,13 @@ class Table:
         """`alone`: all rows are of one session, which need not be said in each. `hook`: say what it did. `quiet`: no
         details below a row."""
         self._names, self._hook, self._quiet = names, hook, quiet
-        shown = [name for name in _COLUMNS if not (alone and name == "session")]
-        if width() < _NARROW:
-            shown = [name for name in shown if name not in ("turn", "ms")]
-        self._shown = shown
-        self._widths = self._fitted([self._cells(row) for row in rows])
+        self._shown = [name for name in _COLUMNS if not (alone and name == "session")]
+        drawn = [self._cells(row) for row in rows]
+        self._widths = self._fitted(drawn)
+        for name in _DISPENSABLE:
+            if self._widths["what"] < _LEAST and name in self._shown:
+                self._shown.remove(name)
+                self._widths = self._fitted(drawn)
         self._day = ""
 
     def head(self) -> str:
@@ -110,7 +112,7 @@ class Table:
                 longest = max(len(column.title), *(cells(flat(row[name])) for row in rows))
                 widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
-        return {**widths, "what": max(_LEAST, width() - rest)}
+        return {**widths, "what": width() - rest}
 
     def _line(self, row: dict[str, str], word: str = "") -> str:
         parts = []

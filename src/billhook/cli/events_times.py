@@ -18,10 +18,10 @@ _UNITS = {
     "d": "days", "day": "days", "days": "days",
     "w": "weeks", "week": "weeks", "weeks": "weeks",
 }  # fmt: skip
-_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)\s*")
+_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([a-z]+)\s*")
 _AGO = re.compile(rf"(?:{_PART.pattern})+(?:ago)?")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?")
 _HINT = "as in 1h, 30m, 2d, 1w, 22:00, yesterday, 2026-03-01 or 2026-03-01T22:00"
 
 

@@ -10,7 +10,7 @@ from billhook.cli.events_log import here
 from billhook.cli.events_table import width
 from billhook.cli.progress import progress
 from billhook.cli.show import safe, say
-from billhook.cli.table import counted, filled, shown_path
+from billhook.cli.table import counted, filled, shown_path, with_shown_paths
 from billhook.errors import UsageError
 from billhook.store.files import StoreError
 from billhook.store.verifying import Broken, Head, Verified, export_head, exported_head, verify
@@ -97,10 +97,9 @@ def _finding(one: Broken) -> dict[str, object]:
 
 def _screen(found: Verified, expected: Head | None) -> Iterator[str]:
     for one in found.findings[:_SHOWN]:
-        place = f"{shown_path(str(one.file), here=False)}:{one.line}" if one.line else shown_path(str(one.file))
-        first, *rest = filled(f"{place}: {one.what}", 0, width())
-        yield click.style(first, fg="red")
-        yield from (f"  {line}" for line in rest)
+        file = shown_path(str(one.file), here=False)
+        place = f"{file}:{one.line}" if one.line else file
+        yield f"{click.style(safe(place), fg='red')}: {safe(with_shown_paths(one.what))}"
     hidden = max(0, len(found.findings) - _SHOWN) + found.more
     if hidden:
         yield f"and {hidden:,} more (--json lists {'them' if not found.more else 'the first thousand'})"

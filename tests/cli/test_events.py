@@ -1,0 +1,421 @@
+"""`billhook events`: whole screens, what is chosen, in which order, in which form."""
+
+import json
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from billhook.cli.events_table import cells
+from cli.recorded import ONE, TWO, Recorded, a_night
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Recorded:
+    return Recorded(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A log that tests only read."""
+    place = Recorded(tmp_path_factory.mktemp("night"))
+    a_night(place)
+    return place
+
+
+def test_the_table(night: Recorded) -> None:
+    """Calls and results are one row; who denied, who failed and what was let pass is said below."""
+    assert night.screen("--human", COLUMNS="100") == snapshot("""\
+NR  TIME      SESSION      TURN  EVENT             WHAT                          DECISION         MS
+2026-03-01
+ 1  21:01:00  jolly-squid     1  SessionStart      startup                       none            1.5
+ 2  21:02:00  jolly-squid     1  UserPromptSubmit  Ship the release, please      none            1.5
+ 3  21:03:00  jolly-squid     1  Pre+Post          Read app.py                   none            3.0
+ 5  21:05:00  jolly-squid     1  PreToolUse        Bash git push --force ori...  deny            1.5
+        no-force: no force pushes
+ 6  21:06:00  jolly-squid     1  Pre+PostFailure   Bash rm -rf build             failed open  5013.8
+        guard failed, let pass: exit code 1: jq: not found
+        slow timed out, let pass: no answer within 5 s
+        the tool failed: Permission denied
+ 8  21:08:00  jolly-squid     1  PreToolUse        mcp__db__query {"sql":"se...  ask             1.5
+        a person decides
+ 9  21:09:00  jolly-squid     1  Stop                                            keep going      1.5
+        the tests did not run
+10  21:10:00  7c9e0000        1  SessionStart      startup                       none            1.5
+11  21:11:00  7c9e0000        3  PreToolUse        Write notes/日本語.md         none            1.5
+-- stderr
+
+11 of 11 records
+-- exit 0
+""")
+
+
+def test_one_session(night: Recorded) -> None:
+    """Its name and id stand above, not in every row."""
+    assert night.screen(".", "--human") == snapshot("""\
+session 7c9e0000  7c9e0000-aaaa-40de-944b-000000000002
+NR  TIME      TURN  EVENT         WHAT                             DECISION   MS
+2026-03-01
+10  21:10:00     1  SessionStart  startup                          none      1.5
+11  21:11:00     3  PreToolUse    Write notes/日本語.md            none      1.5
+-- stderr
+
+2 of 11 records
+-- exit 0
+""")
+
+
+def test_a_narrow_terminal(night: Recorded) -> None:
+    """No line is wider than the terminal."""
+    for columns in (60, 66, 72, 80, 150):
+        screen = night.run("--human", COLUMNS=str(columns)).out
+        assert max(map(cells, screen.splitlines())) <= columns
+
+
+def test_help(place: Recorded) -> None:
+    """Options, commands, examples and exit codes."""
+    assert place.screen("--help") == snapshot("""\
+Usage: billhook events [SESSION] [OPTIONS]
+
+  Show what happened: every event that hooks were asked about, and what became
+  of it.
+
+  SESSION is `.` (the newest of this project), a session's name, an id or the
+  first 6 characters of one, or several with commas between. Without it, all
+  sessions of this project. The order is oldest first, in JSON too.
+
+Options:
+  -e, --event E,..           Only these events, in any spelling.
+  -t, --tool T,..            Only these tools, by any name that a dialect has
+                             for them.
+  -d, --decision D,..        Only these decisions: none, allow, ask, defer,
+                             deny.
+  --hook H                   Only where this hook was asked, or was not asked
+                             and it says why.
+  --failed                   Only where a hook failed, timed out or could not
+                             start.
+  --since, --from-time TIME  From then on: 1h, 30m, 2d (ago), 22:00,
+                             yesterday, a day, or ISO 8601 (local time unless
+                             it names a zone).
+  --until, --to-time TIME    Up to then, that included; a day alone means its
+                             end.
+  -n, --last N               The newest N.
+  --first N                  The oldest N.
+  --limit N                  At most N, the newest unless --first is given; 0:
+                             all.  [default: 100 in the table]
+  --offset N                 Leave out N first: the newest, or with --first
+                             the oldest.
+  --json                     JSON lines, each record whole, as it was logged:
+                             also when the output is no terminal.
+  --human                    The table, also when the output is no terminal.
+  -m, --minimal              One short line for each record; in JSON, a few
+                             fields.
+  -f, --follow, --tail       Show the last 10, or --last N, and then what
+                             comes, until Ctrl-C.
+  -h, --help                 Show this message and exit.
+
+Commands (`billhook events COMMAND --help` tells more):
+  list    The sessions of this project, with what happened in each.
+  search  The events in which a text occurs.
+  show    One event in full.
+  files   The files that tools read and wrote.
+  stats   How often and how long each hook ran, the slowest first.
+  rename  Give a session a name.
+  verify  Check that nothing in the log was changed, removed or added.
+  export  The log's own lines, to keep or to send elsewhere.
+
+  Examples:
+    billhook events . --last 5
+    billhook events --decision deny,ask --since 1d
+    billhook events --hook my-guard --since 22:00     why did it not fire?
+    billhook events jolly-squid --tool Bash --json | jq .input.command
+    billhook events search "turn-tracker"
+    billhook events --follow
+
+  Exit code: 0 also when nothing matches and when Ctrl-C ends --follow,
+  1 findings of `verify`, 2 usage or a log that can't be read.
+-- exit 0
+""")
+
+
+def test_an_empty_log(place: Recorded) -> None:
+    """Where it looked, and how records come about."""
+    assert place.screen("--human") == snapshot("""\
+no events are recorded for ~/shop
+
+looked in ~/.claude/hooks/-home-me-shop/hooks.jsonl
+
+A record is written whenever hooks are asked about an event in this project: by an agent that runs
+`billhook hook`, by `billhook fire`, or by a program that loads this configuration.
+-- stderr
+
+hint: `billhook fire PreToolUse --tool Bash` makes a first one
+-- exit 0
+""")
+
+
+@pytest.mark.parametrize("arguments", [(), (".",), ("list",), ("search", "x"), ("files",), ("export",), ("--minimal",)])
+def test_an_empty_log_is_no_error(place: Recorded, arguments: tuple[str, ...]) -> None:
+    """Whatever is asked; standard output stays empty, because it is JSON lines there."""
+    ended = place.run(*arguments)
+
+    assert (ended.code, ended.out) == (0, "")
+    assert "no events are recorded for ~/shop" in ended.err
+
+
+def test_lines_of_json(night: Recorded) -> None:
+    """Where the output is no terminal: the lines of the log as they are."""
+    assert night.run().out == night.log.read_text()
+    assert night.run("--json").out == night.log.read_text()
+    assert night.run().err == ""
+
+
+def test_on_a_terminal(night: Recorded) -> None:
+    """The table, with colour by decision; --json there, too."""
+    screen = night.on_terminal().out
+    assert "\x1b[31mdeny\x1b[0m" in screen
+    assert "\x1b[35mfailed open\x1b[0m" in screen
+    assert "\x1b[33mask\x1b[0m" in screen
+    assert "\x1b[" not in night.on_terminal(NO_COLOR="1").out
+    assert [json.loads(line)["seq"] for line in night.on_terminal("--json", "--last", "2").out.splitlines()] == [10, 11]
+
+
+def test_minimal(night: Recorded) -> None:
+    """One short line each; in JSON a few fields."""
+    assert night.screen("--minimal", "--human", "--last", "3") == snapshot("""\
+2026-03-01 21:09:00 jolly-squid Stop keep going
+2026-03-01 21:10:00 7c9e0000 SessionStart none startup
+2026-03-01 21:11:00 7c9e0000 PreToolUse none Write notes/日本語.md
+-- stderr
+
+3 of 11 records
+-- exit 0
+""")
+    (record,) = night.lines("--minimal", "--last", "1")
+    assert ",".join(record) == "id,time,session_id,session_name,turn_id,event,tool,decision,reason"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seqs"),
+    [
+        pytest.param((), range(1, 12), id="all"),
+        pytest.param(("--last", "3"), [9, 10, 11], id="the newest, oldest first"),
+        pytest.param(("-n3",), [9, 10, 11], id="-n"),
+        pytest.param(("--last", "0"), [], id="none of the newest"),
+        pytest.param(("--last", "99"), range(1, 12), id="more than there are"),
+        pytest.param(("--first", "3"), [1, 2, 3], id="the oldest"),
+        pytest.param(("--limit", "2"), [10, 11], id="at most"),
+        pytest.param(("--limit", "0"), range(1, 12), id="no limit"),
+        pytest.param(("--limit", "2", "--offset", "2"), [8, 9], id="the page before"),
+        pytest.param(("--offset", "9"), [1, 2], id="all but the newest"),
+        pytest.param(("--offset", "99"), [], id="nothing left"),
+        pytest.param(("--first", "5", "--offset", "3"), [4, 5], id="without the oldest"),
+        pytest.param(("--first", "5", "--limit", "2"), [1, 2], id="a limit counts from the oldest, too"),
+        pytest.param(("--last", "5", "--limit", "2"), [10, 11], id="a limit below --last"),
+        pytest.param(("-e", "Stop"), [9], id="an event"),
+        pytest.param(("-e", "pre_tool_use,stop"), [3, 5, 6, 8, 9, 11], id="events, in any spelling"),
+        pytest.param(("-e", "SessionStart", "-e", "stop"), [1, 9, 10], id="an option twice"),
+        pytest.param(("-e", "pre-tool-use", "--last", "2"), [8, 11], id="the newest that pass"),
+        pytest.param(("--tool", "bash"), [5, 6, 7], id="a tool, by a dialect's name"),
+        pytest.param(("--tool", "READ,write_file"), [3, 4, 11], id="tools, in any spelling"),
+        pytest.param(("--tool", "mcp__db__query"), [8], id="a tool of a server"),
+        pytest.param(("--tool", "mcp__no__such"), [], id="a tool that never came"),
+        pytest.param(("-d", "deny"), [5], id="a decision"),
+        pytest.param(("-d", "block,ask"), [5, 8], id="decisions, in the words of others"),
+        pytest.param(("--hook", "scan"), [5], id="a hook that was not asked"),
+        pytest.param(("--hook", "no-force"), [5], id="a hook that was asked"),
+        pytest.param(("--hook", "turn-tracker-PreToolUse"), [5], id="a hook by the id of seed 002"),
+        pytest.param(("--hook", "nobody"), [], id="a hook that nobody has"),
+        pytest.param(("--failed",), [6], id="where a hook failed"),
+        pytest.param(("--since", "2026-03-01T21:09"), [9, 10, 11], id="since"),
+        pytest.param(("--until", "2026-03-01T21:02:00Z"), [1, 2], id="until"),
+        pytest.param(("--since", "2026-03-01 23:05+02:00", "--until", "2026-03-01T21:06"), [5, 6], id="between"),
+        pytest.param(("--since", "2026-03-01", "--until", "2026-03-01"), range(1, 12), id="a day"),
+        pytest.param(("--until", "2026-02-28"), [], id="the day before"),
+        pytest.param(("--from-time", "1h ago"), [], id="by the names of seed 002"),
+        pytest.param((".",), [10, 11], id="the newest session"),
+        pytest.param((".", "-n1"), [11], id="the newest of the newest session"),
+        pytest.param(("jolly-squid", "-t", "Read"), [3, 4], id="a session and a tool"),
+        pytest.param(("-t", "Read", "jolly-squid"), [3, 4], id="the session last"),
+    ],
+)
+def test_what_is_chosen(night: Recorded, arguments: tuple[str, ...], seqs: list[int]) -> None:
+    """Filters, and then a part of what passes; always oldest first."""
+    assert night.seqs(*arguments) == list(seqs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-e", "PreToolUsed"), "no event `PreToolUsed`\n\nhint: did you mean `PreToolUse`?"),
+        (("-t", "Baash"), "no tool `Baash`, and no record names one\n\nhint: did you mean `Bash`?"),
+        (("-d", "denny"), "no decision `denny`\n\nhint: did you mean `deny`?"),
+        (("-e", ","), "--event is empty"),
+        (("--since", "soon"), "--since `soon` is not a time\n\nhint: as in 1h"),
+        (("--since", "1h", "--until", "2h"), "--since is later than --until"),
+        (("--first", "1", "--last", "1"), "--first and --last exclude each other"),
+        (("--last", "-1"), "--last -1 is less than nothing"),
+        (("--last", "x"), "`x` is not a valid integer"),
+        (("--json", "--human"), "--json and --human exclude each other"),
+        (("--follow", "--first", "3"), "--follow goes with --last only"),
+        (("--jsn",), "no option `--jsn`\n\nhint: did you mean `--json`? (`billhook events --help` tells more)"),
+        (("--json", "search", "x"), "put them behind it: billhook events search x"),
+        (("serach", "x"), "no session `serach`\n\nhint: did you mean `search`?"),
+        (("search",), "missing argument `QUERY`"),
+        (("search", " "), "the text is empty"),
+        (("list", "--lst"), "`billhook events list --help` tells more"),
+        (("show",), "missing argument `NR|ID`"),
+        (("rename", "."), "missing argument `NAME`"),
+    ],
+)
+def test_command_lines_that_make_no_sense(night: Recorded, arguments: tuple[str, ...], said: str) -> None:
+    """What is wrong, and what was probably meant."""
+    complaint = night.complaint(*arguments)
+
+    assert complaint.startswith("error: ") and "\n\nhint: " in complaint
+    assert said in complaint
+
+
+def test_an_event_that_only_the_log_knows(place: Recorded) -> None:
+    """Agents have events of their own; so have tools."""
+    place.add("Teleported", "beam_up", {"to": "ship"})
+
+    assert place.seqs("-e", "Teleported") == [1]
+    assert place.seqs("-t", "beam_up") == [1]
+
+
+def test_a_limit_is_said(place: Recorded) -> None:
+    """The table shows the newest hundred, and how to see the others."""
+    for _ in range(103):
+        place.add("Stop")
+
+    ended = place.run("--human")
+
+    assert ended.out.count(" Stop ") == 100
+    assert ended.err == (
+        "\n100 of 103 records; the newest 100: --limit 0 shows all, --offset 100 those before\n"
+    )  # fmt: skip
+    assert place.run("--human", "--limit", "0").out.count(" Stop ") == 103
+    assert len(place.seqs()) == 103
+
+
+def test_what_others_wrote_into_the_log(place: Recorded) -> None:
+    """Skipped and counted, never fatal."""
+    place.add("Stop")
+    with place.log.open("ab") as log:
+        log.write(b'{"timestamp": "2026", "eventType": "Stop"}\n\x00\xff\xfe\n[[[[\n')
+    place.add("Stop")
+
+    assert place.seqs() == [1, 2]
+    assert place.run().err == "skipped 3 lines that billhook did not write\n"
+    assert "2 of 2 records; skipped 3 lines" in place.run("--human").err
+
+
+def test_a_record_with_a_side_file(place: Recorded) -> None:
+    """It is printed whole, as it was before it was split; the table has what it was about."""
+    command = "echo " + "x" * 100_000
+    place.add("PreToolUse", "Bash", {"command": command}, decision="deny", reason="too long")
+    assert b"xxxx" not in place.log.read_bytes()
+
+    (record,) = place.lines()
+    assert record["input"] == {"command": command}
+    assert record["side"]["fields"] == ["input"]
+    assert "Bash echo xxxx" in place.run("--human").out
+
+    for path in (place.log.parent / "large").iterdir():
+        path.unlink()
+    assert place.lines()[0]["decision"] == "deny"
+    assert "deny" in place.run("--human").out
+
+
+def test_records_that_talk_to_the_terminal(place: Recorded) -> None:
+    """Nothing that a hook or a tool said reaches the terminal as more than text."""
+    evil = "a\x1b[2Jb\u202ec\rd\x9b31m\x7f"
+    place.add(
+        evil, evil, {evil: evil, "command": evil}, session_id=evil, session_name=evil, turn_id=f"{evil}:1",
+        reason=evil, decision="deny", cwd=evil, host=evil, output={evil: evil}, context=[evil], messages=[evil],
+        outcomes=[{"hook": evil, "status": "failed", "error": evil, "source": evil, "data": evil}],
+        not_asked={evil: evil},
+    )  # fmt: skip
+
+    for arguments in ((), ("--minimal",), ("search", "b"), ("show", "1"), ("list",), ("--hook", evil), ("--json",)):
+        screen = place.on_terminal(*arguments, NO_COLOR="1").out
+        assert screen and not set(screen) & set("\x1b\u202e\r\x9b\x7f"), arguments
+
+
+def test_a_line_that_somebody_edited(place: Recorded) -> None:
+    """Characters that a terminal obeys are escaped in JSON, too."""
+    place.add("Stop", reason="abc")
+    place.log.write_bytes(place.log.read_bytes().replace(b"abc", b"\xc2\x9b1m\x7f"))
+
+    assert place.run().out.isascii()
+    assert place.lines()[0]["reason"] == "\x9b1m\x7f"
+
+
+def test_a_broken_configuration_is_no_matter(night: Recorded) -> None:
+    """The log can be read whatever the hook files say."""
+    path = night.project / "hooks.yaml"
+    path.write_text("hooks: [")
+    try:
+        assert night.seqs("--last", "1") == [11]
+    finally:
+        path.unlink()
+
+
+def test_from_a_folder_below(night: Recorded) -> None:
+    """The project is the same everywhere in it."""
+    below = night.project / "src" / "deep"
+    below.mkdir(parents=True, exist_ok=True)
+
+    assert len(night.run().out) == len(billhook_in(night, below))
+
+
+def billhook_in(place: Recorded, folder: Path) -> str:
+    from cli.terminal import billhook
+
+    return billhook("events", env=place.environment(), cwd=folder).out
+
+
+@pytest.mark.parametrize("what", ["a folder", "a link", "a pipe"])
+def test_a_log_that_is_none(place: Recorded, what: str, tmp_path: Path) -> None:
+    """An error that names it, at once."""
+    import os
+
+    place.log.parent.mkdir(parents=True)
+    if what == "a folder":
+        place.log.mkdir()
+    elif what == "a link":
+        place.log.symlink_to(tmp_path / "elsewhere")
+    else:
+        os.mkfifo(place.log)
+
+    assert "hooks.jsonl" in place.complaint("--human")
+
+
+def test_two_projects_with_one_folder(tmp_path: Path) -> None:
+    """`a-b` and `a/b` share a log; each sees its own."""
+    one, other = Recorded(tmp_path, "a-b"), Recorded(tmp_path, "a/b")
+    one.add("Stop")
+    other.add("SessionStart", session_id=TWO)
+    assert one.log == other.log
+
+    assert [record["event"] for record in one.lines()] == ["Stop"]
+    assert [record["session_id"] for record in other.lines(".")] == [TWO]
+    assert [record["session_id"] for record in one.lines("list")] == [ONE]
+
+
+def test_nothing_is_written(night: Recorded) -> None:
+    """Looking changes nothing in the state."""
+    before = {path: path.stat().st_mtime_ns for path in night.root.rglob("*")}
+    for arguments in (
+        (),
+        (".",),
+        ("list",),
+        ("search", "x"),
+        ("show", "1", "--json"),
+        ("files",),
+        ("verify", "--json"),
+    ):
+        night.lines(*arguments)
+
+    assert {path: path.stat().st_mtime_ns for path in night.root.rglob("*")} == before

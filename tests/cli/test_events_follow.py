@@ -1,0 +1,92 @@
+"""`billhook events --follow`, and the bar that is shown while a long log is read."""
+
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from billhook.cli import progress
+from cli.recorded import TWO, Recorded, a_night, interrupted
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Recorded:
+    place = Recorded(tmp_path)
+    a_night(place)
+    return place
+
+
+def test_what_is_there_and_what_comes(place: Recorded) -> None:
+    """The last ones first, then each as it is written; Ctrl-C is its regular end."""
+    process = place.following("--last", "2", "-e", "Stop,SessionStart")
+    assert process.stdout is not None
+    assert [json.loads(process.stdout.readline())["seq"] for _ in range(2)] == [9, 10]
+
+    place.add("PreToolUse", "Bash", {"command": "ls"})
+    place.add("Stop")
+    assert json.loads(process.stdout.readline())["seq"] == 13
+
+    assert interrupted(process) == (0, b"", b"")
+
+
+def test_a_table_that_grows(place: Recorded) -> None:
+    """Rows as they come; results are rows of their own."""
+    process = place.following("--human", "--last", "1")
+    assert process.stdout is not None
+    head, _, _ = (process.stdout.readline() for _ in range(3))
+    assert head.startswith(b"   NR  TIME")
+
+    place.add("PreToolUse", "Bash", {"command": "make test"}, decision="deny", reason="not now")
+    assert b"make test" in process.stdout.readline()
+    assert process.stdout.readline() == b"        not now\n"
+
+    assert interrupted(process)[0] == 0
+
+
+def test_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
+    """It is waited for."""
+    place = Recorded(tmp_path)
+    process = place.following("--minimal", "--human")
+    time.sleep(0.5)
+    place.add("Stop", session_id=TWO)
+    assert process.stdout is not None
+
+    assert process.stdout.readline().endswith(b" Stop none\n")
+    assert interrupted(process)[0] == 0
+
+
+class Watched(io.StringIO):
+    """Standard error, as a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing at first; then a bar, which is gone at the end."""
+    screen = Watched()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "_PATIENCE", 0.05)
+
+    with progress.progress("reading") as bar:
+        assert bar is not None
+        bar(1, 100)
+        assert screen.getvalue() == ""
+        time.sleep(0.06)
+        bar(50_000_000, 100_000_000)
+        assert screen.getvalue() == "\rreading [###############...............]  50% of 100 MB"
+    assert screen.getvalue().endswith("\r" + " " * 55 + "\r")
+
+
+def test_no_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe, and on a terminal that can't."""
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with progress.progress("reading") as bar:
+        assert bar is None
+    monkeypatch.setattr("sys.stderr", Watched())
+    monkeypatch.setenv("TERM", "dumb")
+    with progress.progress("reading") as bar:
+        assert bar is None

@@ -1,0 +1,187 @@
+"""Which session is meant; `billhook events list` and `rename`."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.recorded import ONE, TWO, Recorded, a_night
+
+THREE = "aaaabbbb-0000-4000-8000-000000000003"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Recorded:
+    place = Recorded(tmp_path)
+    a_night(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A log that tests only read, and another project's."""
+    base = tmp_path_factory.mktemp("night")
+    place, other = Recorded(base), Recorded(base, "other")
+    a_night(place)
+    other.name(THREE, "calm-heron")
+    other.add("Stop", session_id=THREE)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("session", "seqs"),
+    [
+        pytest.param(".", [10, 11], id="the newest"),
+        pytest.param("jolly-squid", range(1, 10), id="a name"),
+        pytest.param(ONE, range(1, 10), id="an id"),
+        pytest.param(ONE[:8], range(1, 10), id="the beginning of an id"),
+        pytest.param(TWO, [10, 11], id="an id without a name"),
+        pytest.param(TWO[:7], [10, 11], id="the beginning of an id without a name"),
+        pytest.param(f"jolly-squid,{TWO}", range(1, 12), id="a list"),
+        pytest.param("., jolly-squid ,", range(1, 12), id="a list with blanks"),
+    ],
+)
+def test_a_session(night: Recorded, session: str, seqs: list[int]) -> None:
+    """Every way to name one."""
+    assert night.seqs(session) == list(seqs)
+
+
+def test_several_words(night: Recorded) -> None:
+    """Blanks between sessions do as commas do."""
+    assert night.seqs("jolly-squid", ".") == list(range(1, 12))
+
+
+@pytest.mark.parametrize("session", ["calm-heron", THREE, THREE[:6]])
+def test_a_session_of_another_project(night: Recorded, session: str) -> None:
+    """Found by what is remembered of all sessions, and read from its own log."""
+    (record,) = night.lines(session)
+
+    assert record["project"].endswith("/other")
+
+
+def test_sessions_of_two_projects(night: Recorded) -> None:
+    """Both logs, as if they were one."""
+    found = night.lines("calm-heron,jolly-squid", "-n", "4")
+
+    assert {record["project"] for record in night.lines("calm-heron,jolly-squid")} == {
+        str(night.project),
+        str(night.home / "other"),
+    }
+    assert [record["time"] for record in found] == sorted(record["time"] for record in found)
+
+
+@pytest.mark.parametrize(
+    ("session", "said"),
+    [
+        ("joly-squid", "no session `joly-squid`\n\nhint: did you mean `jolly-squid`?"),
+        ("nobody", "no session `nobody`\n\nhint: `billhook events list` shows the sessions"),
+        ("7c9e6", "no session `7c9e6`\n\nhint: give at least 6 characters of an id"),
+        ("lst", "no session `lst`\n\nhint: did you mean `list`?"),
+        (".,nobody", "no session `nobody`"),
+        ("../../etc", "no session `../../etc`"),
+        ("a" * 5000, "no session `aaa"),
+        ("\udcff", "no session"),
+    ],
+)
+def test_a_session_that_nobody_has(night: Recorded, session: str, said: str) -> None:
+    """What was probably meant."""
+    assert said in night.complaint(session)
+
+
+def test_a_beginning_of_two_ids(place: Recorded) -> None:
+    """Both are named."""
+    place.name(f"{ONE[:8]}-x", "other-name")
+
+    assert place.complaint(ONE[:7]) == (
+        f"error: the ids of 2 sessions begin with `{ONE[:7]}`\n\nhint: give more of it: {ONE}, {ONE[:8]}-x\n"
+    )
+
+
+def test_a_name_with_two_ids(place: Recorded) -> None:
+    """After /clear a session goes on under a new id and the same name: all of it is shown."""
+    place.sessions.named(THREE, str(place.project), recover=True)
+    place.add("Stop", session_id=THREE)
+
+    assert place.seqs("jolly-squid") == [*range(1, 10), 12]
+
+
+def test_names_that_are_forgotten(place: Recorded) -> None:
+    """Without the state of sessions, the log's own names and ids count."""
+    shutil.rmtree(place.root / "billhook")
+
+    assert place.seqs("jolly-squid") == list(range(1, 10))
+    assert place.seqs(ONE) == list(range(1, 10))
+    assert place.seqs(ONE[:7]) == list(range(1, 10))
+
+
+def test_list(night: Recorded) -> None:
+    """One row for each session, the newest last."""
+    assert night.screen("list", "--human", COLUMNS="100") == snapshot("""\
+NAME         ID                          FIRST             LAST   EVENTS  DENIED  ASKED  FAILED OPEN
+jolly-squid  7c9e6679-7425-40de-944b...  2026-03-01 21:01  21:09       9       1      1            1
+-            7c9e0000-aaaa-40de-944b...  2026-03-01 21:10  21:11       2       0      0            0
+-- stderr
+
+2 of 2 sessions
+-- exit 0
+""")
+    assert night.screen("list", "--human", "--all", COLUMNS="120") == snapshot("""\
+NAME         ID                                    FIRST             LAST   EVENTS  DENIED  ASKED  FAILED OPEN  PROJECT
+calm-heron   aaaabbbb-0000-4000-8000-000000000003  2026-03-01 21:01  21:01       1       0      0            0  ~/other
+jolly-squid  7c9e6679-7425-40de-944b-e07fc1f90ae7  2026-03-01 21:01  21:09       9       1      1            1  ~/shop
+-            7c9e0000-aaaa-40de-944b-000000000002  2026-03-01 21:10  21:11       2       0      0            0  ~/shop
+-- stderr
+
+3 of 3 sessions
+-- exit 0
+""")
+
+
+def test_list_as_json(night: Recorded) -> None:
+    """One line for each."""
+    squid, other = night.lines("list")
+    assert squid == {
+        "name": "jolly-squid", "session_id": ONE, "project": str(night.project),
+        "first": "2026-03-01T21:01:00.000000Z", "last": "2026-03-01T21:09:00.000000Z",
+        "events": 9, "denied": 1, "asked": 1, "failed_open": 1,
+    }  # fmt: skip
+    assert (other["name"], other["session_id"], other["events"]) == ("", TWO, 2)
+    assert [one["name"] for one in night.lines("list", "--all")] == ["calm-heron", "jolly-squid", ""]
+    assert [one["events"] for one in night.lines("list", "--since", "2026-03-01T21:09")] == [1, 2]
+    assert [one["events"] for one in night.lines("list", "--last", "1")] == [2]
+
+
+def test_rename(place: Recorded) -> None:
+    """The session is shown and found by its new name; the log stays as it is."""
+    before = place.log.read_bytes()
+
+    assert place.run("rename", ".", "night-shift").out == f"session {TWO} is night-shift now\n"
+    assert place.run("rename", "jolly-squid", "release").out == f"session {ONE} is release now (it was jolly-squid)\n"
+
+    assert place.seqs("night-shift") == [10, 11]
+    assert place.seqs("release") == list(range(1, 10))
+    assert " release " in place.run("--human").out
+    assert place.log.read_bytes() == before
+    assert place.lines("rename", "release", "r2", "--json")[0]["name"] == "r2"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("jolly-squid", "another session is called `jolly-squid`"),
+        ("list", "a session can't be called `list`"),
+        ("../x", "`../x` can't be a session's name"),
+        ("", "can't be a session's name"),
+        (".", "`.` can't be a session's name"),
+        ("a,b", "`a,b` can't be a session's name"),
+    ],
+)
+def test_names_that_are_none(place: Recorded, name: str, said: str) -> None:
+    """What can't be a name, and why."""
+    assert said in place.complaint("rename", ".", name)
+
+
+def test_rename_where_nothing_is(tmp_path: Path) -> None:
+    """There is no session yet."""
+    assert "no session is recorded here yet" in Recorded(tmp_path).complaint("rename", ".", "x")

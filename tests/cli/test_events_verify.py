@@ -1,0 +1,211 @@
+"""`billhook events verify` and `export`."""
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.recorded import Recorded, a_night
+from cli.terminal import PROGRAM
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Recorded:
+    place = Recorded(tmp_path)
+    a_night(place)
+    return place
+
+
+def lines_of(place: Recorded) -> list[bytes]:
+    return place.log.read_bytes().splitlines(keepends=True)
+
+
+# -- verify
+
+
+def test_all_is_well(place: Recorded) -> None:
+    """How much was checked, the head, and why one should keep it."""
+    head = place.lines("verify", "--json")[0]["head"]
+
+    assert place.screen("verify").replace(head, "<head>") == snapshot("""\
+11 records in 1 file: all as they were written
+head <head>
+no head was kept so far, so the end of the log could be cut off unnoticed:
+`billhook events verify --head` prints one to keep elsewhere
+-- exit 0
+""")
+
+
+def test_a_head_that_is_kept(place: Recorded) -> None:
+    """Printed alone, noted as given out, and expected from then on."""
+    head = place.run("verify", "--head")
+    place.add("Stop")
+
+    assert head.code == 0 and head.out.startswith("11:") and head.out.count("\n") == 1
+    assert "it contains the head that was kept at record 11" in place.run("verify").out
+    assert place.run("verify", "--expect", head.out.strip()).code == 0
+
+    place.log.write_bytes(b"".join(lines_of(place)[:8]))
+    ended = place.run("verify")
+    assert ended.code == 1
+    assert "the head that was exported, record 11, is not in the log: it ends with record 8" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        pytest.param(lambda lines: [*lines[:4], lines[4].replace(b"deny", b"none"), *lines[5:]], 5, id="an edit"),
+        pytest.param(lambda lines: [*lines[:4], *lines[5:]], 5, id="a removal"),
+        pytest.param(lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], 5, id="a swap"),
+        pytest.param(lambda lines: [*lines[:4], b"{}\n", *lines[4:]], 5, id="an addition"),
+        pytest.param(lambda lines: lines[4:], 1, id="the beginning is gone"),
+    ],
+)
+def test_what_was_changed(place: Recorded, change: "object", line: int) -> None:
+    """Exit 1, and the file and line of the first finding."""
+    place.log.write_bytes(b"".join(change(lines_of(place))))  # type: ignore[operator]
+
+    ended = place.run("verify")
+    assert ended.code == 1
+    assert place.plain(ended.out).startswith("~/.claude/hooks/")
+    assert f"/hooks.jsonl:{line}: " in ended.out
+    data = json.loads(place.run("verify", "--json").out)
+    assert data["ok"] is False and data["findings"][0]["line"] == line
+    assert place.run("verify", "--head").out == ended.out, "no head of a log that is not as it was"
+
+
+def test_findings_on_the_screen(place: Recorded) -> None:
+    """Each names its place and what is wrong."""
+    lines = lines_of(place)
+    place.log.write_bytes(b"".join([*lines[:2], lines[2].replace(b"app.py", b"tea.py"), *lines[4:]]))
+
+    assert place.screen("verify") == snapshot("""\
+~/.claude/hooks/-home-me-shop/hooks.jsonl:3: record 3: it was changed: its hash is not the hash of what it says
+~/.claude/hooks/-home-me-shop/hooks.jsonl:4: record 5: record 4 is missing before it
+
+10 records in 1 file: 2 findings
+-- exit 1
+""")
+
+
+@pytest.mark.parametrize("text", ["x", "12", "12:abc", "-1:" + "a" * 64, "12:" + "g" * 64, ""])
+def test_a_head_that_is_none(place: Recorded, text: str) -> None:
+    """An error, not a finding."""
+    assert "is not a head" in place.complaint("verify", "--expect", text)
+
+
+def test_an_empty_log(tmp_path: Path) -> None:
+    """Nothing to check is no finding; it has no head."""
+    place = Recorded(tmp_path)
+
+    assert place.screen("verify") == snapshot("""\
+the log is empty: nothing to check
+-- exit 0
+""")
+    assert "the log is empty, and has no head" in place.complaint("verify", "--head")
+
+
+# -- export
+
+
+def test_all_of_it(place: Recorded) -> None:
+    """Byte for byte, so that it can be checked elsewhere."""
+    assert place.run("export").out.encode() == place.log.read_bytes()
+
+
+def test_into_a_file(place: Recorded) -> None:
+    """For nobody else to read; never over a file that is there, unless by force."""
+    target = place.project / "out.jsonl"
+
+    ended = place.run("export", "--output", "out.jsonl")
+    assert place.plain(ended.out).startswith("wrote 11 records, ")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert target.read_bytes() == place.log.read_bytes()
+
+    assert "`out.jsonl` is there already\n\nhint: --force replaces it" in place.complaint(
+        "export", "--output", "out.jsonl"
+    )
+    summary = place.lines("export", "-d", "deny", "-o", "out.jsonl", "--force", "--json")[0]
+    assert summary["records"] == 1 and summary["output"] == str(target)
+    assert target.read_bytes() == lines_of(place)[4]
+    assert sorted(os.listdir(place.project)) == [".git", "out.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seqs"),
+    [
+        ((".",), [10, 11]),
+        (("--last", "2"), [10, 11]),
+        (("-t", "Bash", "-e", "PreToolUse"), [5, 6]),
+        (("-d", "defer"), []),
+    ],
+)
+def test_with_filters(place: Recorded, arguments: tuple[str, ...], seqs: list[int]) -> None:
+    """The lines that the view would show."""
+    assert place.seqs("export", *arguments) == seqs
+    lines = lines_of(place)
+    assert place.run("export", *arguments).out.encode() == b"".join(lines[seq - 1] for seq in seqs)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no/such/folder/x", "No such file or directory"),
+        (".git", "is there already"),
+        ("/dev/full", "is there already"),
+    ],
+)
+def test_a_file_that_can_t_be(place: Recorded, path: str, said: str) -> None:
+    """Named, with the reason."""
+    assert said in place.complaint("export", "--output", path)
+
+
+def test_a_link_is_not_followed(place: Recorded) -> None:
+    """Where a link lies, force replaces the link, not what it leads to."""
+    (place.project / "precious").write_text("mine")
+    (place.project / "link").symlink_to("precious")
+
+    place.run("export", "-o", "link", "--force")
+
+    assert (place.project / "precious").read_text() == "mine"
+    assert not (place.project / "link").is_symlink()
+
+
+def test_notes_of_the_log_itself(place: Recorded) -> None:
+    """An unfinished line that was repaired is noted in the log; the whole export has the note, a filtered one not."""
+    with place.log.open("ab") as log:
+        log.write(b'{"v":1,"seq":12,')
+    place.add("Stop")
+
+    assert place.seqs("export") == [*range(1, 12), 12, 13]
+    assert place.seqs("export", "-e", "Stop") == [9, 13]
+    assert place.seqs() == [*range(1, 12), 13]
+    assert "1 line that a dying writer left unfinished" in place.run("verify").out
+
+
+def test_side_files_are_told(place: Recorded) -> None:
+    """They stay where they are."""
+    place.add("PreToolUse", "Bash", {"command": "x" * 100_000})
+
+    assert "note: 1 record has a part in side files" in place.run("export").err
+
+
+def test_a_reader_that_has_seen_enough(place: Recorded) -> None:
+    """A pipe that is closed early is no error."""
+    for _ in range(300):
+        place.add("Stop", reason="x" * 2000)
+    for arguments in ("export", "--json"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'"{PROGRAM}" events {arguments} | head -n 1'],
+            env=place.environment(),
+            cwd=place.project,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stdout.count(b"\n") == 1
+        assert done.stderr == b""

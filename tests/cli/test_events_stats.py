@@ -52,7 +52,7 @@ def test_the_slowest_first(folder: Folder) -> None:
 hook       runs  failed  timed out  p50 ms  p95 ms  max ms   output
 slow-scan    20       -          -   1,000   1,900   2,000  20.0 kB  slow
 flaky        20       4          4    30.0    60.0    60.0        -
-guard        20       -          -     0.2     0.2     0.2        -
+guard        20       -          -    0.25    0.25    0.25        -
 idle          0       -          -       -       -       -        -
 
 20 events from 2026-03-01 10:00:00 to 2026-03-01 11:00:00: 19 none, 1 deny

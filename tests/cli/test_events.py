@@ -53,7 +53,7 @@ NR  TIME      SESSION      TURN  EVENT             WHAT                         
 def test_one_session(night: Recorded) -> None:
     """Its name and id stand above, not in every row."""
     assert night.screen(".", "--human") == snapshot("""\
-session 7c9e0000  7c9e0000-aaaa-40de-944b-000000000002
+session 7c9e0000-aaaa-40de-944b-000000000002
 NR  TIME      TURN  EVENT         WHAT                             DECISION   MS
 2026-03-01
 10  21:10:00     1  SessionStart  startup                          none      1.5
@@ -90,8 +90,8 @@ Options:
                              for them.
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,
                              deny.
-  --hook H                   Only where this hook was asked, or was not asked
-                             and it says why.
+  --hook H                   Only where this hook was asked, or was not, with
+                             the reason.
   --failed                   Only where a hook failed, timed out or could not
                              start.
   --since, --from-time TIME  From then on: 1h, 30m, 2d (ago), 22:00,
@@ -145,8 +145,9 @@ no events are recorded for ~/shop
 
 looked in ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
-A record is written whenever hooks are asked about an event in this project: by an agent that runs
-`billhook hook`, by `billhook fire`, or by a program that loads this configuration.
+A record is written whenever hooks are asked about an event in this project: by
+an agent that runs `billhook hook`, by `billhook fire`, or by a program that
+loads this configuration.
 -- stderr
 
 hint: `billhook fire PreToolUse --tool Bash` makes a first one

@@ -128,8 +128,7 @@ folder    ~/shop
 asked by  claude
 took      N.N ms
 id        000005ababababababababababababab
-log       record 5 of
-          ~/.claude/hooks/-home-me-shop/hooks.jsonl
+log       record 5 of ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
 hooks that were asked
   turn-tracker  no objection          N.N ms
@@ -164,8 +163,7 @@ folder    ~/shop
 asked by  claude
 took         N.N ms
 id        000006ababababababababababababab
-log       record 6 of
-          ~/.claude/hooks/-home-me-shop/hooks.jsonl
+log       record 6 of ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
 hooks that were asked
   guard  failed                N.N ms

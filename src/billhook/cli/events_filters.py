@@ -84,7 +84,7 @@ _OPTIONS = (
                  help="Only these tools, by any name that a dialect has for them."),
     click.option("--decision", "-d", "decisions", metavar="D,..", multiple=True, callback=_decisions,
                  help="Only these decisions: none, allow, ask, defer, deny."),
-    click.option("--hook", metavar="H", help="Only where this hook was asked, or was not asked and it says why."),
+    click.option("--hook", metavar="H", help="Only where this hook was asked, or was not, with the reason."),
     click.option("--failed", is_flag=True, help="Only where a hook failed, timed out or could not start."),
     events_times.option("--since", "--from-time", "since", end=False,
                         help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time "

@@ -154,7 +154,7 @@ def _facts(record: Record, entry: Entry, names: Names) -> Iterator[str]:
         yield from _labelled("redacted", f"{record.redacted} secret{'s' * (record.redacted > 1)} taken out")
     yield from _labelled("config", record.config[:16])
     yield from _labelled("id", record.id)
-    yield from _labelled("log", f"record {record.seq} of {shown_path(str(entry.file), here=False)}")
+    yield f"{'log':<{_LABEL}} record {record.seq} of {safe(shown_path(str(entry.file), here=False))}"
 
 
 def _hooks(record: Record) -> Iterator[str]:

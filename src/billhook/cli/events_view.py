@@ -16,7 +16,7 @@ from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import Table, minimal
 from billhook.cli.progress import progress
 from billhook.cli.show import safe, say
-from billhook.cli.table import counted, one_line, shown_path
+from billhook.cli.table import counted, filled, one_line, shown_path
 from billhook.cli.values import nearest
 from billhook.errors import UsageError
 from billhook.store.reading import Entry
@@ -28,6 +28,10 @@ IN_THE_TABLE = 100
 _BEFORE_FOLLOWING = 10
 _LOOKED_AT = 200
 """Records in which a hook is looked for that nobody may have."""
+_HOW = (
+    "A record is written whenever hooks are asked about an event in this project: by an agent that runs "
+    "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."
+)
 _MINIMAL = ("id", "time", "session_id", "session_name", "turn_id", "event", "tool", "decision", "reason")
 
 
@@ -144,10 +148,15 @@ class Printer:
         alone = len({record.session_id for record in records}) == 1 and records[0].session_id != ""
         table = Table(rows, self.names, hook=self.hook, alone=alone)
         if alone:
-            yield f"session {click.style(one_line(self.names.of(records[0]), 64), bold=True)}" + _id(records[0])
+            yield self._session(records[0])
         yield table.head()
         for row in rows:
             yield from table.lines(row)
+
+    def _session(self, record: Record) -> str:
+        name = one_line(self.names.name(record), 64)
+        id_ = one_line(record.session_id, 80)
+        return f"session {click.style(name or id_, bold=True)}{f'  {id_}' if name else ''}"
 
     def count(self, logs: Logs, shown: int, part: Slice, *, filters: bool) -> None:
         """Say on standard error how much of the log that was. In JSON only what somebody must know."""
@@ -189,11 +198,7 @@ class Printer:
         folders = [reader.folder for reader in logs.readers] or [self.where.reader().folder]
         path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
         project = one_line(shown_path(self.where.project, here=False), 200)
-        text = (
-            f"no events are recorded for {project}\n\nlooked in {path}\n\n"
-            "A record is written whenever hooks are asked about an event in this project: by an agent that runs\n"
-            "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."
-        )
+        text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *filled(_HOW, 0)])
         if logs.foreign:
             text += f"\nSkipped there: {counted(logs.foreign, 'line')} that billhook did not write."
         say(text, err=self.in_json)
@@ -206,10 +211,6 @@ def counted_records(number: int) -> str:
 
 def few_fields(record: Record) -> bytes:
     return strictjson.encode({name: getattr(record, name) for name in _MINIMAL})
-
-
-def _id(record: Record) -> str:
-    return f"  {one_line(record.session_id, 80)}"
 
 
 def _follow(logs: Logs | None, part: Slice, printer: Printer) -> int:

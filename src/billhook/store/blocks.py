@@ -41,20 +41,21 @@ class Block(NamedTuple):
 
     def lines_with(self, needles: tuple[bytes, ...], find: Find) -> list[tuple[int, bytes | None]]:
         """The lines that have one of some bytes in them. `find` looks into `data`."""
-        data, at, stop = self.data, self.start, self.stop
+        data, at, stop, view = self.data, self.start, self.stop, memoryview(self.data)
         found: list[tuple[int, bytes | None]] = []
-        places = [find(needle, at, stop) for needle in needles]
-        while hits := [place for place in places if place >= 0]:
-            hit = min(hits)
+        places = [-1] * len(needles)
+        while True:
+            for index, needle in enumerate(needles):
+                if places[index] < at:
+                    hit = find(needle, at, stop)
+                    places[index] = stop if hit < 0 else hit
+            hit = min(places, default=stop)
+            if hit == stop:
+                return found
             begin = data.rfind(b"\n", at, hit) + 1 or at
             end = data.find(b"\n", hit, stop)
-            found.append((self.offset + begin, bytes(memoryview(data)[begin:end])))
+            found.append((self.offset + begin, bytes(view[begin:end])))
             at = end + 1
-            places = [
-                find(needle, at, stop) if 0 <= place < at else place
-                for needle, place in zip(needles, places, strict=True)
-            ]
-        return found
 
 
 def forward(file: int, offset: int = 0, *, closed: bool = False) -> Iterator[Block]:

@@ -29,6 +29,8 @@ _NAME_FIELDS: Final = ("name", "key", "header", "field", "Name", "Key")
 _HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 _ROUNDS: Final = 8
 """More than any text has needed, hostile ones included."""
+_LONG: Final = 64 << 10
+"""Characters of a text that gets two rounds only: hostile ones of a megabyte would take seconds."""
 _SHORTEST: Final = 16
 """Characters of a key of an object in which a secret could stand."""
 
@@ -206,7 +208,7 @@ class _Pass:
 
     def _searched(self, text: str) -> str:
         """Again and again while something is found: what was hidden by a secret may be one itself."""
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if len(text) < _LONG else 2):
             spans = self._spans(text)
             clean = self._without(text, _joined(spans)) if spans else text
             if clean == text:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -91,3 +92,12 @@ def test_every_value_that_can_be_recorded_stays_on_one_line() -> None:
 
     assert line.isascii() and line.count(b"\n") == 1
     assert json.loads(line)["reason"] == "a\nb\u2028\ud800é\x00"
+
+
+def test_every_field_is_in_the_documentation() -> None:
+    """`docs/event-log.md` has a row for each field of a record, and none for what there is not."""
+    page = (Path(__file__).parents[2] / "docs" / "event-log.md").read_text(encoding="utf-8")
+    table = page.split("## One line")[1].split("## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+
+    assert {name.strip(" `") for row in rows for name in row.split(",")} == set(Record.__struct_fields__)

@@ -154,6 +154,16 @@ def test_the_beginning_of_an_id(folder: Folder) -> None:
         assert told(folder, given)["id"] == id_
 
 
+def test_the_number_of_a_record(folder: Folder) -> None:
+    """As the table of `billhook events` shows it; a number that no record has is a slip, not a command."""
+    folder.write(OWN, HOOKS)
+    ids = [fired(folder), fired(folder)]
+    ended = folder.billhook("explain", "7")
+
+    assert [told(folder, number)["id"] for number in ("1", "2")] == ids
+    assert (ended.code, ended.err.splitlines()[0]) == (2, "error: no record here has the number 7")
+
+
 def test_an_ambiguous_beginning(folder: Folder) -> None:
     """Both are named."""
     project = os.path.realpath(folder.project)

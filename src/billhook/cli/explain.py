@@ -22,7 +22,7 @@ from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
 
 _INDENT = 5
-_ID = re.compile(r"[0-9A-Fa-f]{8,32}")
+_RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")
 _OPTIONS = ("--tool", "--input", "--config", "--all", "--json", "--help")
 
 
@@ -34,6 +34,7 @@ Examples:
   billhook explain 'git push --force'
   billhook explain PreToolUse --tool Write --input '{"file_path": "a.py"}'
   billhook explain SessionStart --input '{"source": "resume"}'
+  billhook explain 12
   billhook explain 0199f3c81d2a""",
 )
 @click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1)
@@ -54,11 +55,11 @@ def verb(
 ) -> int:
     """Say which hooks would be asked about an event, and why the others not, without running anything.
 
-    The argument is the name of an event, or a shell command, which stands for PreToolUse of Bash. It may also be the id
-    of a record of the event log, or its first digits: then the decision of that time is explained, under the
-    configuration of that time, and what differs today.
+    The argument is the name of an event, or a shell command, which stands for PreToolUse of Bash. It may also be a
+    record of the event log, by its number or by the first eight digits of its id or more: then the decision of that
+    time is explained, under the configuration of that time, and what differs today.
     """
-    if len(about) == 1 and tool is None and input_ is None and _ID.fullmatch(about[0]):
+    if len(about) == 1 and tool is None and input_ is None and _RECORD.fullmatch(about[0]):
         from billhook.cli.explain_past import explain_record
 
         if explain_record(about[0].lower(), configs, as_json=as_json):

@@ -11,6 +11,8 @@ import msgspec
 from billhook import strictjson
 from billhook.cli import configured
 from billhook.cli.ages import ago, shown_time
+from billhook.cli.events_log import Here
+from billhook.cli.events_show import found
 from billhook.cli.explain import heading, outlook_data, verdict_line
 from billhook.cli.loaded import loaded
 from billhook.cli.show import note, say
@@ -19,24 +21,30 @@ from billhook.config.loading import Config
 from billhook.config.options import filled as with_defaults
 from billhook.config.past import Change, Considered, Past, Row, event_of, look_back
 from billhook.config.snapshot import content, kept
+from billhook.errors import UsageError
 from billhook.store.files import StoreError, opened
 from billhook.store.places import log_folder
 from billhook.store.reading import Entry, LogReader
 from billhook.store.record import Record
 
 _INDENT = 5
+_FEWEST = 8
+"""Digits by which an id is named."""
 _MOST_LOGS = 500
 """Logs of other projects that are looked into."""
 _COLOURS = {"deny": "red", "ask": "yellow", "defer": "yellow", "allow": "green"}
 _LABELS = {"if": "if", "match": "match", "what": "what it does", "on_failure": "on_failure", "hash": "what it runs"}
 
 
-def explain_record(prefix: str, configs: Sequence[str], *, as_json: bool) -> bool:
-    """Explain the decision whose id begins so. False: there is none, and the text was meant otherwise."""
+def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> bool:
+    """Explain the decision whose id begins so, or whose number that is. False: there is none, and the digits were meant
+    otherwise; a number is no command."""
     config = loaded(configs)
-    record = _found(prefix, Path(config.root), config.project)
+    record = _found(digits, Path(config.root), config.project) if len(digits) >= _FEWEST else None
+    if record is None and digits.isdecimal() and not digits.startswith("0"):
+        record = _numbered(digits, Here(config.project, Path(config.root)))
     if record is None:
-        note(f"no record of the log has an id that begins with `{prefix}`, so this is about a command")
+        note(f"no record of the log has an id that begins with `{digits}`, so this is about a command")
         return False
     if record.project and record.project != config.project:
         config = configured.load(record.cwd or record.project, [os.path.abspath(file) for file in configs])
@@ -54,6 +62,13 @@ def _found(prefix: str, root: Path, project: str) -> Record | None:
         if entry is not None:
             return _whole(log, entry)
     return None
+
+
+def _numbered(digits: str, here: Here) -> Record:
+    log, entry = found(digits, here)
+    if entry.record.note is not None:
+        raise UsageError(f"record {digits} is about the log itself: nothing was decided", hint="name another one")
+    return _whole(log, entry)
 
 
 def _whole(log: LogReader, entry: Entry) -> Record:
@@ -76,8 +91,8 @@ def _log_folders(root: Path) -> list[Path]:
 
 def _as_kept(config: Config) -> dict[str, Any]:
     """The configuration of today in the form in which those of the past are kept."""
-    found: dict[str, Any] = strictjson.loads(strictjson.encode(_redacting(config)(content(config))), max_bytes=None)
-    return found
+    form: dict[str, Any] = strictjson.loads(strictjson.encode(_redacting(config)(content(config))), max_bytes=None)
+    return form
 
 
 def _redacting(config: Config) -> Callable[[Any], Any]:

@@ -161,14 +161,15 @@ the log has no such events
 
 
 def test_foreign_lines_and_side_files(folder: Folder) -> None:
-    """Other people's lines are skipped; outcomes in a side file count like any other."""
+    """Other people's lines are skipped and counted; outcomes in a side file count like any other."""
     logged(folder, [{"outcomes": [said(f"h{n}", reason="x" * 600) for n in range(150)]}])
     (file,) = (folder.home / ".claude" / "hooks").rglob("hooks.jsonl")
     with file.open("ab") as end:
         end.write(b'{"someone": "else"}\nnot json\n')
     found = json.loads(folder.billhook("events", "stats", "--json").out)
 
-    assert (found["events"], len(found["hooks"])) == (1, 150)
+    assert (found["events"], len(found["hooks"]), found["foreign"]) == (1, 150, 2)
+    assert folder.billhook("events", "stats").err == "note: skipped 2 lines that billhook did not write\n"
 
 
 def test_hostile_names(folder: Folder) -> None:

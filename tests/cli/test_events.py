@@ -26,23 +26,23 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 def test_the_table(night: Recorded) -> None:
     """Calls and results are one row; who denied, who failed and what was let pass is said below."""
     assert night.screen("--human", COLUMNS="100") == snapshot("""\
-NR  TIME      SESSION      TURN  EVENT             WHAT                          DECISION         MS
+NR  TIME      SESSION      TURN  EVENT             WHAT                         DECISION          MS
 2026-03-01
- 1  21:01:00  jolly-squid     1  SessionStart      startup                       none            1.5
- 2  21:02:00  jolly-squid     1  UserPromptSubmit  Ship the release, please      none            1.5
- 3  21:03:00  jolly-squid     1  Pre+Post          Read app.py                   none            3.0
- 5  21:05:00  jolly-squid     1  PreToolUse        Bash git push --force ori...  deny            1.5
+ 1  21:01:00  jolly-squid     1  SessionStart      startup                      none             1.5
+ 2  21:02:00  jolly-squid     1  UserPromptSubmit  Ship the release, please     none             1.5
+ 3  21:03:00  jolly-squid     1  Pre+Post          Read app.py                  none             3.0
+ 5  21:05:00  jolly-squid     1  PreToolUse        Bash git push --force or...  deny             1.5
         no-force: no force pushes
- 6  21:06:00  jolly-squid     1  Pre+PostFailure   Bash rm -rf build             failed open  5013.8
+ 6  21:06:00  jolly-squid     1  Pre+PostFailure   Bash rm -rf build            failed open   5013.8
         guard failed, let pass: exit code 1: jq: not found
         slow timed out, let pass: no answer within 5 s
         the tool failed: Permission denied
- 8  21:08:00  jolly-squid     1  PreToolUse        mcp__db__query {"sql":"se...  ask             1.5
+ 8  21:08:00  jolly-squid     1  PreToolUse        mcp__db__query {"sql":"s...  ask              1.5
         a person decides
- 9  21:09:00  jolly-squid     1  Stop                                            keep going      1.5
+ 9  21:09:00  jolly-squid     1  Stop                                           keep going       1.5
         the tests did not run
-10  21:10:00  7c9e0000        1  SessionStart      startup                       none            1.5
-11  21:11:00  7c9e0000        3  PreToolUse        Write notes/日本語.md         none            1.5
+10  21:10:00  7c9e0000        1  SessionStart      startup                      none             1.5
+11  21:11:00  7c9e0000        3  PreToolUse        Write notes/日本語.md        none             1.5
 -- stderr
 
 11 of 11 records
@@ -54,10 +54,10 @@ def test_one_session(night: Recorded) -> None:
     """Its name and id stand above, not in every row."""
     assert night.screen(".", "--human") == snapshot("""\
 session 7c9e0000-aaaa-40de-944b-000000000002
-NR  TIME      TURN  EVENT         WHAT                             DECISION   MS
+NR  TIME      TURN  EVENT         WHAT                         DECISION       MS
 2026-03-01
-10  21:10:00     1  SessionStart  startup                          none      1.5
-11  21:11:00     3  PreToolUse    Write notes/日本語.md            none      1.5
+10  21:10:00     1  SessionStart  startup                      none          1.5
+11  21:11:00     3  PreToolUse    Write notes/日本語.md        none          1.5
 -- stderr
 
 2 of 11 records

@@ -27,9 +27,9 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 def test_search(night: Recorded) -> None:
     """Each record with the places in which the text occurs."""
     assert night.screen("search", "turn-tracker", "--human") == snapshot("""\
-NR  TIME      SESSION      TURN  EVENT       WHAT                  DECISION   MS
+NR  TIME      SESSION      TURN  EVENT       WHAT              DECISION       MS
 2026-03-01
- 5  21:05:00  jolly-squid     1  PreToolUse  Bash git push --f...  deny      1.5
+ 5  21:05:00  jolly-squid     1  PreToolUse  Bash git push...  deny          1.5
         outcomes[0].hook: turn-tracker
 -- stderr
 
@@ -37,9 +37,9 @@ NR  TIME      SESSION      TURN  EVENT       WHAT                  DECISION   MS
 -- exit 0
 """)
     assert night.screen("search", "push", "--human") == snapshot("""\
-NR  TIME      SESSION      TURN  EVENT       WHAT                  DECISION   MS
+NR  TIME      SESSION      TURN  EVENT       WHAT              DECISION       MS
 2026-03-01
- 5  21:05:00  jolly-squid     1  PreToolUse  Bash git push --f...  deny      1.5
+ 5  21:05:00  jolly-squid     1  PreToolUse  Bash git push...  deny          1.5
         reason: no force pushes
         input.command: git push --force origin main
         outcomes[1].reason: no force pushes

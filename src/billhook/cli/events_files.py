@@ -99,11 +99,8 @@ def absolute(path: str, cwd: str) -> str:
 
 def _counted_before(record: Record, paths: tuple[str, ...], calls: Counter[tuple[str, ...]]) -> bool:
     """Whether this is the result of a call that is counted already."""
-    key = (
-        (record.session_id, record.tool_use_id)
-        if record.tool_use_id
-        else (record.session_id, record.tool or "", *paths)
-    )
+    call = (record.tool_use_id,) if record.tool_use_id else paths
+    key = (record.session_id, record.tool or "", *call)
     if record.event == "PreToolUse":
         calls[key] += record.decision != "deny"
         return False

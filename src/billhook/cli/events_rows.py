@@ -45,11 +45,11 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def joined(records: Iterable[Record]) -> list[Row]:
-    """Rows in the order of their first record. A pair has one tool_use_id, which is unique within a session."""
+    """Rows in the order of their first record. A pair has one session, tool and tool_use_id."""
     rows: list[Row] = []
-    calls: dict[tuple[str, str], int] = {}
+    calls: dict[tuple[str | None, ...], int] = {}
     for record in records:
-        key = (record.session_id, record.tool_use_id or "")
+        key = (record.session_id, record.tool, record.tool_use_id)
         if record.event in _AFTER and key in calls:
             place = calls.pop(key)
             rows[place] = Row(rows[place].record, record)
@@ -117,7 +117,8 @@ def details(row: Row, hook: str | None = None) -> Iterator[tuple[str, str]]:
         decided = list(_deciding(record))
         yield from ((word(record), text) for text in decided)
         yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in _failed(record))
-        if hook is not None and (text := part_of(hook, record)):
+        said_so = any(text.startswith(f"{hook}: ") for text in decided)
+        if hook is not None and not said_so and (text := part_of(hook, record)):
             yield "", text
         if record.event == "PostToolUseFailure" and isinstance(record.output, str):
             yield "failed", f"the tool failed: {record.output}"

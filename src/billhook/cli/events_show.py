@@ -152,7 +152,7 @@ def _facts(record: Record, entry: Entry, names: Names) -> Iterator[str]:
     yield from _labelled("took", f"{record.duration_ms:.1f} ms")
     if record.redacted:
         yield from _labelled("redacted", f"{record.redacted} secret{'s' * (record.redacted > 1)} taken out")
-    yield from _labelled("config", record.config[:16])
+    yield from _labelled("config", record.config)
     yield from _labelled("id", record.id)
     yield f"{'log':<{_LABEL}} record {record.seq} of {safe(shown_path(str(entry.file), here=False))}"
 

@@ -35,6 +35,7 @@ class Column(NamedTuple):
     title: str
     right: bool = False
     most: int = 30
+    least: int = 0
 
 
 _COLUMNS: Final = {
@@ -45,7 +46,7 @@ _COLUMNS: Final = {
     "event": Column("EVENT", most=18),
     "what": Column("WHAT"),
     "decision": Column("DECISION", most=11),
-    "ms": Column("MS", right=True, most=9),
+    "ms": Column("MS", right=True, most=9, least=7),
 }
 _FOLLOWING: Final = {"nr": 5, "time": 8, "session": 14, "turn": 4, "event": 12, "decision": 11, "ms": 7}
 """Widths where the rows are not known beforehand."""
@@ -109,7 +110,7 @@ class Table:
         if rows:
             for name in self._shown:
                 column = _COLUMNS[name]
-                longest = max(len(column.title), *(cells(flat(row[name])) for row in rows))
+                longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
                 widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
         return {**widths, "what": width() - rest}

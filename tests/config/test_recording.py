@@ -81,13 +81,15 @@ HOOKS = """hooks:
 def test_who_was_not_asked_and_why(project: Project) -> None:
     """For each hook of the event a short reason: why did my guard not fire last night?"""
     project.write(USER, HOOKS)
-    project.write("hooks.yaml", "hooks:\n  stranger: {events: PreToolUse, match: Bash, run: 'true'}\n")
+    theirs = "hooks:\n  stranger: {events: PreToolUse, match: Bash, run: 'true'}\n  odd: {events: PreToolUse, match: X, run: y}\n"
+    project.write("hooks.yaml", theirs)
     bash(project)
     assert records(project)[-1]["not_asked"] == {
         "other-tool": "did not match",
         "other-command": "condition false",
         "off": "disabled",
         "stranger": "not trusted",
+        "odd": "not trusted",
     }
 
 

@@ -144,7 +144,7 @@ class Recording:
         considered = self._considered.get(verdict.event)
         if considered is None:
             considered = {
-                entry.shown: NOT_MATCHED if entry.hook is not None else _STANDING.get(entry.state, entry.state)
+                entry.shown: _STANDING.get(entry.state, NOT_MATCHED)
                 for entry in self.config.entries
                 if _concerns(entry.declared, verdict.event)
             }

@@ -81,8 +81,8 @@ HOOKS = """hooks:
 def test_who_was_not_asked_and_why(project: Project) -> None:
     """For each hook of the event a short reason: why did my guard not fire last night?"""
     project.write(USER, HOOKS)
-    theirs = "hooks:\n  stranger: {events: PreToolUse, match: Bash, run: 'true'}\n  odd: {events: PreToolUse, match: X, run: y}\n"
-    project.write("hooks.yaml", theirs)
+    about = "{{events: PreToolUse, match: {}, run: 'true'}}"
+    project.write("hooks.yaml", f"hooks:\n  stranger: {about.format('Bash')}\n  odd: {about.format('Write')}\n")
     bash(project)
     assert records(project)[-1]["not_asked"] == {
         "other-tool": "did not match",

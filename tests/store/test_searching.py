@@ -28,7 +28,7 @@ TEXT = ANY_TEXT | ODD_TEXT
 GREP_AS_RG = """#!/bin/sh
 # ripgrep's words for what grep can do as well
 while [ "$1" != -e ]; do shift; done
-LC_ALL=C exec grep --fixed-strings --text --only-matching --byte-offset --with-filename --null "$@"
+LC_ALL=C exec grep --fixed-strings --text --byte-offset --with-filename --null "$@"
 """
 
 
@@ -280,6 +280,9 @@ BROKEN = {
     "says other files": "#!/bin/sh\nprintf '/etc/passwd\\0001:needle\\n'\n",
     "can't be started": "#!/no/such/interpreter\n",
     "is binary": "\x7fELF",
+    "finds something and says nothing": "#!/bin/sh\nexit 0\n",
+    "has too much to say": "#!/bin/sh\nexec yes\n",
+    "stops in the middle": "#!/bin/sh\nprintf '/dev/fd/7\\00012'\n",
 }
 
 

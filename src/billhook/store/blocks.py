@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from billhook.store.finding import Find
 
-FIRST: Final = 32 << 10
+FIRST: Final = 16 << 10
 """Bytes that are read at the end of a file first: a few records, without reading many."""
 BLOCK: Final = 256 << 10
 _AROUND: Final = 4 << 10

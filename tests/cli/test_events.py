@@ -8,6 +8,7 @@ from inline_snapshot import snapshot
 
 from billhook.cli.events_table import cells
 from cli.recorded import ONE, TWO, Recorded, a_night
+from cli.terminal import billhook
 
 
 @pytest.fixture
@@ -136,6 +137,21 @@ Commands (`billhook events COMMAND --help` tells more):
   1 findings of `verify`, 2 usage or a log that can't be read.
 -- exit 0
 """)
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [("billhook events ", "list"), ("billhook events --la", "--last"), ("billhook events . --fo", "--follow"),
+     ("billhook events list --a", "--all"), ("billhook events ver", "verify")],
+)  # fmt: skip
+def test_completion(place: Recorded, line: str, completed: str) -> None:
+    """The shell completes commands and options, also behind a session."""
+    words = line.split(" ")
+    env = place.environment(
+        COMP_WORDS=line, COMP_CWORD=str(len(words) - 1), _BILLHOOK_COMPLETE="bash_complete"
+    )  # fmt: skip
+
+    assert f"plain,{completed}\n" in billhook(env=env, cwd=place.project).out
 
 
 def test_an_empty_log(place: Recorded) -> None:
@@ -372,8 +388,6 @@ def test_from_a_folder_below(night: Recorded) -> None:
 
 
 def billhook_in(place: Recorded, folder: Path) -> str:
-    from cli.terminal import billhook
-
     return billhook("events", env=place.environment(), cwd=folder).out
 
 

@@ -81,6 +81,16 @@ def test_a_bar_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen.getvalue().endswith("\r" + " " * 55 + "\r")
 
 
+def test_no_bar_among_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where lines are printed as they are found, they are progress enough; unless they go into a file."""
+    monkeypatch.setattr("sys.stderr", Watched())
+    monkeypatch.setenv("TERM", "xterm")
+    for into_a_file in (False, True):
+        monkeypatch.setattr(progress, "_into_a_file", lambda answer=into_a_file: answer)
+        with progress.progress("reading", prints=True) as bar:
+            assert (bar is not None) == into_a_file
+
+
 def test_no_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pipe, and on a terminal that can't."""
     monkeypatch.setattr("sys.stderr", io.StringIO())

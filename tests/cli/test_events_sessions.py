@@ -77,6 +77,7 @@ def test_sessions_of_two_projects(night: Recorded) -> None:
         ("joly-squid", "no session `joly-squid`\n\nhint: did you mean `jolly-squid`?"),
         ("nobody", "no session `nobody`\n\nhint: `billhook events list` shows the sessions"),
         ("7c9e6", "no session `7c9e6`\n\nhint: give at least 6 characters of an id"),
+        ("5", "`billhook events show 5` shows a record"),
         ("lst", "no session `lst`\n\nhint: did you mean `list`?"),
         (".,nobody", "no session `nobody`"),
         ("../../etc", "no session `../../etc`"),
@@ -180,6 +181,16 @@ def test_rename(place: Recorded) -> None:
 def test_names_that_are_none(place: Recorded, name: str, said: str) -> None:
     """What can't be a name, and why."""
     assert said in place.complaint("rename", ".", name)
+
+
+def test_rename_one_of_two(place: Recorded) -> None:
+    """The newest session of a name gets the new one; the others are named."""
+    place.sessions.named(THREE, str(place.project), recover=True)
+
+    ended = place.run("rename", "jolly-squid", "release")
+
+    assert ended.out == f"session {THREE} is release now (it was jolly-squid)\n"
+    assert ended.err == f"note: 1 earlier session of that name keeps it: {ONE}\n"
 
 
 def test_rename_where_nothing_is(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from billhook.cli.events_view import view
 
@@ -62,7 +63,13 @@ class _Events(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_help = args[:1] in (["-h"], ["--help"])
-        return super().parse_args(ctx, args if asks_help or (args and args[0] in COMMANDS) else ["", *args])
+        completes = ctx.resilient_parsing and not args
+        return super().parse_args(
+            ctx, args if asks_help or completes or (args and args[0] in COMMANDS) else ["", *args]
+        )  # fmt: skip
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [*super().shell_complete(ctx, incomplete), *_VIEW.shell_complete(ctx, incomplete)]
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[SESSION]", "[OPTIONS]"]

@@ -62,7 +62,7 @@ def verb(
         Printer(where, in_json=True, minimal=False).empty(logs or Logs({}, where))
         return 0
     whole = not (sessions or filters.any) and part == Slice()
-    with _target(output, force) as stream, progress("exporting the log") as bar:
+    with _target(output, force) as stream, progress("exporting the log", prints=output in (None, "-")) as bar:
         done = _write(logs, part, stream, bar, notes=whole)
     _report(done, output, logs, as_json=as_json)
     return 0

@@ -4,9 +4,10 @@ import click
 import msgspec
 
 from billhook import strictjson
-from billhook.cli.events_log import here
+from billhook.cli.events_log import Here, here
 from billhook.cli.events_sessions import one
-from billhook.cli.show import safe, say
+from billhook.cli.show import note, safe, say
+from billhook.cli.table import counted
 from billhook.errors import UsageError
 from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
@@ -31,17 +32,8 @@ def verb(session: str, name: str, as_json: bool) -> int:
     name from the next event on. The log keeps what it has; it is found and shown by the new name.
     """
     where = here()
-    ids = [(project, id_) for project, found in one(session, where).items() for id_ in sorted(found)]
-    if not ids:
-        raise UsageError("no session is recorded here yet", hint="`billhook events list --all` shows those elsewhere")
     sessions = Sessions(FileState(where.root))
-    if len(ids) > 1:
-        project, newest = ids[0][0], sessions.ids_of(session, ids[0][0])[:1]
-        several = ", ".join(id_ for _, id_ in ids[:_NAMED])
-        if len({of for of, _ in ids}) > 1 or not newest:
-            raise UsageError(f"{len(ids)} sessions are called `{session}`", hint=f"name one by its id: {several}")
-        ids = [(project, newest[0])]
-    project, session_id = ids[0]
+    project, session_id, others = _meant(session, where, sessions)
     before = sessions.get(session_id)
     renamed = sessions.rename(session_id, name, project)
     if as_json:
@@ -49,4 +41,22 @@ def verb(session: str, name: str, as_json: bool) -> int:
     else:
         was = f" (it was {before.name})" if before and before.name != name else ""
         say(safe(f"session {session_id} is {renamed.name} now{was}"))
+    if others:
+        keep = "keeps" if len(others) == 1 else "keep"
+        note(f"{counted(len(others), 'earlier session')} of that name {keep} it: {', '.join(others[:_NAMED])}")
     return 0
+
+
+def _meant(word: str, where: Here, sessions: Sessions) -> tuple[str, str, list[str]]:
+    """Project and id of the session, and the ids of others that have its name: those it had before it was cleared."""
+    found = one(word, where)
+    if not found:
+        raise UsageError("no session is recorded here yet", hint="`billhook events list --all` shows those elsewhere")
+    if len(found) == 1:
+        ((project, ids),) = found.items()
+        remembered = sessions.ids_of(word, project) if len(ids) > 1 else list(ids)
+        if remembered:
+            return project, remembered[0], remembered[1:]
+    several = [id_ for ids in found.values() for id_ in sorted(ids)]
+    named = ", ".join(several[:_NAMED])
+    raise UsageError(f"{len(several)} sessions are called `{word}`", hint=f"name one by its id: {named}")

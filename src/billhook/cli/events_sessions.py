@@ -1,6 +1,7 @@
 """Which session somebody means: the newest here, a name, an id or the beginning of one; also in other projects."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -16,6 +17,7 @@ from billhook.store.state import FOLDERS, LARGEST, FileState
 
 FEWEST: Final = 6
 """Characters of an id that name it."""
+_RECORD = re.compile(r"[1-9][0-9]*|0[0-9a-f]{11,31}")
 _NAMED = 8
 """Sessions that a hint names."""
 
@@ -151,6 +153,8 @@ def _unknown(word: str, here: Here) -> UsageError:
     hint = nearest(word, known)
     if not hint.startswith("did you mean"):
         hint = "`billhook events list` shows the sessions of this project, and with --all those of every project"
+    if _RECORD.fullmatch(word):
+        hint = f"`billhook events show {word}` shows a record by its number or id"
     if 0 < len(word) < FEWEST and any(session.session_id.startswith(word) for session in recent):
         hint = f"give at least {FEWEST} characters of an id"
     return UsageError(f"no session `{word}`", hint=hint)

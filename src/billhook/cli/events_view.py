@@ -92,7 +92,7 @@ def view(
         return 0
     if not in_json and first is None and last is None and limit is None:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
-    with progress("reading the log") as bar:
+    with progress("reading the log", prints=in_json and part.end is None) as bar:
         shown = printer.show(logs, logs.chosen(part, bar))
     printer.count(logs, shown, part, filters=filters.any or bool(sessions))
     return 0

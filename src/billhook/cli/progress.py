@@ -1,6 +1,7 @@
 """A bar on standard error for what takes more than a second. Nothing is shown where nobody watches."""
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +16,13 @@ _CELLS = 30
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Progress | None]:
+def progress(what: str, *, prints: bool = False) -> Iterator[Progress | None]:
     """Something to call with bytes done and bytes in all; None when standard error is no terminal.
 
-    The bar is gone when the block ends, however it ends.
+    The bar is gone when the block ends, however it ends. `prints`: results are printed meanwhile, so that there is no
+    bar unless they go into a file.
     """
-    if not _watched():
+    if not _watched() or (prints and not _into_a_file()):
         yield None
         return
     bar = _Bar(what)
@@ -32,6 +34,13 @@ def progress(what: str) -> Iterator[Progress | None]:
 
 def _watched() -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _into_a_file() -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(1).st_mode)
+    except OSError:
+        return False
 
 
 class _Bar:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.store import blocks
@@ -53,6 +53,7 @@ def met(found: Iterator[blocks.Block], *, backward: bool = False) -> tuple[list[
     return lines, lost
 
 
+@settings(deadline=None)
 @given(lines=LINES, tail=TAIL, closed=st.booleans())
 def test_both_directions_have_the_same_lines(lines: list[bytes], tail: bytes, closed: bool) -> None:
     """Every line that is not too long, at its offset; an unfinished one counts as passed over in a closed file only."""
@@ -68,6 +69,7 @@ def test_both_directions_have_the_same_lines(lines: list[bytes], tail: bytes, cl
     assert len(ahead) - len(whole) + lost_ahead == len(back) - len(whole) + lost_back == too_long
 
 
+@settings(deadline=None)
 @given(lines=LINES, needles=st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=3), quick=st.booleans())
 def test_lines_with_some_bytes_are_those_that_have_them(lines: list[bytes], needles: list[bytes], quick: bool) -> None:
     """The same lines as by looking at each; none twice."""
@@ -81,6 +83,7 @@ def test_lines_with_some_bytes_are_those_that_have_them(lines: list[bytes], need
     assert found == wanted
 
 
+@settings(deadline=None)
 @given(lines=LINES, tail=TAIL, choice=st.data())
 def test_lines_at_some_places(lines: list[bytes], tail: bytes, choice: st.DataObject) -> None:
     """Up or down, each line once; what has no newline is not there yet."""
@@ -98,6 +101,7 @@ def test_lines_at_some_places(lines: list[bytes], tail: bytes, choice: st.DataOb
         assert found == line or (found is None and len(line) > 30)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.binary(min_size=1, max_size=4), st.integers(-5, 210), st.integers(-5, 210))
 def test_the_quick_find_finds_what_python_finds(data: bytes, needle: bytes, start: int, stop: int) -> None:
     """With any bounds."""

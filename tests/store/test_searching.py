@@ -51,15 +51,17 @@ def program(folder: Path, script: str) -> str:
 # -- the bytes of a text
 
 
-def test_every_character_is_spelled_as_the_writer_spells_it() -> None:
+@pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.slow)], ids=["some of the rare", "all"])
+def test_every_character_is_spelled_as_the_writer_spells_it(step: int) -> None:
     """Alone, and in a value that has something beyond ASCII, which makes the writer use another encoder."""
-    for code in (*range(0x10000), *range(0x10000, sys.maxunicode + 1, 61)):
+    for code in (*range(0x10000), *range(0x10000, sys.maxunicode + 1, step)):
         char = chr(code)
         spelled = spellings(char)
         assert strictjson.encode(char)[1:-1] in spelled
         assert strictjson.encode(char + "é")[1:-7] in spelled
 
 
+@settings(deadline=None)
 @given(before=TEXT, text=TEXT, after=TEXT)
 def test_the_bytes_of_a_text_are_in_what_is_written_of_it(before: str, text: str, after: str) -> None:
     """Whatever stands around it, as long as the text is one of whole characters."""
@@ -99,7 +101,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(text=TEXT)
 def test_any_text_that_is_in_a_record_is_found(place: Any, text: str) -> None:
     """Wherever it stands, whatever it is, and only in that record."""
@@ -218,7 +220,7 @@ def is_wanted(record: Record, wanted: Wanted) -> bool:
     )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(contents=st.lists(CONTENTS, min_size=1, max_size=8), wanted=WISHES, large=st.booleans())
 def test_filters_by_bytes_are_filters_by_records(contents: list[dict[str, Any]], wanted: Wanted, large: bool) -> None:
     """Any records, any wishes, with side files and without."""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +78,20 @@ class Recorded:
         return self.plain(self.run(*arguments, **changes).screen)
 
     def lines(self, *arguments: str) -> list[dict[str, Any]]:
-        """One JSON object a line. In this process: there are many such questions, and starting one takes its time."""
+        """One JSON object a line."""
+        code, out = self.asked(*arguments)
+        assert code == 0, out
+        return [json.loads(line) for line in out.splitlines()]
+
+    def asked(self, *arguments: str) -> tuple[int, bytes]:
+        """Exit code and output. In this process: there are many questions, and starting one takes its time."""
         from billhook.cli.events import verb
 
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        with self._standing_here(), redirect_stdout(out):
-            assert verb.main(list(arguments), "events", standalone_mode=False) == 0
+        with self._standing_here(), redirect_stdout(out), redirect_stderr(io.StringIO()):
+            code = verb.main(list(arguments), "events", standalone_mode=False)
         out.flush()
-        return [json.loads(line) for line in out.buffer.getvalue().splitlines()]
+        return code, out.buffer.getvalue()
 
     @contextmanager
     def _standing_here(self) -> Iterator[None]:

@@ -106,9 +106,9 @@ Options:
                              all.  [default: 100 in the table]
   --offset N                 Leave out N first: the newest, or with --first
                              the oldest.
-  --json                     JSON lines, each record whole, as it was logged:
-                             also when the output is no terminal.
-  --human                    The table, also when the output is no terminal.
+  --json                     JSON lines, each record whole, as it was logged.
+                             This is what a pipe gets.
+  --human                    The table, also in a pipe.
   -m, --minimal              One short line for each record; in JSON, a few
                              fields.
   -f, --follow, --tail       Show the last 10, or --last N, and then what

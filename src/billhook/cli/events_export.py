@@ -35,7 +35,7 @@ Examples:
 )
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @filter_options
-@slice_options
+@slice_options("all")
 @click.option("--output", "-o", metavar="FILE", help="Write there, for nobody else to read (0600); `-` is the screen.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--json", "as_json", is_flag=True, help="With --output, say what was written as one line of JSON.")

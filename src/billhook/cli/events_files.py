@@ -47,8 +47,8 @@ Examples:
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @filter_options
 @click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The N files touched last.")
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each: also when the output is no terminal.")
-@click.option("--human", is_flag=True, help="The table, also when the output is no terminal.")
+@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each. This is what a pipe gets.")
+@click.option("--human", is_flag=True, help="The table, also in a pipe.")
 def verb(sessions: tuple[str, ...], filters: Filters, last: int | None, as_json: bool, human: bool) -> int:
     """Show the files that tools named: how often each was read and written, and how often that was denied.
 

@@ -102,17 +102,22 @@ def number(ctx: click.Context, param: click.Parameter, value: int | None) -> int
     return value
 
 
-def slice_options(verb: Verb) -> Verb:
-    """`--last`, `--first`, `--limit`, `--offset`."""
-    for names, help_ in reversed(_SLICES):
-        verb = click.option(*names, type=int, metavar="N", callback=number, help=help_)(verb)
-    return verb
+def slice_options(limit: str) -> Callable[[Verb], Verb]:
+    """`--last`, `--first`, `--limit`, `--offset`; `limit` says what the limit is unless somebody gives one."""
+
+    def with_options(verb: Verb) -> Verb:
+        for names, help_ in reversed(_SLICES):
+            text = f"{help_}  [default: {limit}]" if "limit" in names else help_
+            verb = click.option(*names, type=int, metavar="N", callback=number, help=text)(verb)
+        return verb
+
+    return with_options
 
 
 _SLICES = (
     (("--last", "-n", "last"), "The newest N."),
     (("--first", "first"), "The oldest N."),
-    (("--limit", "limit"), "At most N, the newest unless --first is given; 0: all.  [default: 100 in the table]"),
+    (("--limit", "limit"), "At most N, the newest unless --first is given; 0: all."),
     (("--offset", "offset"), "Leave out N first: the newest, or with --first the oldest."),
 )
 

@@ -56,8 +56,8 @@ Examples:
 @events_times.option("--since", "since", end=False, help="Only what happened from then on: 1h, 2d, a day, ISO 8601.")
 @events_times.option("--until", "until", end=True, help="Only what happened up to then.")
 @click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The newest N sessions.")
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each: also when the output is no terminal.")
-@click.option("--human", is_flag=True, help="The table, also when the output is no terminal.")
+@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each. This is what a pipe gets.")
+@click.option("--human", is_flag=True, help="The table, also in a pipe.")
 def verb(everywhere: bool, since: str | None, until: str | None, last: int | None, as_json: bool, human: bool) -> int:
     """Show the sessions of this project: name, id, when, how many events, and how many of them were denied or let
     pass because a hook failed. The newest is last."""

@@ -40,7 +40,7 @@ Examples:
     "--session", "-s", "sessions", metavar="S,..", multiple=True, help="Only these sessions, as `.` or a name."
 )
 @filter_options
-@slice_options
+@slice_options("50")
 @format_options
 def verb(
     words: tuple[str, ...],

@@ -49,7 +49,7 @@ def verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     """Check that every record of this project's log is as it was written, and that none is missing, moved or added.
 
     Each record carries the hash of the one before. Whoever rewrites the whole log, or cuts off its end, is found out
-    only by a head that was printed before and kept where he can't write.
+    only by a head that was printed before and kept where they can't write.
     """
     reader = here().reader()
     expected = expect or exported_head(reader.folder, reader.root)

@@ -39,8 +39,8 @@ def format_options(verb: Any) -> Any:
     """How the records are printed: `--json`, `--human`, `--minimal`."""
     options = (
         click.option("--json", "as_json", is_flag=True,
-                     help="JSON lines, each record whole, as it was logged: also when the output is no terminal."),
-        click.option("--human", is_flag=True, help="The table, also when the output is no terminal."),
+                     help="JSON lines, each record whole, as it was logged. This is what a pipe gets."),
+        click.option("--human", is_flag=True, help="The table, also in a pipe."),
         click.option("--minimal", "-m", is_flag=True, help="One short line for each record; in JSON, a few fields."),
     )  # fmt: skip
     for option in reversed(options):
@@ -56,7 +56,7 @@ def wants_json(as_json: bool, human: bool) -> bool:
 
 
 @filter_options
-@slice_options
+@slice_options("100 in the table")
 @format_options
 @click.option("--follow", "-f", "--tail", "follow", is_flag=True,
               help="Show the last 10, or --last N, and then what comes, until Ctrl-C.")  # fmt: skip

@@ -1,0 +1,50 @@
+"""Whatever lies in the log's place: an answer or an error of ours, never a fault."""
+
+import random
+from pathlib import Path
+
+from billhook.errors import BillhookError
+from cli.recorded import Recorded, a_night
+
+ASKED = (
+    ("--json",), ("--human",), ("--minimal", "--human"), (".", "--human"), ("--failed",),
+    ("--hook", "guard", "--human"), ("--last", "3"), ("list", "--human"), ("search", "push", "--human"), ("show", "5"), ("show", "000005"),
+    ("files", "--human"), ("verify", "--json"), ("export",),
+)  # fmt: skip
+JUNK = (
+    b"\n", b"\x00" * 50, b"{", b"}", b'"', b"[" * 3000, b"\xff\xfe", b"null", b"1e999", b'\\ud800',
+    b'"\n{"v":1,"seq":5,', b'"side":{"sha256":"' + b"a" * 64 + b'","bytes":1,"fields":["input"]},', b'"time":"soon",', b'"input":[[1]],',
+    b'"outcomes":[{"hook":"guard","status":"odd"}],', b'"duration_ms":-1e300,',
+)  # fmt: skip
+
+
+def damaged(log: bytes, chance: random.Random) -> bytes:
+    """The log with a few things put in, taken out or moved."""
+    for _ in range(chance.randint(1, 4)):
+        at, to = sorted(chance.randrange(len(log)) for _ in range(2))
+        kind = chance.randrange(4)
+        if kind == 0:
+            log = log[:at] + chance.choice(JUNK) + log[at:]
+        elif kind == 1:
+            log = log[:at] + log[min(to, at + 40) :]
+        elif kind == 2:
+            log = log[:at] + bytes([chance.randrange(256)]) + log[at + 1 :]
+        else:
+            start = log.find(b',"', at) + 1
+            log = log[:start] + chance.choice(JUNK[-5:]) + log[start:]
+    return log
+
+
+def test_damaged_logs(tmp_path: Path) -> None:
+    """Two hundred of them, each with a question."""
+    place = Recorded(tmp_path)
+    a_night(place)
+    sound = place.log.read_bytes()
+    for seed in range(200):
+        chance = random.Random(seed)
+        place.log.write_bytes(damaged(sound, chance))
+        try:
+            code, _ = place.asked(*chance.choice(ASKED))
+        except BillhookError:
+            continue
+        assert code in (0, 1), seed

@@ -7,14 +7,14 @@ from billhook.errors import BillhookError
 from cli.recorded import Recorded, a_night
 
 ASKED = (
-    ("--json",), ("--human",), ("--minimal", "--human"), (".", "--human"), ("--failed",),
-    ("--hook", "guard", "--human"), ("--last", "3"), ("list", "--human"), ("search", "push", "--human"), ("show", "5"), ("show", "000005"),
-    ("files", "--human"), ("verify", "--json"), ("export",),
+    ("--json",), ("--human",), ("--minimal", "--human"), (".", "--human"), ("--failed",), ("--last", "3"),
+    ("--hook", "guard", "--human"), ("list", "--human"), ("search", "push", "--human"), ("show", "5"),
+    ("show", "000005"), ("files", "--human"), ("verify", "--json"), ("export",),
 )  # fmt: skip
 JUNK = (
-    b"\n", b"\x00" * 50, b"{", b"}", b'"', b"[" * 3000, b"\xff\xfe", b"null", b"1e999", b'\\ud800',
-    b'"\n{"v":1,"seq":5,', b'"side":{"sha256":"' + b"a" * 64 + b'","bytes":1,"fields":["input"]},', b'"time":"soon",', b'"input":[[1]],',
-    b'"outcomes":[{"hook":"guard","status":"odd"}],', b'"duration_ms":-1e300,',
+    b"\n", b"\x00" * 50, b"{", b"}", b'"', b"[" * 3000, b"\xff\xfe", b"null", b"1e999", b'"\n{"v":1,"seq":5,',
+    b'"side":{"sha256":"' + b"a" * 64 + b'","bytes":1,"fields":["input"]},', b'"time":"soon",', b'"input":[[1]],',
+    b'"outcomes":[{"hook":"guard","status":"odd"}],', b'"duration_ms":-1e300,', b'"reason":"\\ud800",',
 )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def damaged(log: bytes, chance: random.Random) -> bytes:
             log = log[:at] + bytes([chance.randrange(256)]) + log[at + 1 :]
         else:
             start = log.find(b',"', at) + 1
-            log = log[:start] + chance.choice(JUNK[-5:]) + log[start:]
+            log = log[:start] + chance.choice(JUNK[-6:]) + log[start:]
     return log
 
 

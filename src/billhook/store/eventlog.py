@@ -70,8 +70,9 @@ class EventLog:
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
         self._seal = lines.make_line
-        self._turn = {True}
-        """Empty while a thread of this process is at work: `pop` and `add` are atomic, and quicker than a lock."""
+        self._turn = {-1}
+        """The lock's descriptor, negative when it is not open; empty while a thread of this process is at work: `pop`
+        and `add` are atomic, and quicker than a lock."""
         self._file = -1
         self._size = 0
         """Bytes of the file that are known: what stands there is `_seq`, `_hash` and before."""
@@ -89,45 +90,45 @@ class EventLog:
         body = strictjson.encode(content)
         if not 2 < len(body) <= LARGEST_BODY:
             body = self._fitting(content)
-        return self.append_encoded(body)
+        return _new(Appended, self.append_encoded(body))
 
-    def append_encoded(self, body: bytes) -> Appended:
+    def append_encoded(self, body: bytes) -> tuple[int, str]:
         """Add one record that is encoded already: a JSON object, not empty, on one line of ASCII that is not too long.
 
-        Almost always the lock is free and the file is as we left it. That way is laid out for speed, where a call of
-        our own weighs as much as one of the system's.
+        Returns what `Appended` is made of. Almost always the lock is free and the file is as we left it: that way is
+        laid out for speed, where a call of our own weighs as much as one of the system's.
         """
-        look = monotonic() >= self._look_again
+        look, turn = monotonic() >= self._look_again, self._turn
         try:
-            self._turn.pop()
+            lock = turn.pop()
         except KeyError:
-            self._wait_for_turn()
-        lock = self._lock
+            lock = self._wait_for_turn()
         try:
             try:
-                flock(-1 if look else lock.file, _AT_ONCE)
+                flock(-1 if look else lock, _AT_ONCE)
             except (OSError, ValueError):  # somebody else holds it, it is not open, or it has to be looked at
-                lock.take(check=look)
-            size = lseek(self._file, 0, SEEK_END) if not look else -1
-            if size != self._size or size > self._roomy:
+                lock = -1
+                lock = self._lock.taken(check=look)
+            if look or lseek(self._file, 0, SEEK_END) != self._size or self._size > self._roomy:
                 self._make_ready(len(body))
             seq = self._seq + 1
             line, digest = self._seal(seq, self._hash, body)
             written = write(self._file, line)
             if written != len(line) or self.sync:
                 self._finish(written, len(line))
-            self._seq, self._hash = seq, digest
+            self._seq = seq
+            self._hash = digest
             self._size += written
-            return _new(Appended, (seq, digest))
+            return seq, digest
         except BaseException as error:  # an interrupt, too: whatever was done, the next record looks at it anew
             self._size, self._look_again = 0, 0.0
             if isinstance(error, OSError):
                 raise failed("write", self.path, error) from error
             raise
         finally:
-            if lock.file >= 0:
-                flock(lock.file, LOCK_UN)
-            self._turn.add(True)
+            if lock >= 0:
+                flock(lock, LOCK_UN)
+            turn.add(lock)
 
     def close(self) -> None:
         """Close the descriptors. The log may be used again, which opens them again."""
@@ -136,7 +137,7 @@ class EventLog:
             self._close_file()
             self._lock.close()
         finally:
-            self._turn.add(True)
+            self._turn.add(-1)
 
     def __del__(self) -> None:
         try:
@@ -145,17 +146,16 @@ class EventLog:
         except (OSError, AttributeError):
             pass  # it was not even made, or the interpreter ends
 
-    def _wait_for_turn(self) -> None:
+    def _wait_for_turn(self) -> int:
         """Be the one thread of this process that is at work on the log."""
         ends = monotonic() + 2 * PATIENCE
         while monotonic() < ends:
             try:
-                self._turn.pop()
+                return self._turn.pop()
             except KeyError:
                 sleep(0.0005)
-            else:
-                return
-        self._turn.add(True)  # whoever had it was interrupted, or has waited long enough for its disk
+        # Whoever has it was interrupted, or waits for its disk: from now on without that one.
+        self._turn, self._lock = {-1}, _QuickLock(self._lock.path, self.root)
         raise StoreError("another thread of this process is still writing to it", place=str(self.path))
 
     def _note(self, body: bytes, before: bytes = b"") -> None:
@@ -309,7 +309,7 @@ class EventLog:
 
     def _after_fork(self) -> None:
         """In the child: another thread may have been at work, so nothing of it is believed."""
-        self._seq, self._hash, self._turn = 0, "", {True}
+        self._seq, self._hash, self._turn = 0, "", {-1}
         try:
             self._close_file()
         except OSError:
@@ -317,20 +317,14 @@ class EventLog:
 
 
 class _QuickLock(LockFile):
-    """The lock against other processes, used by one thread at a time. Its user may lock `file` without ceremony."""
+    """The lock against other processes, used by one thread at a time, who may lock its descriptor without ceremony."""
 
-    file = -1
-    """The descriptor; negative: it is not open."""
-
-    def take(self, *, check: bool) -> None:
-        """Wait for it."""
+    def taken(self, *, check: bool) -> int:
+        """Wait for it; its descriptor."""
         self.acquire(PATIENCE, check=check)
         self._turn.release()  # against threads, of which there is but one
-        self.file = -1 if self._file is None else self._file
-
-    def _forget(self) -> None:
-        self.file = -1
-        super()._forget()
+        assert self._file is not None
+        return self._file
 
 
 def _drop_oldest() -> None:

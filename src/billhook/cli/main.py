@@ -14,7 +14,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "explain": "Say which hooks an event or a command would get, and why.",
         "fire": "Fire one event at the configured hooks, or at given ones, and show the verdict.",
         "trust": "Show the hooks that came with this project, and approve them.",
-        "events": "Ask the log what happened: events, decisions, hooks that failed, files.",
+        "events": "Ask the log: what happened, who decided, which hooks failed.",
     },
     "Looking up": {
         "rule": "Say what a code of `check` means.",

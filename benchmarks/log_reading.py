@@ -24,7 +24,7 @@ import loggen
 from billhook.store import ripgrep
 from billhook.store.reading import LogReader
 from billhook.store.record import Wanted
-from harness import Bar, Case, Goal, Trial
+from harness import PROCESSES, Bar, Case, Goal, Trial
 
 _SIZE = 10**9
 _SMALL = 2 * 10**6
@@ -82,16 +82,13 @@ async def search() -> AsyncGenerator[Trial, None]:
 
 async def last_five() -> AsyncGenerator[Trial, None]:
     with made_log() as log:
-        newest = log.files[-1]
-        cases: dict[str, Case] = {
-            "last five": timed(lambda: ours_last(log)),
-            "tail -n 5": tail_case(newest),
-            "reading all lines": timed(lambda: all_lines(log.files[0]), log.share),
-        }
-        expected = newest.read_bytes().splitlines()[-5:]
-        assert ours_last(log) == expected
-        bars = [Bar("last five", "tail -n 5", 1 / 3), Bar("last five", "reading all lines", 1 / 1000)]
-        yield Trial(log.name, cases, bars, 4 * _PASSES)
+        reading_ours = timed(lambda: ours_last(log))
+        assert ours_last(log) == log.files[-1].read_bytes().splitlines()[-5:]
+        # Apart: after a reading of everything nothing of ours is in the processor's caches any more.
+        cases: dict[str, Case] = {"last five": reading_ours, "tail -n 5": tail_case(log.files[-1])}
+        yield Trial(log.name, cases, [Bar("last five", "tail -n 5", 1 / 3)], PROCESSES)
+        cases = {"last five": reading_ours, "reading all lines": timed(lambda: all_lines(log.files[0]), log.share)}
+        yield Trial(log.name, cases, [Bar("last five", "reading all lines", 1 / 1000)], 4 * _PASSES)
 
 
 def timed(work: Callable[[], object], times: float = 1.0) -> Case:

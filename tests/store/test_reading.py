@@ -17,6 +17,7 @@ from billhook import strictjson
 from billhook.store import lines, sidefiles
 from billhook.store.eventlog import EventLog
 from billhook.store.files import StoreError
+from billhook.store.logfiles import older_names
 from billhook.store.reading import LogReader
 from billhook.store.record import Wanted
 from billhook.store.verifying import verify
@@ -182,6 +183,25 @@ def test_a_rotation_while_reading_hides_and_doubles_nothing(tmp_path: Path, back
     put(tmp_path, b"".join(made_lines(2, start=1000)))
     found += [entry.record.seq for entry in read]
     assert found == wanted
+
+
+def test_what_was_rotated_after_the_current_file_was_opened_is_newer(tmp_path: Path) -> None:
+    """It is not listed among the older ones, nor is the file itself under its new name."""
+    log = put(tmp_path, b"1", "hooks-000000000001.jsonl")
+    put(tmp_path, b"2")
+    folder = os.open(log.folder, os.O_RDONLY)
+    current = os.open(log.folder / "hooks.jsonl", os.O_RDONLY)
+    try:
+        assert older_names(folder, current) == older_names(folder, None) == ["hooks-000000000001.jsonl"]
+        (log.folder / "hooks.jsonl").rename(log.folder / "hooks-000000000002.jsonl")
+        put(tmp_path, b"3", "hooks-000000000003.jsonl")
+        put(tmp_path, b"4")
+        assert older_names(folder, current) == ["hooks-000000000001.jsonl"]
+        (log.folder / "hooks-000000000002.jsonl").unlink()
+        assert older_names(folder, current) == ["hooks-000000000001.jsonl", "hooks-000000000003.jsonl"]
+    finally:
+        os.close(current)
+        os.close(folder)
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])

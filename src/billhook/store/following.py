@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from billhook.store import blocks
-from billhook.store.appending import CURRENT, rotated_names
+from billhook.store.appending import CURRENT
 from billhook.store.files import opened
-from billhook.store.logfiles import LogFile, open_file, same
+from billhook.store.logfiles import LogFile, is_at, older_names, open_file, same
 from billhook.store.seeking import Entry, Sought
 
 
@@ -27,7 +27,7 @@ class Follower:
         with opened(folder, root) as within:
             if within is not None and since_now:
                 self._hold(within)  # before the others are listed: one that is rotated meanwhile is read out
-                self._read.update(rotated_names(within))
+                self._read.update(older_names(within, self._file))
                 self._skip()
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class Follower:
                 yield from self._rest(sought, closed=True)
                 self.close()
                 return
-            if self._file is None or not self._is_current(within):
+            if self._file is None or not is_at(CURRENT, within, self._file):
                 yield from self._rest(sought, closed=True)
                 yield from self._rotated(within, sought)
             yield from self._rest(sought, closed=False)
@@ -52,11 +52,11 @@ class Follower:
         self._file, self._held = None, ExitStack()
         with held:
             self._hold(within)
-            names = rotated_names(within)
+            names = older_names(within, self._file)
             new, self._read = [name for name in names if name not in self._read], set(names)
             for name in new:
                 with open_file(within, self._folder / name) as file:
-                    if file is not None and not any(same(file, other) for other in (before, self._file)):
+                    if file is not None and not same(file, before):
                         yield from _entries(LogFile(self._folder / name, file, True), 0, sought)
 
     def _hold(self, within: int) -> None:
@@ -66,14 +66,6 @@ class Follower:
     def _skip(self) -> None:
         if self._file is not None:
             self._offset = blocks.end_of_lines(self._file, os.fstat(self._file).st_size)
-
-    def _is_current(self, within: int) -> bool:
-        assert self._file is not None
-        try:
-            found = os.stat(CURRENT, dir_fd=within, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        return os.path.samestat(found, os.fstat(self._file))
 
     def _rest(self, sought: Sought, *, closed: bool) -> Iterator[Entry]:
         if self._file is None:

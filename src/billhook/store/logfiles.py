@@ -26,30 +26,26 @@ class LogFile(NamedTuple):
 class LogFiles:
     """The files of a log at one moment, oldest first; each is opened when it is asked for.
 
-    A rotation meanwhile hides and doubles nothing: the current file was opened before the others were listed, and if it
-    is renamed it is known by its inode.
+    A rotation meanwhile hides and doubles nothing: the current file was opened before the others were listed.
     """
 
-    def __init__(self, folder: Path, within: int, current: int | None) -> None:
-        self._folder = folder
+    def __init__(self, path: Path, within: int, current: int | None) -> None:
+        self._folder = path.parent
         self._within = within
-        self._current = current
-        self.names = rotated_names(within)
+        self._current = None if current is None else LogFile(path, current, False)
+        self.names = older_names(within, current)
         if current is not None:
             self.names.append(CURRENT)
 
     @contextmanager
     def opened(self, name: str) -> Iterator[LogFile | None]:
-        """One of the files; None for one that is gone, or is the current one under its new name. Raises StoreError."""
+        """One of the files; None for one that is gone. Raises StoreError."""
         if name == CURRENT:
-            yield self._held()
+            yield self._current
             return
-        with open_file(self._within, self._folder / name) as file:
-            is_other = file is not None and not same(file, self._current)
-            yield LogFile(self._folder / name, file, True) if file is not None and is_other else None
-
-    def _held(self) -> LogFile | None:
-        return None if self._current is None else LogFile(self._folder / CURRENT, self._current, False)
+        path = self._folder / name
+        with open_file(self._within, path) as file:
+            yield None if file is None else LogFile(path, file, True)
 
 
 @contextmanager
@@ -59,8 +55,9 @@ def log_files(folder: Path, root: Path) -> Iterator[LogFiles | None]:
         if within is None:
             yield None
             return
-        with open_file(within, folder / CURRENT) as current:
-            yield LogFiles(folder, within, current)
+        path = folder / CURRENT
+        with open_file(within, path) as current:
+            yield LogFiles(path, within, current)
 
 
 @contextmanager
@@ -75,6 +72,26 @@ def open_file(folder: int, path: Path) -> Iterator[int | None]:
         yield file
     finally:
         os.close(file)
+
+
+def older_names(folder: int, current: int | None) -> list[str]:
+    """The names of the rotated files that were full before a file which was the current one a moment ago was begun.
+
+    All of them as a rule. But that file, and others after it, may have been rotated since it was opened.
+    """
+    names = rotated_names(folder)
+    if current is None or is_at(CURRENT, folder, current):
+        return names
+    mine = next((index for index, name in enumerate(names) if is_at(name, folder, current)), None)
+    return names[:mine]
+
+
+def is_at(name: str, folder: int, file: int) -> bool:
+    """Whether an open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 def sizes(folder: Path, root: Path) -> dict[str, int]:

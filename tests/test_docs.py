@@ -88,7 +88,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the sessions use a POSIX shell")
-@pytest.mark.parametrize("name", ["README.md", "docs/guides/first-hooks.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/guides/first-hooks.md", "docs/guides/ask-the-log.md"])
 def test_sessions_are_real(name: str, tmp_path: Path) -> None:
     """Whoever follows a session sees what the document shows, times and hashes aside."""
     text = (ROOT / name).read_text()

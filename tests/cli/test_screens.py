@@ -36,6 +36,7 @@ Daily:
   fire     Fire one event at the configured hooks, or at given ones, and show
            the verdict.
   trust    Show the hooks that came with this project, and approve them.
+  events   Ask the log: what happened, who decided, which hooks failed.
 
 Looking up:
   rule     Say what a code of `check` means.
@@ -155,7 +156,8 @@ def test_no_hooks(tmp_path: Path) -> None:
     assert billhook("fire", "PreToolUse", "--tool", "bash", env=nobody, cwd=tmp_path).screen == snapshot("""\
 PreToolUse Bash
 
-  self-protection  no objection         N.N ms  guards billhook's own files
+  no hook of yours wanted this event
+  built in, no objection: self-protection, metrics, turn-tracker, event-logger
 
 verdict   none (no objection)
 -- stderr

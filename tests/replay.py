@@ -13,8 +13,8 @@ from pathlib import Path
 
 _BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 _VARIES = (
-    (re.compile(r" +[\d.]+ ms"), " N ms"),
-    (re.compile(r"\([\d.]+ ms\)"), "(N ms)"),
+    (re.compile(r" +[\d.,]+ ms"), " N ms"),
+    (re.compile(r"\([\d.,]+ ms\)"), "(N ms)"),
     (re.compile(r"(?<=\(N ms\),)\n"), " "),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "<id>"),
@@ -24,7 +24,7 @@ _VARIES = (
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|\+00:00| UTC)?)?"), "<time>"),
     (re.compile(r"\b\d\d:\d\d(?::\d\d)?\b"), "<time>"),
     (re.compile(r"\b(session|it was) [a-z]+-[a-z]+\b"), r"\1 <name>"),
-    (re.compile(r" +(?:\d+\.\d+|MS)$", re.MULTILINE), " N"),
+    (re.compile(r" +(?:[\d,]+\.\d+|MS)$", re.MULTILINE), " N"),
     (re.compile(r"(?<=\S) {2,}"), "  "),  # how wide a column is depends on the times in the others
 )
 

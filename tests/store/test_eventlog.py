@@ -86,6 +86,24 @@ def test_threads_share_one_log(tmp_path: Path) -> None:
     assert len({line["id"] for line in lines_of(log.folder)}) == 800
 
 
+def test_threads_share_a_flush(tmp_path: Path) -> None:
+    """With `sync` every record is on the disk before `append` returns, over rotations, too."""
+    log = open_log(tmp_path, PROJECT, max_bytes=5000, sync=True)
+
+    def write(thread: int) -> None:
+        for number in range(10):
+            seq = log.append(content(thread * 1000 + number)).seq
+            assert log._durable >= seq
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = whole(log)
+    assert found.records - found.notes == 80 and found.files > 5
+
+
 def test_the_same_log_is_opened_once(tmp_path: Path) -> None:
     """However many engines ask for it; other options are another writer."""
     assert open_log(tmp_path, PROJECT) is open_log(tmp_path, PROJECT)

@@ -9,11 +9,12 @@ the loss of power, too.
 import os
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import SEEK_END, lseek, write
 from pathlib import Path
+from threading import Lock
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from billhook import strictjson
 from billhook.store import appending, files, lines, sidefiles
@@ -39,8 +40,10 @@ _LOOK_AGAIN: Final = 0.25
 _ROOM: Final = lines.ROOM + 600
 """Bytes that a line adds to its record, and that are left free for the note that the file is full."""
 _QUICK: Final = 128 << 10
+_TRIES: Final = 30
 _new: Final = tuple.__new__
 """What `Appended` does itself, with one call less: the log is written to at every event."""
+_let_others_run: Final[Callable[[], object]] = getattr(os, "sched_yield", lambda: sleep(0))
 
 
 def open_log(root: Path, project: str, *, max_bytes: int = MAX_BYTES, sync: bool = False) -> "EventLog":
@@ -79,10 +82,13 @@ class EventLog:
         self._seq = 0
         self._hash = ""
         self._look_again = 0.0
+        self._durable = 0
+        """With `sync`: the last record that is known to be on the disk."""
+        self._flushing = Lock()
         _living.add(self)
 
     def append(self, content: Mapping[str, Any]) -> Appended:
-        """Add one record. Raises StoreError, and then nothing was added.
+        """Add one record. Raises StoreError, and then nothing was added; or, with `sync`, it is there but not yet safe.
 
         `content` has the fields of `record.Record` without those that the log itself gives: v, seq, prev, note, side
         and hash. What makes the line longer than `record.LARGEST_LINE` goes to a side file.
@@ -114,12 +120,11 @@ class EventLog:
             seq = self._seq + 1
             line, digest = self._seal(seq, self._hash, body)
             written = write(self._file, line)
-            if written != len(line) or self.sync:
-                self._finish(written, len(line))
+            if written != len(line):
+                self._take_back(written, len(line))
             self._seq = seq
             self._hash = digest
             self._size += written
-            return seq, digest
         except BaseException as error:  # an interrupt, too: whatever was done, the next record looks at it anew
             self._size, self._look_again = 0, 0.0
             if isinstance(error, OSError):
@@ -129,6 +134,9 @@ class EventLog:
             if lock >= 0:
                 flock(lock, LOCK_UN)
             turn.add(lock)
+        if self.sync:
+            self._make_durable(seq)
+        return seq, digest
 
     def close(self) -> None:
         """Close the descriptors. The log may be used again, which opens them again."""
@@ -162,31 +170,37 @@ class EventLog:
         """Add a line about the log itself; `before` closes what stands at its end."""
         line, digest = lines.make_line(self._seq + 1, self._hash, body)
         written = write(self._file, before + line)
-        if written != len(before + line) or self.sync:
-            self._finish(written, len(before + line))
+        if written != len(before + line):
+            self._take_back(written, len(before + line))
         self._seq, self._hash = self._seq + 1, digest
         self._size += written
 
-    def _finish(self, written: int, wanted: int) -> None:
-        """See to it that what was written is safe, or take it back."""
+    def _take_back(self, written: int, wanted: int) -> Never:
+        """A part of a line is none."""
         try:
-            if written == wanted:
-                os.fdatasync(self._file)
-                return
-        except OSError:
-            self._take_back(written)
-            raise
-        self._take_back(written)
-        what = f"only {written} of {wanted} bytes could be written, and were taken back"
-        raise StoreError(what, place=str(self.path), hint="make room on that disk")
-
-    def _take_back(self, written: int) -> None:
-        try:
-            # never what somebody wrote behind our back meanwhile
+            # Never what somebody wrote behind our back meanwhile
             if lseek(self._file, 0, SEEK_END) == self._size + written:
                 os.ftruncate(self._file, self._size)
         except OSError:
             pass  # then the next writer finds a fragment, closes it and notes it
+        what = f"only {written} of {wanted} bytes could be written, and were taken back"
+        raise StoreError(what, place=str(self.path), hint="make room on that disk")
+
+    def _make_durable(self, seq: int) -> None:
+        """Return when this record is safe on the disk. Threads that wait meanwhile share the next flush."""
+        with self._flushing:
+            if self._durable >= seq:
+                return
+            written = self._seq
+            try:
+                os.fdatasync(self._file)
+            except (OSError, ValueError) as error:
+                if self._durable < seq:  # it was not flushed when its file was left either
+                    raise StoreError(
+                        f"it was written, but may not survive a loss of power: {error}", place=str(self.path)
+                    ) from error
+                return
+            self._durable = written
 
     def _make_ready(self, wanted: int) -> None:
         """Find the end, and begin a new file if a record of so many bytes has no room in this one."""
@@ -304,12 +318,18 @@ class EventLog:
 
     def _close_file(self) -> None:
         file, self._file, self._size, self._look_again = self._file, -1, 0, 0.0
-        if file >= 0:
+        if file < 0:
+            return
+        try:
+            if self.sync and self._durable < self._seq:
+                os.fdatasync(file)
+                self._durable = self._seq
+        finally:
             os.close(file)
 
     def _after_fork(self) -> None:
         """In the child: another thread may have been at work, so nothing of it is believed."""
-        self._seq, self._hash, self._turn = 0, "", {-1}
+        self._seq, self._hash, self._turn, self._durable, self._flushing = 0, "", {-1}, 0, Lock()
         try:
             self._close_file()
         except OSError:
@@ -321,10 +341,22 @@ class _QuickLock(LockFile):
 
     def taken(self, *, check: bool) -> int:
         """Wait for it; its descriptor."""
-        self.acquire(PATIENCE, check=check)
-        self._turn.release()  # against threads, of which there is but one
+        if check or not self._taken_soon():
+            self.acquire(PATIENCE, check=check)
+            self._turn.release()  # against threads, of which there is but one
         assert self._file is not None
         return self._file
+
+    def _taken_soon(self) -> bool:
+        """A line takes microseconds: to sleep before it has been tried a few times would cost more than the wait."""
+        for _ in range(_TRIES if self._file is not None else 0):
+            _let_others_run()
+            try:
+                flock(self._file, _AT_ONCE)  # type: ignore[arg-type]
+            except OSError:
+                continue
+            return True
+        return False
 
 
 def _drop_oldest() -> None:

@@ -317,15 +317,17 @@ class EventLog:
         sidefiles.write_side(self.folder, self.root, sha256, data, sync=self.sync)
 
     def _close_file(self) -> None:
-        file, self._file, self._size, self._look_again = self._file, -1, 0, 0.0
-        if file < 0:
-            return
-        try:
-            if self.sync and self._durable < self._seq:
-                os.fdatasync(file)
-                self._durable = self._seq
-        finally:
-            os.close(file)
+        """What threads of ours wrote to it and did not flush yet is flushed now: they can't any more."""
+        with self._flushing:
+            file, self._file, self._size, self._look_again = self._file, -1, 0, 0.0
+            if file < 0:
+                return
+            try:
+                if self.sync and self._durable < self._seq:
+                    os.fdatasync(file)
+                    self._durable = self._seq
+            finally:
+                os.close(file)
 
     def _after_fork(self) -> None:
         """In the child: another thread may have been at work, so nothing of it is believed."""

@@ -36,11 +36,11 @@ def test_not_approved(place: Place) -> None:
     assert place.plain(fire(place).screen) == snapshot("""\
 PreToolUse Bash
 
-  self-protection  no objection         N.N ms  guards billhook's own files
-  log              skipped                      touch ran-log
-                   not approved; `billhook trust` shows it
-  stop-it          skipped                      deny: nothing is removed here
-                   not approved; `billhook trust` shows it
+  log      skipped                      touch ran-log
+           not approved; `billhook trust` shows it
+  stop-it  skipped                      deny: nothing is removed here
+           not approved; `billhook trust` shows it
+  built in, no objection: self-protection, metrics, turn-tracker, event-logger
 
 verdict   none (no objection)
 -- stderr
@@ -57,10 +57,10 @@ def test_approved(place: Place) -> None:
     assert place.plain(fire(place).screen) == snapshot("""\
 PreToolUse Bash
 
-  self-protection  no objection         N.N ms  guards billhook's own files
-  log              no objection         N.N ms  touch ran-log
-  stop-it          deny                 N.N ms  deny: nothing is removed here
-                   nothing is removed here
+  log      no objection         N.N ms  touch ran-log
+  stop-it  deny                 N.N ms  deny: nothing is removed here
+           nothing is removed here
+  built in, no objection: self-protection, metrics, turn-tracker, event-logger
 
 verdict   deny
 reason    nothing is removed here
@@ -130,7 +130,8 @@ def test_nobody_was_asked(place: Place) -> None:
     assert place.run("fire", "SessionStart").screen == snapshot("""\
 SessionStart
 
-  no hook wanted this event
+  no hook of yours wanted this event
+  built in, no objection: metrics, turn-tracker, session-naming, event-logger
 
 verdict   none (no objection)
 -- stderr
@@ -146,10 +147,10 @@ def test_failed_open(place: Place) -> None:
     assert fire(place).screen == snapshot("""\
 PreToolUse Bash
 
-  self-protection  no objection         N.N ms  guards billhook's own files
-  mine             failed               N.N ms  exit 3
-                   exit code 3
-                   went on without its answer (on_failure: allow)
+  mine  failed               N.N ms  exit 3
+        exit code 3
+        went on without its answer (on_failure: allow)
+  built in, no objection: self-protection, metrics, turn-tracker, event-logger
 
 verdict   none
 open      1 hook failed and let the event pass

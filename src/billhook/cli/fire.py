@@ -193,6 +193,9 @@ def _hint_of_files(verdict: Verdict, config: "Config") -> str:
         return "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
     if not any(outcome.source != "built-in" for outcome in verdict.outcomes):
         return f"no configured hook was asked; `billhook explain {safe(verdict.event)} ...` says why"
+    failed = [outcome for outcome in verdict.outcomes if outcome.failed_open]
+    if verdict.failed_open and all(outcome.source == "built-in" for outcome in failed):
+        return "`on_log_failure: deny` of event-logger refuses what can't be recorded"
     return "`gate: true` makes such a hook hold the event up" if verdict.failed_open else ""
 
 

@@ -75,7 +75,7 @@ def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
     """Each hook with status, time and reason, then the verdict."""
     tool = getattr(verdict.about, "tool_name", "")
     lines = [click.style(_shortened(f"{verdict.event} {tool}"), bold=True), ""]
-    shown = [outcome for outcome in verdict.outcomes if not _routine(outcome)]
+    shown = [outcome for outcome in verdict.outcomes if not _routine(outcome) and not _left_out(outcome)]
     width = max((len(outcome.hook) for outcome in shown), default=0)
     for outcome in shown:
         lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
@@ -91,6 +91,12 @@ def _routine(outcome: Outcome) -> bool:
     """A built-in that did its work and has nothing to say."""
     silent = outcome.status is Status.OK and not outcome.lost and not outcome.error
     return outcome.source == "built-in" and silent and _word(outcome) == "no objection"
+
+
+def _left_out(outcome: Outcome) -> bool:
+    """A built-in that was not needed any more, because somebody denied: what it does for the log is done all the
+    same."""
+    return outcome.source == "built-in" and outcome.status is Status.SKIPPED
 
 
 def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:

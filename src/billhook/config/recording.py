@@ -154,7 +154,7 @@ class Recording:
         untrusted = self._untrusted
         found = {name: why for name, why in considered.items() if name not in asked}
         for name, outcome in asked.items():
-            if outcome.status is Status.SKIPPED:
+            if outcome.status is Status.SKIPPED and outcome.source != "built-in":
                 found[name] = untrusted.get(name) or _skipped(outcome)
         return found
 

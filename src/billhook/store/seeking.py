@@ -141,7 +141,7 @@ def decoded_as(decoder: "msgspec.json.Decoder[Kind]", data: bytes, kind: type[Ki
             return None
     try:
         return msgspec.convert(strictjson.loads_leniently(data, max_depth=_DEEPEST), kind)
-    except (StrictJSONError, msgspec.MsgspecError, RecursionError):
+    except (StrictJSONError, msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None
 
 

@@ -97,6 +97,7 @@ FOREIGN = {
     "not UTF-8": b'{"v":1,"seq":3,"prev":"\xff\xfe","id":"1","time":"","mono":1,"event":"x","hash":""}',
     "UTF-16": '{"v":1}'.encode("utf-16"),
     "wrong types": b'{"v":1,"seq":"3","prev":"","id":"1","time":"","mono":1,"event":"x","hash":""}',
+    "a lone surrogate in a key": b'{"v":1,"se\\ud800q":3,"prev":"","id":"1","time":"","mono":1,"event":"x","hash":""}',
     "a field missing": b'{"v":1,"seq":3,"prev":"","time":"","mono":1,"event":"x","hash":""}',
     "spaces in it": b'{ "v": 1, "seq": 3, "prev": "" }',
     "a list": b'[{"v":1}]',

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from billhook.store import eventlog
 from billhook.store.appending import CURRENT
 from billhook.store.eventlog import EventLog, open_log
 from billhook.store.files import StoreError
 from billhook.store.interfaces import Log
+from billhook.store.locking import LockFile
 from billhook.store.places import log_folder
 from billhook.store.record import LARGEST_LINE
 from store.written import PROJECT, content, files_of, filled, fresh, lines_of, whole
@@ -102,6 +104,24 @@ def test_threads_share_a_flush(tmp_path: Path) -> None:
         thread.join()
     found = whole(log)
     assert found.records - found.notes == 80 and found.files > 5
+
+
+def test_nobody_is_waited_for_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that holds the lock, or a thread that never comes back: an error, and later it goes on."""
+    monkeypatch.setattr(eventlog, "PATIENCE", 0.1)
+    log = filled(tmp_path, 1)
+    other = LockFile(log.folder / "hooks.lock", tmp_path)
+    other.acquire()
+    with pytest.raises(StoreError, match="still locked") as raised:
+        log.append(content(2))
+    assert raised.value.place == str(other.path)
+    other.close()
+    assert log.append(content(2)).seq == 2
+
+    log._turn.clear()
+    with pytest.raises(StoreError, match="another thread"):
+        log.append(content(3))
+    assert log.append(content(3)).seq == 3
 
 
 def test_the_same_log_is_opened_once(tmp_path: Path) -> None:

@@ -100,6 +100,43 @@ def test_a_writer_that_is_killed_takes_nothing_with_it(tmp_path: Path, runs: int
     assert said["acknowledged"] > runs
 
 
+_INTERRUPTED = """
+import json, random, signal, sys
+from pathlib import Path
+from store.written import content, fresh, lines_of, whole
+
+class Now(BaseException):
+    pass
+
+
+def interrupt(*_):
+    raise Now
+
+
+log, chance = fresh(Path(sys.argv[1]), max_bytes=50_000), random.Random(3)
+signal.signal(signal.SIGALRM, interrupt)
+kept, hits, number = {}, 0, 0
+while hits < int(sys.argv[2]):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-6 + chance.random() * 0.003)
+        while True:
+            number += 1
+            kept[number] = log.append(content(number)).hash
+    except Now:
+        hits += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+found = whole(log)
+there = {int(line["id"], 16): line["hash"] for line in lines_of(log.folder) if line["event"] != "log"}
+print(json.dumps({"kept": len(kept), "lost": [n for n in kept if there.get(n) != kept[n]], "torn": found.torn}))
+"""
+
+
+def test_interrupts_cost_nothing(tmp_path: Path) -> None:
+    """Ctrl-C at any moment: what was acknowledged is there, nothing is torn, and the next record is written at once."""
+    said = run(_INTERRUPTED, tmp_path / "root", 300)
+    assert said["lost"] == [] and said["torn"] == 0 and said["kept"] > 2000
+
+
 # -- many at once --------------------------------------------------------------------------------------------------
 
 _CROWD = """

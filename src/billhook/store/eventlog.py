@@ -73,9 +73,9 @@ class EventLog:
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
         self._seal = lines.make_line
-        self._turn = {-1}
-        """The lock's descriptor, negative when it is not open; empty while a thread of this process is at work: `pop`
-        and `add` are atomic, and quicker than a lock."""
+        self._turn = [True]
+        """Empty while a thread of this process is at work: who takes the one thing out has the turn. Quicker than a
+        lock, and as atomic."""
         self._file = -1
         self._size = 0
         """Bytes of the file that are known: what stands there is `_seq`, `_hash` and before."""
@@ -104,17 +104,16 @@ class EventLog:
         Returns what `Appended` is made of. Almost always the lock is free and the file is as we left it: that way is
         laid out for speed, where a call of our own weighs as much as one of the system's.
         """
-        look, turn = monotonic() >= self._look_again, self._turn
+        look, turn, lock = monotonic() >= self._look_again, self._turn, self._lock
         try:
-            lock = turn.pop()
-        except KeyError:
-            lock = self._wait_for_turn()
+            del turn[0]  # and not `pop`: after a call Python looks for interrupts, and one now would keep the turn
+        except IndexError:
+            self._wait_for_turn()
         try:
             try:
-                flock(-1 if look else lock, _AT_ONCE)
+                flock(-1 if look else lock.file, _AT_ONCE)
             except (OSError, ValueError):  # somebody else holds it, it is not open, or it has to be looked at
-                lock = -1
-                lock = self._lock.taken(check=look)
+                lock.take(check=look)
             if look or lseek(self._file, 0, SEEK_END) != self._size or self._size > self._roomy:
                 self._make_ready(len(body))
             seq = self._seq + 1
@@ -131,9 +130,11 @@ class EventLog:
                 raise failed("write", self.path, error) from error
             raise
         finally:
-            if lock >= 0:
-                flock(lock, LOCK_UN)
-            turn.add(lock)
+            try:
+                if lock.file >= 0:
+                    flock(lock.file, LOCK_UN)
+            finally:
+                turn.append(True)
         if self.sync:
             self._make_durable(seq)
         return seq, digest
@@ -145,7 +146,7 @@ class EventLog:
             self._close_file()
             self._lock.close()
         finally:
-            self._turn.add(-1)
+            self._turn.append(True)
 
     def __del__(self) -> None:
         try:
@@ -154,16 +155,18 @@ class EventLog:
         except (OSError, AttributeError):
             pass  # it was not even made, or the interpreter ends
 
-    def _wait_for_turn(self) -> int:
+    def _wait_for_turn(self) -> None:
         """Be the one thread of this process that is at work on the log."""
         ends = monotonic() + 2 * PATIENCE
         while monotonic() < ends:
             try:
-                return self._turn.pop()
-            except KeyError:
+                del self._turn[0]
+            except IndexError:
                 sleep(0.0005)
+            else:
+                return
         # Whoever has it was interrupted, or waits for its disk: from now on without that one.
-        self._turn, self._lock = {-1}, _QuickLock(self._lock.path, self.root)
+        self._turn, self._lock = [True], _QuickLock(self._lock.path, self.root)
         raise StoreError("another thread of this process is still writing to it", place=str(self.path))
 
     def _note(self, body: bytes, before: bytes = b"") -> None:
@@ -331,7 +334,7 @@ class EventLog:
 
     def _after_fork(self) -> None:
         """In the child: another thread may have been at work, so nothing of it is believed."""
-        self._seq, self._hash, self._turn, self._durable, self._flushing = 0, "", {-1}, 0, Lock()
+        self._seq, self._hash, self._turn, self._durable, self._flushing = 0, "", [True], 0, Lock()
         try:
             self._close_file()
         except OSError:
@@ -339,26 +342,34 @@ class EventLog:
 
 
 class _QuickLock(LockFile):
-    """The lock against other processes, used by one thread at a time, who may lock its descriptor without ceremony."""
+    """The lock against other processes, used by one thread at a time. Its user may lock `file` without ceremony."""
 
-    def taken(self, *, check: bool) -> int:
-        """Wait for it; its descriptor."""
+    file = -1
+    """The descriptor; negative: it is not open."""
+
+    def take(self, *, check: bool) -> None:
+        """Wait for it."""
         if check or not self._taken_soon():
+            if self._turn.locked():  # against threads, of which there is but one: an interrupt left it so
+                self._turn.release()
             self.acquire(PATIENCE, check=check)
-            self._turn.release()  # against threads, of which there is but one
-        assert self._file is not None
-        return self._file
+            self.file = -1 if self._file is None else self._file
+            self._turn.release()
 
     def _taken_soon(self) -> bool:
         """A line takes microseconds: to sleep before it has been tried a few times would cost more than the wait."""
-        for _ in range(_TRIES if self._file is not None else 0):
+        for _ in range(_TRIES if self.file >= 0 else 0):
             _let_others_run()
             try:
-                flock(self._file, _AT_ONCE)  # type: ignore[arg-type]
+                flock(self.file, _AT_ONCE)
             except OSError:
                 continue
             return True
         return False
+
+    def _forget(self) -> None:
+        self.file = -1
+        super()._forget()
 
 
 def _drop_oldest() -> None:

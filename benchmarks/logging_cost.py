@@ -19,9 +19,9 @@ from billhook.store.verifying import verify
 from harness import LOOPS, Bar, Case, Goal, T, Trial, looped
 
 WRITERS = 8
-EACH = 300
+EACH = 500
 """Events that every writer adds in one round."""
-_ROUNDS = 30
+_ROUNDS = 20
 _DURABLE = 60
 _FEW = 4
 _PROJECT = "/home/u/x"

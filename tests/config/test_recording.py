@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,7 @@ def test_a_log_that_cannot_be_written(project: Project, obstacle: str, rule: str
             "folder": log.mkdir,
         }
         make[obstacle]()
+    time.sleep(0.3)  # a process that keeps the log open looks for it four times a second
     verdict = bash(project)
     logger = next(one for one in verdict.outcomes if one.hook == "event-logger")
     assert (logger.status, logger.failed_open) == ("failed", rule == "warn")

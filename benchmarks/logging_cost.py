@@ -19,9 +19,9 @@ from billhook.store.verifying import verify
 from harness import LOOPS, Bar, Case, Goal, T, Trial, looped
 
 WRITERS = 8
-EACH = 500
+EACH = 2500
 """Events that every writer adds in one round."""
-_ROUNDS = 20
+_ROUNDS = 8
 _DURABLE = 60
 _FEW = 4
 _PROJECT = "/home/u/x"

@@ -29,7 +29,7 @@ from billhook.answers import (
     written_out,
 )
 from billhook.background import Background
-from billhook.errors import UnrecordedError
+from billhook.errors import BillhookError, UnrecordedError
 from billhook.events import Block, Event, parse
 from billhook.hook import Condition, Context, Hook, Knows
 from billhook.outputs import read_returned
@@ -401,6 +401,9 @@ def _raised(error: BaseException) -> Reply:
 
 
 def _shown(error: BaseException) -> str:
+    if isinstance(error, BillhookError):  # it is for people already
+        said = f"{error.place}: {error.message}" if error.place else error.message
+        return f"{said} ({error.hint})" if error.hint else said
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:  # its own __str__ is broken, too

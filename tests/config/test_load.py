@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from billhook import Decision, Status
+from billhook import Decision, Hook, Status
 from billhook.config import load, load_config
 from billhook.config.approving import ChangedError, approve, approve_entry
 from billhook.errors import UsageError
@@ -566,3 +566,13 @@ def test_a_plain_no_is_strict_without_saying_so(project: Project, monkeypatch: p
         assert project.fire("Write").decision is Decision.NONE, slip
         project.write(USER, f"hooks:\n  a: {{events: PreToolUse, match: Bash, {slip}, on_failure: allow}}\n")
         assert project.fire().decision is Decision.NONE, slip
+
+
+def test_hooks_of_the_callers_own(project: Project) -> None:
+    """They run among what is configured, by their priorities; the names of built-ins are not theirs to give."""
+    project.write(USER, DENY.format(name="mine"))
+    early = Hook(name="early", run=lambda ctx: None, priority=7)
+    names = [hook.name for hook in load(project.folder, home=project.root, hooks=[early]).hooks]
+    assert names.index("turn-tracker") < names.index("early") < names.index("session-naming") < names.index("mine")
+    with pytest.raises(UsageError, match="the name of a built-in"):
+        load(project.folder, home=project.root, hooks=[Hook(name="turn-tracker", run=lambda ctx: None)])

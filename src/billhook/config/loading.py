@@ -21,6 +21,7 @@ from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
 from billhook.config.fingerprint import FileMark, definition, unchanged
 from billhook.config.interpolate import UnsetError, Values, interpolated
+from billhook.config.keys import BUILTINS
 from billhook.config.knowing import Knowing
 from billhook.config.options import filled
 from billhook.config.shapes import Builtin, FileRead, read_file
@@ -103,6 +104,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         recorded = [] if self.recording is None else [self.recording.observer(host)]
         env = {"CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or self.project}
         more = tuple(hooks)
+        for hook in more if self.knowing is not None else ():
+            if hook.name in BUILTINS:
+                raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
         plan = Plan([*self.hooks, *more]) if more else self.plan
         return Engine(plan, parallel=self.parallel, observers=[*recorded, *observers], env=env, know=self.knowing)
 

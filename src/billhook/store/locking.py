@@ -24,6 +24,8 @@ PATIENCE: Final = 5.0
 """Seconds for which a lock is waited for when nobody says otherwise."""
 _SHORTEST, _LONGEST = 0.0002, 0.01
 """Seconds between two looks at a lock that somebody else holds: the wait doubles from the first to the second."""
+_PATIENT: Final = 0.5
+"""Seconds after which one who waits looks as often as at first."""
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -102,13 +104,16 @@ class LockFile:
             self._file = _opened(self.path, self.root)
             check = True
         pause = _SHORTEST
+        hurries = time.monotonic() + _PATIENT
         while not _try(self._file, self.path):
-            left = ends - time.monotonic()
+            now = time.monotonic()
+            left = ends - now
             if left <= 0:
                 raise self._busy(seconds, _holder(self._file))
             # each waits for a time of its own, or many that wait would all come at once, again and again
             time.sleep(min(left, pause * (0.5 + os.urandom(1)[0] / 255)))
-            pause = min(2 * pause, _LONGEST)
+            # whoever has waited long comes more often than those who came after
+            pause = min(2 * pause, _LONGEST) if now < hurries else _SHORTEST
         return not check or _same(self._file, self.path)
 
     def _forget(self) -> None:

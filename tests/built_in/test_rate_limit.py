@@ -31,21 +31,23 @@ class Clock:
 class Session:
     """A session whose calls are counted in one home."""
 
-    def __init__(self, root: Path, *limits: Limit, session: str = "abc") -> None:
+    def __init__(self, root: Path, *limits: Limit, session: str = "abc", project: str = "", cwd: str = "/") -> None:
         self.root = root
         self.session = session
+        self.project, self.cwd = project, cwd
         self.limits = limits
         self.clock = Clock()
         self.more: list[Hook] = []
 
     def verdict(self, command: str = "curl example.com", tool: str = "Bash") -> Verdict:
         """Made with everything new, as in a process of its own."""
-        engine = Engine([rate_limit(FileState(self.root, seconds=0.2), self.limits, clock=self.clock), *self.more])
+        limited = rate_limit(FileState(self.root, seconds=0.2), self.limits, self.project, clock=self.clock)
+        engine = Engine([limited, *self.more])
         return engine.fire_sync(
             {
                 "hook_event_name": "PreToolUse",
                 "session_id": self.session,
-                "cwd": "/",
+                "cwd": self.cwd,
                 "tool_name": tool,
                 "tool_input": {"command": command},
             }
@@ -130,6 +132,39 @@ def test_a_clock_that_starts_anew(tmp_path: Path) -> None:
         session.clock.now += 14.9
     session.clock.now = 70.0
     assert session.calls(3) == ["none", "none", "deny"]
+
+
+@pytest.mark.parametrize("per", ["turn", "session"])
+def test_without_a_session(tmp_path: Path, per: Any) -> None:
+    """Calls count for an hour, and the reason says why that is; a Stop of some agent begins nothing anew."""
+    session = Session(tmp_path, Limit(rule=CURL, at_most=2, per=per), session="")
+    assert session.calls(3) == ["none", "none", "deny"]
+    session.stop()
+    session.clock.now += 3599.5
+    refused = session.verdict()
+    assert refused.reason == (
+        "Limit: `Bash(curl *)` at most 2 times per hour, because the agent names no session; the next may pass in 1 s"
+    )
+    session.clock.now += 0.5
+    assert session.calls(3) == ["none", "none", "deny"]
+
+
+def test_without_a_session_a_minute_is_a_minute(tmp_path: Path) -> None:
+    """It needs none."""
+    session = Session(tmp_path, Limit(rule=CURL, at_most=1, per="minute"), session="")
+    assert session.calls(2) == ["none", "deny"]
+    session.clock.now += 60
+    assert session.calls(2) == ["none", "deny"]
+
+
+def test_without_a_session_projects_count_apart(tmp_path: Path) -> None:
+    """Where no project is known, by the folder; in a project, wherever the agent goes in it."""
+    limit = Limit(rule=CURL, at_most=1)
+    for folder in ("/a", "/b", ""):
+        assert Session(tmp_path, limit, session="", cwd=folder).calls(2) == ["none", "deny"]
+    assert Session(tmp_path, limit, session="", project="/p", cwd="/p").calls(1) == ["none"]
+    assert Session(tmp_path, limit, session="", project="/p", cwd="/p/src").calls(1) == ["deny"]
+    assert Session(tmp_path, limit, session="", project="/q", cwd="/p").calls(1) == ["none"]
 
 
 def test_the_clock_is_one_that_nobody_can_set(tmp_path: Path) -> None:

@@ -51,6 +51,13 @@ def test_after_a_clear(tmp_path: Path) -> None:
     assert start(tmp_path, "ghi", "clear", "/other")["isNew"]
 
 
+@pytest.mark.parametrize("source", ["startup", "clear"])
+def test_an_agent_that_names_no_session(tmp_path: Path, source: str) -> None:
+    """There is nothing to name, and nothing is written."""
+    assert start(tmp_path / "home", "", source) is None
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_name_that_somebody_chose(tmp_path: Path) -> None:
     """It says so at every start."""
     start(tmp_path)

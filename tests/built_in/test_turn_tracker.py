@@ -118,6 +118,14 @@ def test_events_that_only_read(tmp_path: Path, event: str) -> None:
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize("event", EVENTS)
+def test_an_agent_that_names_no_session(tmp_path: Path, event: str) -> None:
+    """There are no turns: nothing is said, and nothing is written that other agents would share."""
+    outcome = Home(tmp_path / "home", session="", inject_context=True).outcome(event)
+    assert (outcome.status, outcome.data, outcome.context_to_inject) == (Status.OK, None, "")
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_stop_whose_start_nobody_saw(tmp_path: Path) -> None:
     """It ends the first turn; a resume before it goes on with the first."""
     assert Home(tmp_path, "a").data("Stop")["completedTurnId"] == "a:1"
@@ -159,7 +167,7 @@ def test_turn_of_only_reads(tmp_path: Path) -> None:
     assert turn_of(state, "abc") == ("abc:2", 2)
 
 
-@pytest.mark.parametrize("session", ["../../x", "x" * 4096, "a\0b", "\ud800", "", "a:5", "a\nb"])
+@pytest.mark.parametrize("session", ["../../x", "x" * 4096, "a\0b", "\ud800", "a:5", "a\nb"])
 def test_hostile_ids(tmp_path: Path, session: str) -> None:
     """They count like others, inside the root."""
     home = Home(tmp_path / "home", session)

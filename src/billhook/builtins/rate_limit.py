@@ -1,7 +1,8 @@
 """At most so many calls of a kind per turn, session or minute; then they are denied, or asked of the person.
 
 A call counts when it is let pass here: one that was refused, or asked, uses nothing up. A limit whose count can't be
-read or written lets nothing pass. Turns are those that turn-tracker counts; without it, a session is one turn.
+read or written lets nothing pass. Turns are those that turn-tracker counts; without it, a session is one turn. Calls
+of agents that name no session count together in their project, by the hour instead of turn and session.
 """
 
 import math
@@ -19,7 +20,7 @@ from billhook.store.files import StoreError
 from billhook.store.interfaces import State, Value
 
 NAME: Final = "rate-limit"
-MINUTE: Final = 60.0
+SECONDS: Final = {"minute": 60.0, "hour": 3600.0}
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,8 +29,8 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     rule: str | None = None
     """A permission rule such as `Bash(curl *)`; None: every tool call."""
     at_most: Annotated[int, msgspec.Meta(ge=0)]
-    per: Literal["turn", "session", "minute"] = "session"
-    """`minute`: any 60 seconds of the session."""
+    per: Literal["turn", "session", "minute", "hour"] = "session"
+    """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, which turn and session become without one."""
     then: Literal["deny", "ask"] = "deny"
     reason: str = ""
     """Said before which limit it is."""
@@ -39,17 +40,25 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
         """What it counts. Limits that count the same share a count, and so does one whose number was changed."""
         return f"{self.per} {self.rule or '*'}"
 
+    @property
+    def without_session(self) -> "Limit":
+        """The same where nobody knows when a turn or a session ends."""
+        return self if self.per in SECONDS else msgspec.structs.replace(self, per="hour")
 
-def rate_limit(state: State, limits: Sequence[Limit], *, clock: Callable[[], float] = time.monotonic) -> Hook:
+
+def rate_limit(
+    state: State, limits: Sequence[Limit], project: str = "", *, clock: Callable[[], float] = time.monotonic
+) -> Hook:
     """The built-in gate that counts tool calls. Raises RuleError for a rule that can't be read.
 
-    `clock` is one that nobody can set: it may start anew with the machine, but is the same in every process.
+    Calls of no session count together in `project`, or in the folder that they name where none is given. `clock` is one
+    that nobody can set: it may start anew with the machine, but is the same in every process.
     """
     counted = tuple((limit, condition(limit.rule) if limit.rule else None) for limit in limits)
     return Hook(
         name=NAME,
         title="limits how often tools are called",
-        run=RateLimit(state, counted, clock),
+        run=RateLimit(state, counted, project, clock),
         events=("PreToolUse",),
         priority=15,
         on_failure="deny",
@@ -63,6 +72,7 @@ class RateLimit(msgspec.Struct, frozen=True):
 
     state: State
     limits: tuple[tuple[Limit, When | None], ...]
+    project: str
     clock: Callable[[], float]
 
     def __call__(self, ctx: Context) -> Answer:
@@ -70,15 +80,19 @@ class RateLimit(msgspec.Struct, frozen=True):
         if not struck:
             return NOTHING
         counted = ctx.state.setdefault(NAME, set())  # a gate is asked once more when a later hook rewrites the input
-        refusal = self._count(ctx.session_id, [limit for limit in struck if limit.key not in counted])
+        key = ctx.session_id
+        if not key:
+            key = f"no session in {self.project or ctx.cwd}"
+            struck = [limit.without_session for limit in struck]
+        refusal = self._count(key, [limit for limit in struck if limit.key not in counted])
         if refusal:
             return refusal
         counted.update(limit.key for limit in struck)
         return NOTHING
 
-    def _count(self, session_id: str, limits: list[Limit]) -> Answer | None:
+    def _count(self, key: str, limits: list[Limit]) -> Answer | None:
         """Count a call under all its limits, or under none of them if one is reached: then why it is refused."""
-        turn = turn_of(self.state, session_id)[1] if any(limit.per == "turn" for limit in limits) else 0
+        turn = turn_of(self.state, key)[1] if any(limit.per == "turn" for limit in limits) else 0
         refusals: list[Answer] = []
 
         def change(record: Value | None) -> Value:
@@ -94,7 +108,7 @@ class RateLimit(msgspec.Struct, frozen=True):
             return {"counts": msgspec.to_builtins(counts)}
 
         if limits:
-            self.state.update("limits", session_id, change)
+            self.state.update("limits", key, change)
         return refusals[0] if refusals else None
 
 
@@ -115,7 +129,7 @@ class Used(msgspec.Struct, frozen=True, omit_defaults=True):
             return self
         # A time that lies ahead is from before the machine was started: as if it was now, it locks nobody out for long.
         past = [min(time, now) for time in self.times or ()]
-        times = tuple(time for time in past if time > now - MINUTE)
+        times = tuple(time for time in past if time > now - SECONDS[limit.per])
         return Used(len(times), times=times)
 
     def one_more(self, now: float) -> "Used":
@@ -136,7 +150,8 @@ def _refused(reached: list[tuple[Limit, Used]], now: float) -> Answer:
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
     what = f"`{limit.rule}`" if limit.rule else "tool calls"
     times = "once" if limit.at_most == 1 else f"{limit.at_most} times"
-    rule = f"Limit: {what} at most {times} per {limit.per}; {_ends(limit, used, now)}"
+    why = ", because the agent names no session" if limit.per == "hour" else ""
+    rule = f"Limit: {what} at most {times} per {limit.per}{why}; {_ends(limit, used, now)}"
     reason = f"{limit.reason}\n{rule}" if limit.reason else rule
     return deny(reason) if limit.then == "deny" else ask(reason)
 
@@ -145,7 +160,9 @@ def _ends(limit: Limit, used: Used, now: float) -> str:
     """When the next call may pass."""
     if limit.per == "turn":
         return "it begins anew with the next turn"
+    if limit.per == "hour" and not used.times:
+        return "none may pass"
     if limit.per == "session" or limit.at_most < 1 or not used.times:
         return "it holds until the session ends"
-    left = used.times[used.count - limit.at_most] + MINUTE - now
+    left = used.times[used.count - limit.at_most] + SECONDS[limit.per] - now
     return f"the next may pass in {math.ceil(left)} s"

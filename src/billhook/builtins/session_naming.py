@@ -2,14 +2,15 @@
 
 The name is one that no recent session of the project has. It stays when the session is resumed or compacted, goes over
 to the session that follows a `/clear`, and `billhook events rename` changes it. Later hooks read it with
-`ctx.find("session-naming").data["sessionName"]`, and every hook with `ctx.session_name`.
+`ctx.find("session-naming").data["sessionName"]`, and every hook with `ctx.session_name`. Where the agent names no
+session there is none to name.
 """
 
 from typing import Final
 
 import msgspec
 
-from billhook.answers import Answer
+from billhook.answers import NOTHING, Answer
 from billhook.hook import Context, Hook, Source
 from billhook.store.sessions import NameSource, Session, Sessions
 
@@ -36,6 +37,8 @@ class SessionNaming(msgspec.Struct, frozen=True):
     project: str
 
     def __call__(self, ctx: Context) -> Answer:
+        if not ctx.session_id:
+            return NOTHING
         cleared = getattr(ctx.event, "source", "") == "clear"
         session, new = self.sessions.named(ctx.session_id, self.project, recover=cleared)
         return Answer(data={"sessionName": session.name, "isNew": new, "source": _source(session, new)})

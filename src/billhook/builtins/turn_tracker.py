@@ -2,7 +2,7 @@
 
 Turn 5 of session `abc` is `abc:5`; what its second subagent did is `abc:5:s:2`. The count lies in
 `turns/{session id}.json`, so it goes on in the next process. Later hooks read it with
-`ctx.find("turn-tracker").data["turnId"]`.
+`ctx.find("turn-tracker").data["turnId"]`. Where the agent names no session there is none whose turns could be counted.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from billhook.answers import Answer
+from billhook.answers import NOTHING, Answer
 from billhook.hook import Context, Hook, Source
 from billhook.store.interfaces import State, Value
 
@@ -61,6 +61,8 @@ class TurnTracker(msgspec.Struct, frozen=True):
     inject_context: bool
 
     def __call__(self, ctx: Context) -> Answer:
+        if not ctx.session_id:
+            return NOTHING
         match ctx.event_type:
             case "SessionStart":
                 return self._start(ctx)

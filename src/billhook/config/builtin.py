@@ -78,7 +78,8 @@ class Builtins:
         broken = self.settings["rate-limit"].broken
         if broken:
             return _unusable("rate-limit", f"its options can't be used: {broken}", 15)
-        return rate_limit(self.state, [Limit(**limit) for limit in self._options("rate-limit")["limits"]])
+        limits = [Limit(**limit) for limit in self._options("rate-limit")["limits"]]
+        return rate_limit(self.state, limits, self.project)
 
 
 def _unusable(name: str, why: str, priority: int) -> Hook:

@@ -1,6 +1,10 @@
-"""The same start for every run of the suite."""
+"""The same start for every run of the suite: signals as they are by default, and a home of its own."""
 
+import atexit
+import os
+import shutil
 import signal
+import tempfile
 
 # Python ignores two signals itself, and 32 and 33 belong to the C library.
 _KEPT = {getattr(signal, "SIGPIPE", 0), getattr(signal, "SIGXFSZ", 0), 32, 33}
@@ -10,3 +14,10 @@ _KEPT = {getattr(signal, "SIGPIPE", 0), getattr(signal, "SIGXFSZ", 0), 32, 33}
 for _number in signal.valid_signals() - _KEPT:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+# Whoever runs the suite has hooks, state and a log of their own, which no test reads and none adds to.
+_HOME = tempfile.mkdtemp(prefix="billhook-home-")
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+os.environ["HOME"] = _HOME
+for _name in ("BILLHOOK_HOME", "XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR"):
+    os.environ.pop(_name, None)

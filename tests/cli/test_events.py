@@ -1,6 +1,7 @@
 """`billhook events`: whole screens, what is chosen, in which order, in which form."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,8 @@ Options:
   --first N                  The oldest N.
   --limit N                  At most N, the newest unless --first is given; 0:
                              all.  [default: 100 in the table]
-  --offset N                 Leave out N first: the newest, or with --first
-                             the oldest.
+  --offset N                 Leave out N, and take those before them; with
+                             --first, those after.
   --json                     JSON lines, each record whole, as it was logged.
                              This is what a pipe gets.
   --human                    The table, also in a pipe.
@@ -194,6 +195,8 @@ def test_on_a_terminal(night: Recorded) -> None:
     assert "\x1b[35mfailed open\x1b[0m" in screen
     assert "\x1b[33mask\x1b[0m" in screen
     assert "\x1b[" not in night.on_terminal(NO_COLOR="1").out
+    for arguments in (("--minimal",), ("--hook", "scan"), ("show", "3")):
+        assert not re.search(r"(^|0m)[^\x1b]*\x1b\[0m", night.on_terminal(*arguments).out, re.M), arguments
     assert [json.loads(line)["seq"] for line in night.on_terminal("--json", "--last", "2").out.splitlines()] == [10, 11]
 
 
@@ -226,7 +229,9 @@ def test_minimal(night: Recorded) -> None:
         pytest.param(("--limit", "2", "--offset", "2"), [8, 9], id="the page before"),
         pytest.param(("--offset", "9"), [1, 2], id="all but the newest"),
         pytest.param(("--offset", "99"), [], id="nothing left"),
-        pytest.param(("--first", "5", "--offset", "3"), [4, 5], id="without the oldest"),
+        pytest.param(("--first", "5", "--offset", "3"), range(4, 9), id="without the oldest"),
+        pytest.param(("--last", "3", "--offset", "2"), [7, 8, 9], id="without the newest"),
+        pytest.param(("--last", "5", "--limit", "3", "--offset", "2"), [7, 8, 9], id="the smaller of two numbers"),
         pytest.param(("--first", "5", "--limit", "2"), [1, 2], id="a limit counts from the oldest, too"),
         pytest.param(("--last", "5", "--limit", "2"), [10, 11], id="a limit below --last"),
         pytest.param(("-e", "Stop"), [9], id="an event"),

@@ -80,6 +80,8 @@ def test_sessions_of_two_projects(night: Recorded) -> None:
         ("5", "`billhook events show 5` shows a record"),
         ("lst", "no session `lst`\n\nhint: did you mean `list`?"),
         (".,nobody", "no session `nobody`"),
+        ("", "the session is empty\n\nhint: `.` is the newest one here"),
+        (" , ,", "the session is empty"),
         ("../../etc", "no session `../../etc`"),
         ("a" * 5000, "no session `aaa"),
         ("\udcff", "no session"),
@@ -176,11 +178,66 @@ def test_rename(place: Recorded) -> None:
         ("", "can't be a session's name"),
         (".", "`.` can't be a session's name"),
         ("a,b", "`a,b` can't be a session's name"),
+        (
+            "Ünï",
+            "`Ünï` can't be a session's name\n\nhint: at most 64 characters of a-z A-Z 0-9 . _ - with a letter or a",
+        ),
+        ("a\x1b[2J", "`a\\x1b[2J` can't be a session's name"),
+        ("é" * 99, f"`{'é' * 64}...` can't be a session's name"),
+        (ONE, f"`{ONE}` is the id of another session\n\nhint: choose another name"),
     ],
 )
 def test_names_that_are_none(place: Recorded, name: str, said: str) -> None:
     """What can't be a name, and why."""
     assert said in place.complaint("rename", ".", name)
+
+
+def test_a_name_that_is_an_id(place: Recorded) -> None:
+    """Refused, also for a session that only the log knows; a session may be called by its own id."""
+    assert f"`{TWO}` is the id of another session" in place.complaint("rename", "jolly-squid", TWO)
+
+    assert place.run("rename", ".", TWO).code == 0
+    assert place.seqs(TWO) == [10, 11]
+
+
+@pytest.mark.parametrize("remembered", [True, False], ids=["with a name", "in the log only"])
+def test_an_id_wins_over_a_name(place: Recorded, remembered: bool) -> None:
+    """A session that comes later under an id that is somebody's name is the one that is meant, in every command."""
+    place.name(ONE, "nightly-7")
+    if remembered:
+        place.sessions.named("nightly-7", str(place.project))
+    place.add("Stop", session_id="nightly-7")
+
+    assert place.seqs("nightly-7") == [12]
+    assert place.seqs("export", "nightly-7") == [12]
+    assert place.seqs("search", "nightly-7", "--session", "nightly-7") == [12]
+    assert place.run("rename", "nightly-7", "other").out.startswith("session nightly-7 is other now")
+
+
+def test_rename_a_command(place: Recorded) -> None:
+    """It is said to be one."""
+    assert place.complaint("rename", "list", "good-name") == (
+        "error: no session is called `list`\n\n"
+        "hint: `billhook events list` is a command; `billhook events list` shows the sessions\n"
+    )
+
+
+def test_events_without_a_session(tmp_path: Path) -> None:
+    """They are what `.` shows as long as no event names a session, and can't be named."""
+    place = Recorded(tmp_path)
+    place.add("Stop", session_id="", turn_id="")
+    place.add("Notification", session_id="", turn_id="")
+
+    assert place.seqs(".") == [1, 2]
+    assert "2 of 2 records" in place.run(".", "--human").err
+    assert "no session is recorded here yet: the events in this log name no session" in place.complaint(
+        "rename", ".", "x"
+    )
+    assert "the session is empty" in place.complaint("rename", "", "x")
+
+    place.add("Stop", session_id=ONE)
+    place.add("Stop", session_id="", turn_id="")
+    assert place.seqs(".") == [3]
 
 
 def test_rename_one_of_two(place: Recorded) -> None:

@@ -118,7 +118,7 @@ _SLICES = (
     (("--last", "-n", "last"), "The newest N."),
     (("--first", "first"), "The oldest N."),
     (("--limit", "limit"), "At most N, the newest unless --first is given; 0: all."),
-    (("--offset", "offset"), "Leave out N first: the newest, or with --first the oldest."),
+    (("--offset", "offset"), "Leave out N, and take those before them; with --first, those after."),
 )
 
 
@@ -130,7 +130,7 @@ def sliced(first: int | None, last: int | None, limit: int | None, offset: int |
 
 
 def chosen(filters: Filters, here: Here, *, everywhere: bool = False) -> Logs | None:
-    """The records that pass; None when `.` is meant and there is no session yet."""
+    """The records that pass; None when `.` is meant and the log is empty."""
     wanted = Wanted(
         events=frozenset(_events(filters.events, here)) or None,
         tools=frozenset(_tools(filters.tools, here)) or None,

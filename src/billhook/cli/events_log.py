@@ -47,9 +47,8 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def end(self) -> int | None:
         """How many records are met, those that the offset leaves out included; None: all."""
-        bounds = [self.last if self.first is None else self.first]
-        bounds.append(None if self.limit is None else self.offset + self.limit)
-        return min((one for one in bounds if one is not None), default=None)
+        numbers = [one for one in (self.first, self.last, self.limit) if one is not None]
+        return self.offset + min(numbers) if numbers else None
 
 
 class Logs:

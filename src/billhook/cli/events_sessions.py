@@ -10,9 +10,10 @@ import msgspec
 from billhook.cli.events_log import Here
 from billhook.cli.values import nearest
 from billhook.errors import UsageError
+from billhook.store import names
 from billhook.store.files import StoreError, opened, read_in
 from billhook.store.record import Record, Wanted
-from billhook.store.sessions import VERBS, Session, Sessions
+from billhook.store.sessions import VERBS, Recent, Session, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
 
 FEWEST: Final = 6
@@ -53,54 +54,79 @@ class Names:
 
 def meant(words: Iterable[str], here: Here) -> Ids:
     """The sessions that are meant by words, each of which may be several with commas between; UsageError for one that
-    means nothing. Empty when `.` is all that was asked for and no session is in the log."""
+    means nothing, and when there is none. Empty when `.` is all that was asked for and the log is empty."""
+    each = [word for text in words for part in text.split(",") if (word := part.strip())]
+    if not each:
+        raise _no_word()
     found: dict[str, set[str]] = {}
-    for word in (part.strip() for text in words for part in text.split(",")):
-        if word:
-            for project, ids in one(word, here).items():
-                found.setdefault(project, set()).update(ids)
+    for word in each:
+        for project, ids in one(word, here).items():
+            found.setdefault(project, set()).update(ids)
     return {project: frozenset(ids) for project, ids in found.items()}
 
 
 def one(word: str, here: Here) -> Ids:
-    """The sessions that one word means."""
+    """The sessions that one word means. A whole id means its session, whatever others are called."""
+    if not word:
+        raise _no_word()
     if word == ".":
         newest = newest_session(here)
-        return {here.project: frozenset((newest,))} if newest else {}
-    ids = _known_here(word, here) or _elsewhere_by_id(word, here) or _in_the_log(word, here) or _elsewhere(word, here)
+        return {} if newest is None else {here.project: frozenset((newest,))}
+    ids = _by_id(word, here) or _known_here(word, here) or _in_the_log(word, here) or _elsewhere(word, here)
     if not ids:
         raise _unknown(word, here)
     return ids
 
 
-def newest_session(here: Here) -> str:
-    """The session of the newest record here that has one."""
+def newest_session(here: Here) -> str | None:
+    """The session of the newest record here that has one; empty: there are records, and none of them names one."""
     records = (entry.record for entry in here.reader().backward(Wanted(project=here.project)))
-    return next((record.session_id for record in records if record.session_id), "")
+    newest = None
+    for record in records:
+        newest = record.session_id
+        if newest:
+            break
+    return newest
+
+
+def _by_id(word: str, here: Here) -> Ids:
+    """The session with exactly this id, here or elsewhere."""
+    sessions = Sessions(FileState(here.root))
+    if any(session.session_id == word for session in sessions.recent(here.project)):
+        return {here.project: frozenset((word,))}
+    found = sessions.get(word)
+    if found is not None:
+        return {found.project: frozenset((word,))}
+    return {here.project: frozenset((word,))} if not _is_made_up(word) and is_logged(word, here) else {}
+
+
+def is_logged(session_id: str, here: Here) -> bool:
+    """Whether a record of this project is of that session."""
+    wanted = Wanted(sessions=frozenset((session_id,)), project=here.project)
+    return next(here.reader().backward(wanted), None) is not None
+
+
+def _is_made_up(word: str) -> bool:
+    """Whether it is a name that billhook gives, and so nobody's id: a long log need not be searched for it."""
+    adjective, _, animal = word.partition("-")
+    return adjective in names.ADJECTIVES and animal.partition("-")[0] in names.ANIMALS
 
 
 def _known_here(word: str, here: Here) -> Ids:
-    """By what is remembered of this project's recent sessions."""
+    """By what is remembered of this project's recent sessions: a name, or the beginning of an id."""
     recent = Sessions(FileState(here.root)).recent(here.project)
     named = frozenset(session.session_id for session in recent if session.name == word)
-    if named:
-        return {here.project: named}
-    ids = [session.session_id for session in recent]
-    return {here.project: frozenset((word,))} if word in ids else _begun(word, {here.project: frozenset(ids)})
+    return {here.project: named} if named else _begun(word, _ids(here, recent))
 
 
-def _elsewhere_by_id(word: str, here: Here) -> Ids:
-    found = Sessions(FileState(here.root)).get(word)
-    return {found.project: frozenset((word,))} if found else {}
+def _ids(here: Here, recent: Iterable[Recent]) -> Ids:
+    return {here.project: frozenset(session.session_id for session in recent)}
 
 
 def _in_the_log(word: str, here: Here) -> Ids:
     """By the records themselves: sessions without a name, and those that are not remembered any more."""
-    reader = here.reader()
-    if next(reader.backward(Wanted(sessions=frozenset((word,)), project=here.project)), None):
-        return {here.project: frozenset((word,))}
     named, begun = set(), set()
-    for entry in reader.forward(Wanted(text=word, project=here.project)):
+    for entry in here.reader().forward(Wanted(text=word, project=here.project)):
         if entry.record.session_name == word:
             named.add(entry.record.session_id)
         elif entry.record.session_id.startswith(word):
@@ -147,9 +173,16 @@ def every_session(here: Here) -> Iterator[Session]:
                 continue  # somebody else's file, or gone meanwhile
 
 
+def _no_word() -> UsageError:
+    return UsageError("the session is empty", hint="`.` is the newest one here; `billhook events list` shows them all")
+
+
 def _unknown(word: str, here: Here) -> UsageError:
     recent = Sessions(FileState(here.root)).recent(here.project)
     known = [*dict.fromkeys(session.name for session in recent), *(session.session_id for session in recent), *VERBS]
+    if word in VERBS:
+        hint = f"`billhook events {word}` is a command; `billhook events list` shows the sessions"
+        return UsageError(f"no session is called `{word}`", hint=hint)
     hint = nearest(word, known)
     if not hint.startswith("did you mean"):
         hint = "`billhook events list` shows the sessions of this project, and with --all those of every project"

@@ -14,7 +14,7 @@ from billhook.cli.events_list import every_log
 from billhook.cli.events_log import Here, here
 from billhook.cli.events_rows import about, turn, word
 from billhook.cli.events_sessions import Names
-from billhook.cli.events_table import COLOURS, cut, flat, width
+from billhook.cli.events_table import coloured, cut, flat, width
 from billhook.cli.show import safe, say
 from billhook.cli.table import filled, shown_path
 from billhook.errors import UsageError
@@ -121,7 +121,7 @@ def _screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
     yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
     said = word(record)
     quiet = " (no objection)" if said == "none" and record.note is None else ""
-    yield from _labelled("verdict", click.style(said, fg=COLOURS.get(said)) + quiet, styled=True)
+    yield from _labelled("verdict", coloured(said, said) + quiet, styled=True)
     yield from _labelled("reason", record.reason)
     for text in record.context:
         yield from _labelled("to model", text)
@@ -176,10 +176,10 @@ def _asked(said: Said, column: int) -> Iterator[str]:
     failed = said.status in FAILED
     shown = said.status.replace("_", " ") if said.status != "ok" else said.decision
     shown = "no objection" if shown == "none" else shown
-    colour = COLOURS["failed"] if failed else COLOURS.get(said.decision)
+    tone = "failed" if failed else said.decision
     name = click.style(f"{cut(said.hook, column):<{column}}", fg="cyan")
     source = shown_path(said.source) if said.source else ""
-    line = f"  {name}  {click.style(f'{flat(shown):<15}', fg=colour)}  {said.duration_ms:>8.1f} ms  {flat(source)}"
+    line = f"  {name}  {coloured(f'{flat(shown):<15}', tone)}  {said.duration_ms:>8.1f} ms  {flat(source)}"
     yield line.rstrip()
     texts = [said.reason if not failed else None, said.error]
     texts.append("went on without its answer (on_failure: allow)" if said.failed_open else None)

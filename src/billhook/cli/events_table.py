@@ -88,7 +88,7 @@ class Table:
         yield self._line(self._cells(row), row.word)
         said = [] if self._quiet else list(details(row, self._hook))
         for word, text in said[:_MOST_DETAILS]:
-            yield click.style(" " * _INDENT + cut(text, width() - _INDENT), fg=COLOURS.get(word))
+            yield coloured(" " * _INDENT + cut(text, width() - _INDENT), word)
         if len(said) > _MOST_DETAILS:
             yield f"{' ' * _INDENT}and {len(said) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
@@ -119,23 +119,27 @@ class Table:
         parts = []
         for name in self._shown:
             text = padded(row[name], self._widths[name], right=_COLUMNS[name].right)
-            parts.append(_coloured(text, word) if name == "decision" else text)
+            parts.append(_padded_colour(text, word) if name == "decision" else text)
         return "  ".join(parts).rstrip()
 
 
-def _coloured(text: str, word: str) -> str:
+def coloured(text: str, word: str) -> str:
+    """A text in the colour of a decision; as it is, to the byte, where that has none."""
+    return click.style(text, fg=COLOURS[word]) if word in COLOURS else text
+
+
+def _padded_colour(text: str, word: str) -> str:
     """A padded text, with colour on the words only."""
     shown = text.rstrip()
-    return click.style(shown, fg=COLOURS[word]) + text[len(shown) :] if word in COLOURS else text
+    return coloured(shown, word) + text[len(shown) :]
 
 
 def minimal(row: Row, names: Names) -> str:
     """A row in one short line, without a table around it."""
     record = row.record
     day, clock = events_times.day(record.time), events_times.clock(record.time)
-    word = click.style(row.word, fg=COLOURS.get(row.word))
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    return f"{head}{word} {cut(what(record), max(_LEAST, width() - cells(head) - len(row.word) - 1))}".rstrip()
+    return f"{head}{coloured(row.word, row.word)} {cut(what(record), max(_LEAST, width() - cells(head) - len(row.word) - 1))}".rstrip()
 
 
 def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), flexible: int) -> str:

@@ -26,6 +26,9 @@ VERBS: Final = frozenset({"list", "search", "show", "files", "stats", "rename", 
 """The sub-commands of `billhook events`, which takes a session's name in the same place."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
+_PREVIEWED: Final = 64
+"""Characters beyond which a name that is none is cut off in a message."""
+
 NameSource = Literal["generated", "existing", "user"]
 
 
@@ -80,10 +83,14 @@ class Sessions:
         return self._enter(session_id, project, choose, last=True)
 
     def rename(self, session_id: str, name: str, project: str) -> Session:
-        """Call a session what somebody chose. Raises UsageError when it can't be called that."""
+        """Call a session what somebody chose. Raises UsageError when it can't be called that: also when it is the id of
+        another session, which would not be found by it any more."""
         _check(name)
+        is_other = name != session_id and self.get(name) is not None
 
         def choose(recent: list[Recent]) -> tuple[Session, bool]:
+            if is_other or (name != session_id and any(one.session_id == name for one in recent)):
+                raise is_an_id(name)
             for one in recent:
                 if one.name == name and one.session_id != session_id:
                     hint = f"choose another name, or rename that one first: billhook events rename {name} NAME"
@@ -195,11 +202,23 @@ def _unused(taken: set[str]) -> str:
 
 def _check(name: str) -> None:
     if not _NAME.fullmatch(name):
-        hint = "at most 64 letters, digits, dots, hyphens and underscores, the first a letter or a digit"
-        raise UsageError(f"`{preview(name)}` can't be a session's name", hint=hint)
+        hint = "at most 64 characters of a-z A-Z 0-9 . _ - with a letter or a digit first"
+        raise UsageError(f"`{_shown(name)}` can't be a session's name", hint=hint)
     if name in VERBS:
         hint = f"choose another name: `billhook events {name}` is a command"
         raise UsageError(f"a session can't be called `{name}`", hint=hint)
+
+
+def is_an_id(name: str) -> UsageError:
+    """What to say when a name is another session's id."""
+    return UsageError(f"`{_shown(name)}` is the id of another session", hint="choose another name")
+
+
+def _shown(name: str) -> str:
+    """A name as it was typed, unless a terminal would do something else with it than show it."""
+    if not name.isprintable():
+        return preview(name)
+    return name if len(name) <= _PREVIEWED else f"{name[:_PREVIEWED]}..."
 
 
 def _now() -> str:

@@ -83,8 +83,17 @@ TABLE: dict[str, Row] = {
     "WorktreeCreate": Row("name", None, True),
     "WorktreeRemove": Row("worktree_path"),
 }
-LENIENT = {"tool_use_id", "stop_hook_active", "team_name", "session_id", "transcript_path", "cwd"}
-"""The reference always sends these; the seeds' agents don't, and their events are events too."""
+REQUIRED: dict[str, set[str]] = {
+    **{name: {"tool_name", "tool_input"} for name, row in TABLE.items() if row.match == "tool_name"},
+    "UserPromptSubmit": {"prompt"},
+    "UserPromptExpansion": {"prompt", "command_name"},
+    "PreModelSwitch": {"to_model"},
+    "Elicitation": {"mcp_server_name"},
+    "ElicitationResult": {"mcp_server_name"},
+    "ConfigChange": {"source"},
+}
+"""What guards judge. The reference always sends more; older agents and those of others don't, and their events are
+events too."""
 
 FULL: dict[str, Any] = {
     "mcp_server": {"name": "files", "source": "user"},
@@ -140,16 +149,54 @@ def test_the_fields_are_those_of_the_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_required_field_is_required(name: str) -> None:
-    """Without a field that the reference always sends there is no event, and the error names it."""
-    for field in TABLE[name].fields.split():
-        payload = {key: value for key, value in full(name).items() if key != field.rstrip("?")}
-        if field.endswith("?") or field in LENIENT:
-            assert read(payload).hook_event_name == name
-        else:
-            for make in (read, parse):
-                with pytest.raises(EventError) as caught:
-                    make(payload)
-                assert caught.value.path == f"$.{field}"
+    """Without what a guard judges there is no event, and the error names it; without any other field there is."""
+    for field in [*BASE_FIELDS, *TABLE[name].fields.split()]:
+        key = field.rstrip("?")
+        payload = {one: value for one, value in full(name).items() if one != key}
+        for make in (read, parse):
+            if key not in REQUIRED.get(name, set()):
+                assert make(payload).payload == payload
+                continue
+            with pytest.raises(EventError) as caught:
+                make(payload)
+            assert caught.value.path == f"$.{key}"
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_an_event_with_nothing_but_what_is_required(name: str) -> None:
+    """Every other field has a value of its type, and none of them is in the payload."""
+    required = REQUIRED.get(name, set())
+    payload = {"hook_event_name": name, **{key: value for key, value in SAMPLES[name].items() if key in required}}
+    for event in (read(payload), parse(payload)):
+        assert event.payload == payload
+        assert read(EVENTS[name](**{key: payload[key] for key in required}).payload).hook_event_name == name
+        for field in TABLE[name].fields.split():
+            value = getattr(event, field.rstrip("?"))
+            assert value is not None or field.endswith("?") or field == "tool_response"
+
+
+@pytest.mark.parametrize("name", [*TABLE, "SomethingNew"])
+def test_null_is_as_good_as_absent(name: str) -> None:
+    """Where a field is not required; the payload still says what was sent."""
+    plain = {"hook_event_name": name, **SAMPLES.get(name, {})}
+    kind = EVENTS.get(name, OtherEvent)
+    fields = {key.rstrip("?") for key in (*BASE_FIELDS, *(TABLE[name].fields.split() if name in TABLE else ()))}
+    for field in fields - REQUIRED.get(name, set()):
+        payload = {**plain, field: None}
+        without = {key: value for key, value in plain.items() if key != field}
+        for event in (read(payload), parse(payload)):
+            assert type(event) is kind
+            assert getattr(event, field) == getattr(parse(without), field)
+            assert event.payload == payload
+
+
+@pytest.mark.parametrize("field", ["tool_name", "prompt"])
+def test_null_for_what_a_guard_judges(field: str) -> None:
+    """There is nothing to judge."""
+    name = "PreToolUse" if field == "tool_name" else "UserPromptSubmit"
+    with pytest.raises(EventError) as caught:
+        read(wire(name, **{field: None}))
+    assert caught.value.path == f"$.{field}"
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -3,6 +3,10 @@
 An event is frozen and keeps everything that it came with: `payload` is the whole object as received, unknown fields
 included. Large free-form fields (`tool_input`, `tool_response`) are decoded on first use, so an event that no hook
 looks into costs a scan and no more.
+
+Older agents and those of others leave fields out, or send null. An event is required to have only what a guard judges:
+a tool's name and input, a prompt, and in events that can be denied what their matchers look at. For the rest there are
+defaults, which are never put into a payload that was received.
 """
 
 import enum
@@ -158,7 +162,7 @@ class PostToolUse(Event, frozen=True, kw_only=True):
 
     tool_name: str
     tool_input: Json
-    tool_response: Json
+    tool_response: Json = None
     tool_use_id: str = ""
     duration_ms: int | float | None = None
     mcp_server: dict[str, Any] | None = None
@@ -174,7 +178,7 @@ class PostToolUseFailure(Event, frozen=True, kw_only=True):
     tool_name: str
     tool_input: Json
     tool_use_id: str = ""
-    error: str
+    error: str = ""
     is_interrupt: bool | None = None
     duration_ms: int | float | None = None
     mcp_server: dict[str, Any] | None = None
@@ -186,7 +190,7 @@ class PostToolUseFailure(Event, frozen=True, kw_only=True):
 class PostToolBatch(Event, frozen=True, kw_only=True):
     """All tools of one model reply have run; the next model call has not begun."""
 
-    tool_calls: list[dict[str, Any]]
+    tool_calls: list[dict[str, Any]] = []
     block = Block.STOP
     takes_context = True
 
@@ -211,7 +215,7 @@ class PermissionDenied(Event, frozen=True, kw_only=True):
     tool_name: str
     tool_input: Json
     tool_use_id: str = ""
-    reason: str
+    reason: str = ""
     mcp_server: dict[str, Any] | None = None
     match_field = "tool_name"
 
@@ -233,9 +237,9 @@ class UserPromptSubmit(Event, frozen=True, kw_only=True):
 class UserPromptExpansion(Event, frozen=True, kw_only=True):
     """A typed slash command or an MCP prompt expands."""
 
-    expansion_type: str
+    expansion_type: str = ""
     command_name: str
-    command_args: str
+    command_args: str = ""
     command_source: str | None = None
     prompt: str
     match_field = "command_name"
@@ -247,9 +251,9 @@ class UserPromptExpansion(Event, frozen=True, kw_only=True):
 class Notification(Event, frozen=True, kw_only=True):
     """The user is notified of something."""
 
-    message: str
+    message: str = ""
     title: str | None = None
-    notification_type: str
+    notification_type: str = ""
     match_field = "notification_type"
     takes_context = True
 
@@ -257,11 +261,11 @@ class Notification(Event, frozen=True, kw_only=True):
 class MessageDisplay(Event, frozen=True, kw_only=True):
     """Finished lines of a reply are about to be shown."""
 
-    turn_id: str
-    message_id: str
-    index: int | float
-    final: bool
-    delta: str
+    turn_id: str = ""
+    message_id: str = ""
+    index: int | float = 0
+    final: bool = False
+    delta: str = ""
 
 
 # -- session -------------------------------------------------------------------------------------------------------
@@ -270,7 +274,7 @@ class MessageDisplay(Event, frozen=True, kw_only=True):
 class SessionStart(Event, frozen=True, kw_only=True):
     """A session begins, resumes, or goes on after clear or compact."""
 
-    source: str
+    source: str = "startup"
     model: str | None = None
     session_title: str | None = None
     seconds_since_last_response: int | float | None = None
@@ -286,7 +290,7 @@ class SessionStart(Event, frozen=True, kw_only=True):
 class SessionEnd(Event, frozen=True, kw_only=True):
     """A session ends."""
 
-    reason: str
+    reason: str = "other"
     match_field = "reason"
     block = Block.USER
 
@@ -294,7 +298,7 @@ class SessionEnd(Event, frozen=True, kw_only=True):
 class Setup(Event, frozen=True, kw_only=True):
     """A run that was asked to initialise or maintain the project."""
 
-    trigger: str
+    trigger: str = ""
     match_field = "trigger"
     block = Block.USER
     takes_context = True
@@ -317,7 +321,7 @@ class Stop(Event, frozen=True, kw_only=True):
 class StopFailure(Event, frozen=True, kw_only=True):
     """The model's service ended the turn with an error."""
 
-    error: str
+    error: str = ""
     error_details: str | None = None
     last_assistant_message: str | None = None
     match_field = "error"
@@ -329,8 +333,8 @@ class StopFailure(Event, frozen=True, kw_only=True):
 class SubagentStart(Event, frozen=True, kw_only=True):
     """A subagent was started."""
 
-    agent_id: str
-    agent_type: str
+    agent_id: str = ""
+    agent_type: str = ""
     match_field = "agent_type"
     block = Block.USER
     takes_context = True
@@ -340,9 +344,9 @@ class SubagentStop(Event, frozen=True, kw_only=True):
     """A subagent has finished."""
 
     stop_hook_active: bool = False
-    agent_id: str
-    agent_transcript_path: str
-    agent_type: str
+    agent_id: str = ""
+    agent_transcript_path: str = ""
+    agent_type: str = ""
     last_assistant_message: str | None = None
     background_tasks: list[Any] | None = None
     session_crons: list[Any] | None = None
@@ -354,7 +358,7 @@ class SubagentStop(Event, frozen=True, kw_only=True):
 class TeammateIdle(Event, frozen=True, kw_only=True):
     """A teammate has run out of work."""
 
-    teammate_name: str
+    teammate_name: str = ""
     team_name: str = ""
     block = Block.KEEP_GOING
 
@@ -362,8 +366,8 @@ class TeammateIdle(Event, frozen=True, kw_only=True):
 class TaskCreated(Event, frozen=True, kw_only=True):
     """A task is being created."""
 
-    task_id: str
-    task_subject: str
+    task_id: str = ""
+    task_subject: str = ""
     task_description: str | None = None
     teammate_name: str | None = None
     team_name: str | None = None
@@ -373,8 +377,8 @@ class TaskCreated(Event, frozen=True, kw_only=True):
 class TaskCompleted(Event, frozen=True, kw_only=True):
     """A task is being marked as done."""
 
-    task_id: str
-    task_subject: str
+    task_id: str = ""
+    task_subject: str = ""
     task_description: str | None = None
     teammate_name: str | None = None
     team_name: str | None = None
@@ -387,7 +391,7 @@ class TaskCompleted(Event, frozen=True, kw_only=True):
 class PreCompact(Event, frozen=True, kw_only=True):
     """The conversation is about to be summarised."""
 
-    trigger: str
+    trigger: str = ""
     custom_instructions: str | None = None
     match_field = "trigger"
     block = Block.DENY
@@ -397,8 +401,8 @@ class PreCompact(Event, frozen=True, kw_only=True):
 class PostCompact(Event, frozen=True, kw_only=True):
     """The conversation was summarised."""
 
-    trigger: str
-    compact_summary: str
+    trigger: str = ""
+    compact_summary: str = ""
     match_field = "trigger"
     block = Block.USER
 
@@ -409,15 +413,15 @@ class PostCompact(Event, frozen=True, kw_only=True):
 class PreModelSwitch(Event, frozen=True, kw_only=True):
     """Somebody asked for another model."""
 
-    from_model: str
+    from_model: str = ""
     to_model: str
     requested_model: str | None = None
-    source: str
-    context_tokens: int | float
-    prompt_cache_warm: bool
-    cache_ttl: str
-    estimated_cache_write_usd: int | float
-    pricing: str
+    source: str = ""
+    context_tokens: int | float = 0
+    prompt_cache_warm: bool = False
+    cache_ttl: str = ""
+    estimated_cache_write_usd: int | float = 0
+    pricing: str = ""
     match_field = "to_model"
     block = Block.DENY
     nullable = frozenset({"requested_model"})
@@ -426,15 +430,15 @@ class PreModelSwitch(Event, frozen=True, kw_only=True):
 class PostModelSwitch(Event, frozen=True, kw_only=True):
     """The model was switched."""
 
-    from_model: str
-    to_model: str
+    from_model: str = ""
+    to_model: str = ""
     requested_model: str | None = None
-    source: str
-    context_tokens: int | float
-    prompt_cache_warm: bool
-    cache_ttl: str
-    estimated_cache_write_usd: int | float
-    pricing: str
+    source: str = ""
+    context_tokens: int | float = 0
+    prompt_cache_warm: bool = False
+    cache_ttl: str = ""
+    estimated_cache_write_usd: int | float = 0
+    pricing: str = ""
     match_field = "to_model"
     block = Block.USER
     text_is_context = True
@@ -449,7 +453,7 @@ class Elicitation(Event, frozen=True, kw_only=True):
     """An MCP server asks the user for input."""
 
     mcp_server_name: str
-    message: str
+    message: str = ""
     mode: str | None = None
     url: str | None = None
     elicitation_id: str | None = None
@@ -464,7 +468,7 @@ class ElicitationResult(Event, frozen=True, kw_only=True):
     mcp_server_name: str
     elicitation_id: str | None = None
     mode: str | None = None
-    action: str
+    action: str = ""
     content: dict[str, Any] | None = None
     match_field = "mcp_server_name"
     block = Block.DENY
@@ -485,9 +489,9 @@ class ConfigChange(Event, frozen=True, kw_only=True):
 class InstructionsLoaded(Event, frozen=True, kw_only=True):
     """A file of instructions was loaded."""
 
-    file_path: str
-    memory_type: str
-    load_reason: str
+    file_path: str = ""
+    memory_type: str = ""
+    load_reason: str = ""
     globs: list[str] | None = None
     trigger_file_path: str | None = None
     parent_file_path: str | None = None
@@ -497,16 +501,16 @@ class InstructionsLoaded(Event, frozen=True, kw_only=True):
 class CwdChanged(Event, frozen=True, kw_only=True):
     """The working directory changed."""
 
-    old_cwd: str
-    new_cwd: str
+    old_cwd: str = ""
+    new_cwd: str = ""
     block = Block.USER
 
 
 class FileChanged(Event, frozen=True, kw_only=True):
     """A watched file changed on disk."""
 
-    file_path: str
-    event: str
+    file_path: str = ""
+    event: str = ""
     match_field = "file_path"
     block = Block.USER
 
@@ -518,8 +522,8 @@ class FileChanged(Event, frozen=True, kw_only=True):
 class DirectoryAdded(Event, frozen=True, kw_only=True):
     """A directory was added to the session."""
 
-    directory: str
-    source: str
+    directory: str = ""
+    source: str = ""
     match_field = "source"
     block = Block.USER
 
@@ -528,14 +532,14 @@ class WorktreeCreate(Event, frozen=True, kw_only=True):
     """A worktree is needed; the hook makes it and prints its path."""
 
     # The wire calls this field `name`.
-    name: str
+    name: str = ""
     block = Block.DENY
 
 
 class WorktreeRemove(Event, frozen=True, kw_only=True):
     """A worktree is removed."""
 
-    worktree_path: str
+    worktree_path: str = ""
 
 
 class OtherEvent(Event, frozen=True, kw_only=True):
@@ -616,7 +620,8 @@ def parse(payload: Mapping[str, Any]) -> Event:
         what = "missing field" if name is None else f"expected a name, got {_kind_of(name)}"
         raise EventError(what, path="$.hook_event_name", hint=hint)
     kind = EVENTS.get(name, OtherEvent)
-    known = {key: payload[key] for key in _KNOWN[kind] if key in payload and key != "hook_event_name"}
+    given = payload.keys() & _KNOWN[kind] - {"hook_event_name"}
+    known = {key: payload[key] for key in given if payload[key] is not None or key not in _NULL_IS_ABSENT[kind]}
     if kind is OtherEvent:
         known["name"] = name
     free = {key: known.pop(key) for key in JSON_FIELDS if key in known}
@@ -624,9 +629,8 @@ def parse(payload: Mapping[str, Any]) -> Event:
         checked = msgspec.convert(known, _CHECKED[kind])
     except msgspec.ValidationError as error:
         raise _event_error(error) from None
-    for key in JSON_FIELDS:
-        if key in _KNOWN[kind] and key not in free:
-            raise EventError("missing field", path=f"$.{key}")
+    if "tool_input" in _KNOWN[kind] and "tool_input" not in free:
+        raise EventError("missing field", path="$.tool_input")
     event = kind(**{key: getattr(checked, key) for key in known}, **free)
     event.__dict__["payload"] = dict(payload)
     return event
@@ -671,17 +675,26 @@ def _member(kind: type[Event], field: str) -> Any:
 
 def _checked(kind: type[Event]) -> type[Struct]:
     """The same fields without the free-form ones: what `parse` checks a dict against."""
-    fields = [
-        (f.name, f.type, msgspec.field(default=f.default) if f.default is not msgspec.NODEFAULT else msgspec.field())
-        for f in msgspec.structs.fields(kind)
-        if f.name not in JSON_FIELDS
-    ]
+    fields = [(f.name, f.type, _default_of(f)) for f in msgspec.structs.fields(kind) if f.name not in JSON_FIELDS]
     return msgspec.defstruct(f"{kind.__name__}Fields", fields, kw_only=True)
+
+
+def _default_of(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=field.default_factory)
+    return msgspec.field() if field.required else msgspec.field(default=field.default)
+
+
+def _null_is_absent(kind: type[Event]) -> frozenset[str]:
+    """The fields for which null says nothing: those that have a default, and have no null in their type."""
+    optional = (f for f in msgspec.structs.fields(kind) if not f.required and f.name not in JSON_FIELDS)
+    return frozenset(f.name for f in optional if type(None) not in getattr(f.type, "__args__", ()))
 
 
 _KNOWN = {kind: frozenset({*kind.__struct_fields__, "hook_event_name"}) for kind in EVENTS.values()}
 _KNOWN[OtherEvent] = frozenset({*_BASE, "hook_event_name"})
 _CHECKED: dict[type[Event], type[Struct]] = {kind: _checked(kind) for kind in EVENTS.values()}
 _CHECKED[OtherEvent] = _checked(OtherEvent)
+_NULL_IS_ABSENT = {kind: _null_is_absent(kind) for kind in _CHECKED}
 _DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values()))
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

@@ -173,7 +173,7 @@ def _own_fields(name: str) -> list[str]:
     return [
         field.name
         for field in msgspec.structs.fields(EVENTS[name])
-        if field.name not in base or field.required  # a base field that this event insists on is its own
+        if field.name not in base or field.name in EVENTS[name].__annotations__  # it may have one of them as its own
     ]
 
 

@@ -8,6 +8,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from billhook.cli.events_table import cells
+from billhook.config.declared import LAYERS
+from billhook.store.searching import called
 from cli.recorded import ONE, TWO, Recorded, a_night
 from cli.terminal import billhook
 
@@ -87,13 +89,15 @@ Usage: billhook events [SESSION] [OPTIONS]
   sessions of this project. The order is oldest first, in JSON too.
 
 Options:
-  -e, --event E,..           Only these events, in any spelling.
+  -e, --event E,..           Only these events, in any spelling; `log` is what
+                             the log notes about itself.
   -t, --tool T,..            Only these tools, by any name that a dialect has
                              for them.
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,
                              deny.
   --hook H                   Only where this hook was asked, or was not, with
-                             the reason.
+                             the reason; `guard` is also project/guard and
+                             user/guard#2.
   --failed                   Only where a hook failed, timed out or could not
                              start.
   --since, --from-time TIME  From then on: 1h, 30m, 2d (ago), 22:00,
@@ -302,8 +306,51 @@ def test_an_event_that_only_the_log_knows(place: Recorded) -> None:
     """Agents have events of their own; so have tools."""
     place.add("Teleported", "beam_up", {"to": "ship"})
 
-    assert place.seqs("-e", "Teleported") == [1]
+    place.add("teleported")
+    place.add("Stop")
+
+    for spelling in ("Teleported", "teleported", "TELE-PORTED"):
+        assert place.seqs("-e", spelling) == [1, 2]
+    assert place.seqs("-e", "tele_ported,stop") == [1, 2, 3]
+    assert "no event `teleport`\n\nhint: did you mean `teleported`?" in place.complaint("-e", "teleport")
     assert place.seqs("-t", "beam_up") == [1]
+
+
+def test_what_the_log_notes_about_itself(place: Recorded) -> None:
+    """Shown when somebody asks for it, from either end."""
+    place.add("Stop")
+    with place.log.open("ab") as log:
+        log.write(b'{"v":1,"seq":2,"torn')
+    place.add("Stop")
+
+    assert [record["note"] for record in place.lines("-e", "log")] == ["torn"]
+    assert place.seqs("-e", "Log", "--last", "1") == place.seqs("-e", "log", "--first", "1") == [2]
+    assert place.seqs("-e", "log,Stop") == [1, 2, 3]
+    assert place.seqs() == [1, 3]
+    assert " log " in place.run("-e", "log", "--human").out
+
+
+def test_a_hook_by_its_plain_name(place: Recorded) -> None:
+    """It is found under the names that it has while there are others of its name; a full name means that one only."""
+    for name in ("guard", "project/guard", "user/guard#2", "my-guard", "guard#x", "team/guard"):
+        place.add("Stop", outcomes=[{"hook": name, "duration_ms": 2.0}])
+    place.add("Stop", not_asked={"user/guard": "did not match", "project/guard": "condition false"})
+
+    assert place.seqs("--hook", "guard") == [1, 2, 3, 7]
+    assert place.seqs("--hook", "project/guard") == [2, 7]
+    assert place.seqs("--hook", "user/guard") == [7]
+    assert place.seqs("--hook", "guard#2") == place.seqs("--hook", "user/guard#2") == [3]
+    shown = place.run("--hook", "guard", "--human").out
+    assert "        user/guard#2: no objection, 2.0 ms\n" in shown
+    assert "        user/guard: not asked, did not match\n        project/guard: not asked, condition false\n" in shown
+    (stats,) = place.lines("stats", "--hook", "guard", "--json")
+    assert [hook["name"] for hook in stats["hooks"]] == ["guard", "project/guard", "user/guard#2"]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_of_hooks(layer: str) -> None:
+    """Every layer that a name may have before it is known where the log is read."""
+    assert called(f"{layer}/guard", "guard")
 
 
 def test_a_limit_is_said(place: Recorded) -> None:
@@ -331,6 +378,31 @@ def test_what_others_wrote_into_the_log(place: Recorded) -> None:
     assert place.seqs() == [1, 2]
     assert place.run().err == "skipped 3 lines that billhook did not write\n"
     assert "2 of 2 records; skipped 3 lines" in place.run("--human").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "known"),
+    [
+        ((), True), (("--human",), True), (("--first", "9"), True), (("--offset", "1"), True), (("export",), True),
+        (("list",), True), (("--failed",), True),
+        (("--last", "1"), False), (("--tool", "Bash"), False), (("--since", "2020-01-01"), False), ((".",), False),
+        (("search", "x"), False), (("list", "--since", "2020-01-01"), False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_lines_of_others_are_counted_whole_or_not_at_all(
+    place: Recorded, arguments: tuple[str, ...], known: bool
+) -> None:
+    """A filter looks at some lines only: what it met of them would be a number that means nothing."""
+    place.add("PreToolUse", "Bash")
+    with place.log.open("ab") as log:
+        log.write(b'{"session_id":"%b","tool":"Bash"}\n' % ONE.encode())
+    place.add("Stop")
+    with place.log.open("ab") as log:
+        log.write(b"x\nx\n")
+
+    assert ("skipped 3 lines that" in place.run(*arguments).err) == known
+    assert ("skipped" in place.run(*arguments).err) == known
 
 
 def test_a_record_with_a_side_file(place: Recorded) -> None:

@@ -104,6 +104,26 @@ def test_in_a_side_file(place: Recorded) -> None:
     assert "input.command: ...xxx" in place.run("search", "needle", "--human").out
 
 
+def test_a_side_file_that_is_gone(place: Recorded) -> None:
+    """What could not be searched is said; a record that has the text in its line is found all the same."""
+    place.add("PreToolUse", "Bash", {"command": "x" * 100_000 + " needle"}, reason="pin")
+    place.add("PreToolUse", "Bash", {"command": "y" * 100_000 + " needle"}, reason="pin")
+    place.add("Stop", reason="needle")
+    files = list((place.log.parent / "large").iterdir())
+    files[0].unlink()
+
+    ended = place.run("search", "needle")
+    assert len(ended.out.splitlines()) == 2
+    assert ended.err == (
+        "note: 1 record could not be searched whole: its side file is missing or damaged; "
+        "`billhook events verify` names it\n"
+    )
+    assert place.run("search", "pin").err == ""
+
+    files[1].write_bytes(b"{}")
+    assert "2 records could not be searched whole: their side files are" in place.run("search", "needle", "--human").err
+
+
 def test_many_hits_in_one_record(place: Recorded) -> None:
     """Three are shown, the others counted."""
     place.add("Stop", given={"a": ["needle"] * 9})

@@ -15,7 +15,7 @@ from billhook import strictjson
 from billhook.store import ripgrep
 from billhook.store.reading import LogReader
 from billhook.store.record import Record, Wanted
-from billhook.store.searching import contains, says, spellings
+from billhook.store.searching import called, contains, hooks_of, says, spellings
 
 from .logs import append, content, made_lines, put, reader
 
@@ -181,7 +181,7 @@ def test_deep_values_are_searched_without_recursion() -> None:
 
 # -- filters
 
-WORDS = ["", "a", "b", "PreToolUse", "none", "deny", "Bash", "é\x7f", '"', "event"]
+WORDS = ["", "a", "b", "PreToolUse", "none", "deny", "Bash", "é\x7f", '"', "event", "user/a", "explicit/a#2", "b#7"]
 WORD = st.sampled_from(WORDS)
 CONTENTS = st.fixed_dictionaries(
     {},
@@ -213,7 +213,7 @@ def is_wanted(record: Record, wanted: Wanted) -> bool:
     return (
         all(values is None or value in values for values, value in exact)
         and (wanted.project is None or record.project == wanted.project)
-        and (wanted.hook is None or wanted.hook in {*record.not_asked, *(said.hook for said in record.outcomes)})
+        and (wanted.hook is None or any(called(name, wanted.hook) for name in hooks_of(record)))
         and (wanted.since is None or record.time >= wanted.since)
         and (wanted.until is None or record.time <= wanted.until)
         and (not wanted.text or says(record, wanted.text))

@@ -22,6 +22,8 @@ _DECISIONS = {one.value: one.value for one in Decision} | {
     "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
     "asked": "ask", "deferred": "defer",
 }  # fmt: skip
+_NOTES = "log"
+"""The event of records that are about the log itself."""
 FAILED = frozenset({"failed", "timed_out", "could_not_start"})
 """How asking a hook can go wrong."""
 
@@ -79,12 +81,14 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
 
 _OPTIONS = (
     click.option("--event", "-e", "events", metavar="E,..", multiple=True, callback=_words,
-                 help="Only these events, in any spelling."),
+                 help="Only these events, in any spelling; `log` is what the log notes about itself."),
     click.option("--tool", "-t", "tools", metavar="T,..", multiple=True, callback=_words,
                  help="Only these tools, by any name that a dialect has for them."),
     click.option("--decision", "-d", "decisions", metavar="D,..", multiple=True, callback=_decisions,
                  help="Only these decisions: none, allow, ask, defer, deny."),
-    click.option("--hook", metavar="H", help="Only where this hook was asked, or was not, with the reason."),
+    click.option("--hook", metavar="H",
+                 help="Only where this hook was asked, or was not, with the reason; `guard` is also project/guard and "
+                 "user/guard#2."),
     click.option("--failed", is_flag=True, help="Only where a hook failed, timed out or could not start."),
     events_times.option("--since", "--from-time", "since", end=False,
                         help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time "
@@ -131,8 +135,10 @@ def sliced(first: int | None, last: int | None, limit: int | None, offset: int |
 
 def chosen(filters: Filters, here: Here, *, everywhere: bool = False) -> Logs | None:
     """The records that pass; None when `.` is meant and the log is empty."""
+    ids = meant(filters.sessions, here) if filters.sessions else {here.project: None}
+    events = frozenset(_events(filters.events, here, ids or {here.project: None}))
     wanted = Wanted(
-        events=frozenset(_events(filters.events, here)) or None,
+        events=events or None,
         tools=frozenset(_tools(filters.tools, here)) or None,
         decisions=filters.decisions,
         hook=plain_hook(filters.hook),
@@ -140,14 +146,10 @@ def chosen(filters: Filters, here: Here, *, everywhere: bool = False) -> Logs | 
         until=filters.until,
         text=filters.text,
     )
-    keep = failed if filters.failed else None
-    if not filters.sessions:
-        return Logs({here.project: wanted}, here, keep)
-    ids = meant(filters.sessions, here)
     if not ids:
         return None
     each = {project: msgspec.structs.replace(wanted, sessions=sessions) for project, sessions in ids.items()}
-    return Logs(each, here, keep)
+    return Logs(each, here, failed if filters.failed else None, notes=_NOTES in events)
 
 
 def failed(record: Record) -> bool:
@@ -161,12 +163,20 @@ def plain_hook(name: str | None) -> str | None:
     return base if base and event in EVENTS else name
 
 
-def _events(words: Iterable[str], here: Here) -> Iterator[str]:
+def _events(words: Iterable[str], here: Here, projects: Iterable[str]) -> Iterator[str]:
+    """Agents have events of their own: what nobody knows is matched with what the logs have, in any spelling."""
+    logged: set[str] | None = None
     for word in words:
-        name = canonical(word)
-        if not name and not _occurs(Wanted(events=frozenset((word,))), here):
-            raise UsageError(f"no event `{word}`", hint=nearest(word, EVENTS))
-        yield name or word
+        known = _NOTES if folded(word) == _NOTES else canonical(word)
+        if known:
+            yield known
+            continue
+        if logged is None:
+            logged = {entry.record.event for one in projects for entry in here.reader(one).forward()}
+        found = [name for name in logged if folded(name) == folded(word)]
+        if not found:
+            raise UsageError(f"no event `{word}`", hint=nearest(word, [*EVENTS, *sorted(logged - {*EVENTS})]))
+        yield from found
 
 
 def _tools(words: Iterable[str], here: Here) -> Iterator[str]:

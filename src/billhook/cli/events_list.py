@@ -9,7 +9,7 @@ import msgspec
 from billhook import strictjson
 from billhook.cli import events_times
 from billhook.cli.events_filters import number
-from billhook.cli.events_log import Here, here
+from billhook.cli.events_log import Here, here, known_sum
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import aligned
 from billhook.cli.events_view import Printer, wants_json
@@ -76,8 +76,10 @@ def verb(everywhere: bool, since: str | None, until: str | None, last: int | Non
     return 0
 
 
-def sessions(where: Here, wanted: Wanted, bar: Progress | None, *, everywhere: bool) -> tuple[list[Summary], int]:
-    """The sessions in the order of their newest record; and the lines that are none of ours."""
+def sessions(
+    where: Here, wanted: Wanted, bar: Progress | None, *, everywhere: bool
+) -> tuple[list[Summary], int | None]:
+    """The sessions in the order of their newest record; and the lines that are none of ours, where that is known."""
     names, found = Names(where), dict[tuple[str, str], Summary]()
     readers = every_log(where) if everywhere else [where.reader()]
     for reader in readers:
@@ -92,7 +94,7 @@ def sessions(where: Here, wanted: Wanted, bar: Progress | None, *, everywhere: b
                     last=record.time,
                 )  # fmt: skip
             found[key].add(record)
-    return sorted(found.values(), key=lambda one: one.last), sum(reader.foreign for reader in readers)
+    return sorted(found.values(), key=lambda one: one.last), known_sum(reader.skipped for reader in readers)
 
 
 def every_log(where: Here) -> list[LogReader]:
@@ -123,7 +125,7 @@ def _last(one: Summary) -> str:
     return last.split(" ")[-1] if last[:10] == events_times.minute(one.first)[:10] else last
 
 
-def _count(where: Here, shown: int, there: int, foreign: int, *, in_json: bool) -> None:
+def _count(where: Here, shown: int, there: int, foreign: int | None, *, in_json: bool) -> None:
     if not there and not foreign and not where.reader().bytes:
         from billhook.cli.events_log import Logs
 

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,8 +54,16 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
 class Logs:
     """The records that are wanted, of one log or several, as if they were one."""
 
-    def __init__(self, wanted: Mapping[str, Wanted], here: Here, keep: Callable[[Record], bool] | None = None) -> None:
-        """`wanted` says for each project what is wanted of its log; `keep` is asked beyond that.
+    def __init__(
+        self,
+        wanted: Mapping[str, Wanted],
+        here: Here,
+        keep: Callable[[Record], bool] | None = None,
+        *,
+        notes: bool = False,
+    ) -> None:
+        """`wanted` says for each project what is wanted of its log; `keep` is asked beyond that. `notes`: also what the
+        log says about itself.
 
         That a record is of its project is asked of the record here: where nothing else is wanted, every line is looked
         at, and what others wrote is counted.
@@ -67,24 +75,31 @@ class Logs:
             self._wanted.append((self._by_folder.setdefault(reader.folder, reader), of_it))
         self._projects = frozenset(wanted)
         self._keep = keep
+        self._notes = notes
 
     @property
     def readers(self) -> list[LogReader]:
         return list(self._by_folder.values())
 
     @property
-    def foreign(self) -> int:
-        """Lines met so far that are none of ours."""
-        return sum(reader.foreign for reader in self.readers)
+    def foreign(self) -> int | None:
+        """Lines that are none of ours; None as long as not every line was looked at: a filter passes over most."""
+        return known_sum(reader.skipped for reader in self.readers)
+
+    @property
+    def unread(self) -> int:
+        """Records met so far that could not be looked at whole."""
+        return sum(len(reader.unread) for reader in self.readers)
 
     def forward(self, progress: Progress | None = None, *, notes: bool = False) -> Iterator[Entry]:
         """Oldest first."""
+        notes = notes or self._notes
         each = [reader.forward(wanted, progress, notes=notes) for reader, wanted in self._wanted]
         return self._kept(_merged(each, newest_first=False))
 
     def backward(self, progress: Progress | None = None) -> Iterator[Entry]:
         """Newest first; no more is read than is asked for."""
-        each = [reader.backward(wanted, progress) for reader, wanted in self._wanted]
+        each = [reader.backward(wanted, progress, notes=self._notes) for reader, wanted in self._wanted]
         return self._kept(_merged(each, newest_first=True))
 
     def chosen(self, part: Slice, progress: Progress | None = None, *, notes: bool = False) -> Iterator[Entry]:
@@ -101,7 +116,9 @@ class Logs:
         if len(self._wanted) > 1:
             raise UsageError("these sessions belong to several projects", hint="follow one of them at a time")
         reader, wanted = self._wanted[0]
-        coming = self._kept(reader.follow(wanted))  # before what is there is read: nothing falls in between
+        coming = self._kept(
+            reader.follow(wanted, notes=self._notes)
+        )  # before what is there is read: nothing falls in between
         shown = 0
         for entry in self.chosen(newest):
             shown = entry.record.seq
@@ -128,6 +145,12 @@ class Logs:
                 continue
             if self._keep is None or self._keep(self.whole(entry)):
                 yield entry
+
+
+def known_sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum; None when one of them is not known."""
+    known = list(numbers)
+    return None if None in known else sum(number for number in known if number is not None)
 
 
 def as_logged(entry: Entry, logs: Logs) -> bytes:

@@ -9,6 +9,7 @@ from billhook import strictjson, tools
 from billhook.cli.events_filters import FAILED
 from billhook.events import EVENTS
 from billhook.store.record import Record, Said
+from billhook.store.searching import called
 
 _AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
@@ -117,9 +118,9 @@ def details(row: Row, hook: str | None = None) -> Iterator[tuple[str, str]]:
         decided = list(_deciding(record))
         yield from ((word(record), text) for text in decided)
         yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in _failed(record))
-        said_so = any(text.startswith(f"{hook}: ") for text in decided)
-        if hook is not None and not said_so and (text := part_of(hook, record)):
-            yield "", text
+        for name, text in parts_of(hook, record) if hook is not None else ():
+            if not any(one.startswith(f"{name}: ") for one in decided):
+                yield "", f"{name}: {text}"
         if record.event == "PostToolUseFailure" and isinstance(record.output, str):
             yield "failed", f"the tool failed: {record.output}"
 
@@ -147,16 +148,12 @@ def failure(said: Said) -> str:
     return f"{text}: {said.error}" if said.error else text
 
 
-def hooks_of(record: Record) -> list[str]:
-    """The hooks that a record names."""
-    return [*(said.hook for said in record.outcomes), *record.not_asked]
-
-
-def part_of(hook: str, record: Record) -> str:
-    """What a hook did about an event, in a line; empty when it has no part in it."""
+def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
+    """The hooks that are called so, each with what it did about an event; none when they have no part in it."""
     for said in record.outcomes:
-        if said.hook == hook and said.status not in ("skipped", *FAILED):
+        if called(said.hook, hook) and said.status not in ("skipped", *FAILED):
             found = said.decision if said.decision != "none" else "no objection"
-            return f"{hook}: {found}, {said.duration_ms:.1f} ms"
-    why = record.not_asked.get(hook)
-    return f"{hook}: not asked, {why}" if why else ""
+            yield said.hook, f"{found}, {said.duration_ms:.1f} ms"
+    for name, why in record.not_asked.items():
+        if called(name, hook):
+            yield name, f"not asked, {why}"

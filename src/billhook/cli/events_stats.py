@@ -17,6 +17,7 @@ from billhook.cli.progress import progress
 from billhook.cli.show import note, say
 from billhook.cli.table import counted, one_line, width
 from billhook.config.history import budget_of
+from billhook.store.searching import called
 
 _LONGEST_NAME = 40
 _HEADS = ("runs", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
@@ -44,7 +45,7 @@ class Stats:
                 self.first, self.last = self.first or record.time, record.time
                 outside = record.side is not None and "outcomes" in record.side.fields
                 for said in (logs.whole(entry) if outside else record).outcomes:
-                    if self._only is None or said.hook == self._only:
+                    if self._only is None or called(said.hook, self._only):
                         self._tally.add(said)
 
     def hooks(self) -> tuple[HookStats, ...]:

@@ -139,7 +139,8 @@ def minimal(row: Row, names: Names) -> str:
     record = row.record
     day, clock = events_times.day(record.time), events_times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    return f"{head}{coloured(row.word, row.word)} {cut(what(record), max(_LEAST, width() - cells(head) - len(row.word) - 1))}".rstrip()
+    room = max(_LEAST, width() - cells(head) - len(row.word) - 1)
+    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
 
 
 def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), flexible: int) -> str:

@@ -11,16 +11,17 @@ import msgspec
 from billhook import strictjson
 from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook, slice_options, sliced
 from billhook.cli.events_log import Here, Logs, Slice, as_logged, here
-from billhook.cli.events_rows import Row, hooks_of, joined
+from billhook.cli.events_rows import Row, joined
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import Table, minimal
 from billhook.cli.progress import progress
-from billhook.cli.show import safe, say
+from billhook.cli.show import note, safe, say
 from billhook.cli.table import counted, filled, one_line, shown_path
 from billhook.cli.values import nearest
 from billhook.errors import UsageError
 from billhook.store.reading import Entry
 from billhook.store.record import Record
+from billhook.store.searching import called, hooks_of
 from billhook.store.sessions import VERBS
 
 IN_THE_TABLE = 100
@@ -169,6 +170,8 @@ class Printer:
             notes.insert(0, f"{shown:,} of {counted_records(there)}" + self._which(shown, part, filters))
         if notes:
             say(f"{'' if self.in_json or not shown else chr(10)}{'; '.join(notes)}", err=True)
+        if logs.unread:
+            note(_unread(logs.unread))
         if not shown and self.hook is not None:
             self._hint_hook(logs, self.hook)
 
@@ -176,7 +179,7 @@ class Printer:
         """No record names that hook, or none that passes the other filters: which did they mean?"""
         newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
         known = {name for entry in newest for name in hooks_of(entry.record)}
-        if known and name not in known:
+        if known and not any(called(one, name) for one in known):
             say(
                 f"\nhint: no recent record names the hook `{safe(name)}`; {safe(nearest(name, sorted(known)))}",
                 err=True,
@@ -203,6 +206,12 @@ class Printer:
             text += f"\nSkipped there: {counted(logs.foreign, 'line')} that billhook did not write."
         say(text, err=self.in_json)
         say("\nhint: `billhook fire PreToolUse --tool Bash` makes a first one", err=True)
+
+
+def _unread(number: int) -> str:
+    which, whose = ("1 record", "its side file is") if number == 1 else (f"{number:,} records", "their side files are")
+    name = "it" if number == 1 else "them"
+    return f"{which} could not be searched whole: {whose} missing or damaged; `billhook events verify` names {name}"
 
 
 def counted_records(number: int) -> str:

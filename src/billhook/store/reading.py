@@ -43,6 +43,10 @@ class LogReader:
         self.foreign = 0
         """Lines met so far that are no records: other people's, torn ones, too long ones. A search by bytes does not
         meet those that have not what is looked for."""
+        self.skipped: int | None = None
+        """How many such lines the log has; None as long as nobody has looked at every line of it."""
+        self.unread: set[str] = set()
+        """The ids of records that were not looked at whole, because their side file is gone or was changed."""
 
     def files(self) -> list[Path]:
         """The log's files, oldest first."""
@@ -114,6 +118,8 @@ class LogReader:
                 done += size
                 if progress is not None:
                     progress(min(done, total), total)
+        if sought.looks_at_all:
+            self.skipped = sought.foreign
 
     def _has_side_files(self) -> bool:
         """Whether some record may lie partly in a file of its own."""
@@ -132,6 +138,7 @@ class LogReader:
             found = not needles or any(needle in data for needle in needles)
             return _merged(record, record.side, data) if found else record
         except StoreError:
+            self.unread.add(record.id)
             return record
 
 

@@ -19,6 +19,8 @@ SIDE: Final = b'"side":{'
 """In every line whose record has a side file. Inside a text it would be written with backslashes."""
 _FEWEST_DIGITS: Final = 8
 """Ids and hashes are found from this many digits on: `bad` and `cafe` would be in too many of them."""
+_LAYERS: Final = frozenset({"managed", "user", "explicit", "project", "local", "built-in"})
+"""Where hooks come from. A record says it before the name of a hook that is not the only one of its name."""
 _ASKED: Final = frozenset({"session_id", "tool", "decision", "project"})
 """Fields that are compared and go to a side file only when the rest of the record is too long by itself."""
 
@@ -50,7 +52,7 @@ def groups(wanted: Wanted, *, side_files: bool) -> list[Group]:
     if wanted.text:
         found.append(spellings(wanted.text))
     if wanted.hook is not None:
-        found.append(tuple(b'"' + one + b'"' for one in spellings(wanted.hook)))
+        found.append(tuple(a + one + z for one in spellings(wanted.hook) for a in (b'"', b"/") for z in (b'"', b"#")))
     for field, values, default in _exact(wanted):
         # A field that has its default may be left out of a line.
         if values is not None and default not in values:
@@ -98,7 +100,26 @@ def matches(record: Record, wanted: Wanted, filled: Callable[[Record, Group], Re
 def _asked(record: Record, hook: str, filled: Callable[[Record, Group], Record]) -> bool:
     if record.side is not None and not {"outcomes", "not_asked"}.isdisjoint(record.side.fields):
         record = filled(record, spellings(hook))
-    return hook in record.not_asked or any(said.hook == hook for said in record.outcomes)
+    return any(called(name, hook) for name in hooks_of(record))
+
+
+def hooks_of(record: Record) -> list[str]:
+    """The hooks that a record names: those that were asked, and then those that were not."""
+    return list(dict.fromkeys((*(said.hook for said in record.outcomes), *record.not_asked)))
+
+
+def called(shown: str, name: str) -> bool:
+    """Whether a hook that a record shows so is called that.
+
+    A name alone means every hook of that name: `guard` is also what stands there as `project/guard` while there is
+    another one, or as `project/guard#2`. With its layer, or its number, it means that one only.
+    """
+    if shown == name:
+        return True
+    layer, slash, rest = shown.partition("/")
+    plain = rest if slash and layer in _LAYERS else shown
+    base, _, number = plain.rpartition("#")
+    return name == plain or (name == base and number.isdecimal())
 
 
 def _fields_match(record: Record, wanted: Wanted) -> bool:

@@ -63,6 +63,18 @@ class Sought:
         self._first = found[0] if found else None
         self._others = found[1:]
         self._seen = 0
+        self.foreign = 0
+        """Lines met so far that are none of ours."""
+
+    @property
+    def looks_at_all(self) -> bool:
+        """Whether every line is looked at, and none is passed over for its bytes."""
+        is_dated = self._wanted.since is not None or self._wanted.until is not None
+        return self._first is None and not self._others and not is_dated
+
+    def _meet(self, foreign: int) -> None:
+        self.foreign += foreign
+        self._met(foreign)
 
     def batches(self, names: Sequence[str], *, newest_first: bool) -> list[Sequence[str]]:
         """Which files are looked at together. From the end we mostly stop soon: there the first file comes alone."""
@@ -79,7 +91,7 @@ class Sought:
 
     def lines(self, block: blocks.Block, *, newest_first: bool = False) -> Lines:
         """The lines of a block that may be wanted."""
-        self._met(block.lost)
+        self._meet(block.lost)
         self._seen += 1
         if self._first is None:
             found = block.lines()
@@ -92,11 +104,11 @@ class Sought:
         """The wanted records among some lines."""
         for offset, line in lines:
             if line is None:
-                self._met(1)
+                self._meet(1)
             elif searching.may_match(line, self._others, self._wanted):
                 record = decoded(line)
                 if record is None:
-                    self._met(line != b"")
+                    self._meet(line != b"")
                 elif self._is_sought(record):
                     yield Entry(record, line, file.path, offset)
 

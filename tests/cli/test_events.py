@@ -88,6 +88,10 @@ Usage: billhook events [SESSION] [OPTIONS]
   first 6 characters of one, or several with commas between. Without it, all
   sessions of this project. The order is oldest first, in JSON too.
 
+  On a terminal there are tables, and in a pipe JSON lines, also of list,
+  search, show, files and stats; --human asks for the tables there. rename and
+  verify answer in words everywhere, unless --json asks for JSON.
+
 Options:
   -e, --event E,..           Only these events, in any spelling; `log` is what
                              the log notes about itself.

@@ -8,7 +8,7 @@ from cli.recorded import Recorded, a_night
 
 ASKED = (
     ("--json",), ("--human",), ("--minimal", "--human"), (".", "--human"), ("--failed",), ("--last", "3"),
-    ("--hook", "guard", "--human"), ("list", "--human"), ("search", "push", "--human"), ("show", "5"),
+    ("--hook", "guard", "--human"), ("list", "--human"), ("search", "push", "--human"), ("show", "5", "--human"),
     ("show", "000005"), ("files", "--human"), ("verify", "--json"), ("export",),
 )  # fmt: skip
 JUNK = (

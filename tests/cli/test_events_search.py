@@ -136,7 +136,7 @@ def test_many_hits_in_one_record(place: Recorded) -> None:
 
 def test_show(night: Recorded) -> None:
     """Everything that the record says, and how to go on."""
-    assert night.screen("show", "5") == snapshot("""\
+    assert night.screen("show", "5", "--human") == snapshot("""\
 PreToolUse Bash: git push --force origin main
 verdict   deny
 reason    no force pushes
@@ -170,9 +170,23 @@ hint: `billhook explain 000005ababababababababababababab` says which hook decide
 """)
 
 
+def test_show_in_a_pipe(place: Recorded) -> None:
+    """A line of JSON, as for all that shows events; without the part that is gone, which is said."""
+    place.add("PreToolUse", "Bash", {"command": "x" * 100_000}, reason="long")
+
+    assert place.lines("show", "1") == place.lines("show", "1", "--json") == place.lines()
+    assert "--json and --human exclude each other" in place.complaint("show", "1", "--json", "--human")
+
+    for path in (place.log.parent / "large").iterdir():
+        path.unlink()
+    (record,) = place.lines("show", "1")
+    assert (record["reason"], record["input"]) == ("long", None)
+    assert place.run("show", "1").err.startswith("note: a part of this record can't be shown: ")
+
+
 def test_show_what_failed(night: Recorded) -> None:
     """Who failed, how, and that it was let pass."""
-    assert night.screen("show", "6") == snapshot("""\
+    assert night.screen("show", "6", "--human") == snapshot("""\
 PreToolUse Bash: rm -rf build
 verdict   failed open
 

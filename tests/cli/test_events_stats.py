@@ -48,7 +48,7 @@ def test_the_slowest_first(folder: Folder) -> None:
     """A table, totals, and what is over the budget."""
     logged(folder, mixed())
 
-    assert folder.screen("events", "stats", TZ="UTC") == snapshot("""\
+    assert folder.screen("events", "stats", "--human", TZ="UTC") == snapshot("""\
 hook       runs  failed  timed out  p50 ms  p95 ms  max ms   output
 slow-scan    20       -          -   1,000   1,900   2,000  20.0 kB  slow
 flaky        20       4          4    30.0    60.0    60.0        -
@@ -70,6 +70,7 @@ def test_json(folder: Folder) -> None:
     hooks = {hook["name"]: hook for hook in found["hooks"]}
 
     assert (ended.code, ended.out.count("\n")) == (0, 1)
+    assert folder.billhook("events", "stats").out == ended.out  # it is a pipe
     assert [hook["name"] for hook in found["hooks"]] == ["slow-scan", "flaky", "guard", "idle"]
     assert (found["events"], found["failed_open"], found["warn_ms"]) == (20, 4, 1000)
     assert (found["by_event"], found["decisions"]) == ({"PreToolUse": 20}, {"none": 19, "deny": 1})
@@ -94,6 +95,22 @@ def test_json(folder: Folder) -> None:
     assert (hooks["flaky"]["failures"], hooks["flaky"]["timed_out"], hooks["flaky"]["failed_open"]) == (4, 4, 4)
     assert (hooks["idle"]["count"], hooks["idle"]["skipped"], hooks["idle"]["p95_ms"]) == (0, 20, None)
     assert hooks["guard"]["denies"] == 1
+
+
+def test_what_runs_in_the_background(folder: Folder) -> None:
+    """Its starts are counted, beside the runs of others."""
+    logged(folder, [{"time": TIMES[0], "outcomes": [said("later", status="background"), said("now")]}] * 3)
+
+    assert folder.screen("events", "stats", "--human", TZ="UTC") == snapshot("""\
+hook      runs  started  failed  timed out  p50 ms  p95 ms  max ms  output
+now          3        -       -          -    1.00    1.00    1.00       -
+later        0        3       -          -       -       -       -       -
+
+started: in the background, where nobody waits for the answer or times it
+3 events from 2026-03-01 10:00:00 to 2026-03-01 10:00:00: 3 none
+latency budget 1,000 ms (warn_ms of `metrics`): no hook is over it
+-- exit 0
+""")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +169,7 @@ def test_the_budget_is_that_of_the_built_in(folder: Folder, options: str, over: 
 
 def test_nothing_is_there(folder: Folder) -> None:
     """Without a log it is a report about nothing, and nothing is made."""
-    assert folder.screen("events", "stats") == snapshot("""\
+    assert folder.screen("events", "stats", "--human") == snapshot("""\
 the log has no such events
 -- exit 0
 """)
@@ -169,13 +186,13 @@ def test_foreign_lines_and_side_files(folder: Folder) -> None:
     found = json.loads(folder.billhook("events", "stats", "--json").out)
 
     assert (found["events"], len(found["hooks"]), found["foreign"]) == (1, 150, 2)
-    assert folder.billhook("events", "stats").err == "note: skipped 2 lines that billhook did not write\n"
+    assert folder.billhook("events", "stats", "--human").err == "note: skipped 2 lines that billhook did not write\n"
 
 
 def test_hostile_names(folder: Folder) -> None:
     """A hook's name can't draw on the screen, and none is too long for it."""
     logged(folder, [{"outcomes": [said("\x1b[31mred\n" + "x" * 300)]}])
-    shown = folder.billhook("events", "stats").out
+    shown = folder.billhook("events", "stats", "--human").out
 
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 120

@@ -158,9 +158,9 @@ def as_logged(entry: Entry, logs: Logs) -> bytes:
     return entry.line if _as_it_is(entry) else _with_side(entry, logs.whole(entry))
 
 
-def whole_line(entry: Entry, reader: LogReader) -> bytes:
-    """As `as_logged`. Raises StoreError when a part is gone."""
-    return entry.line if _as_it_is(entry) else _with_side(entry, reader.whole(entry.record))
+def line_of(entry: Entry, whole: Record) -> bytes:
+    """As `as_logged`, of a record that was put together before."""
+    return entry.line if _as_it_is(entry) else _with_side(entry, whole)
 
 
 def _as_it_is(entry: Entry) -> bool:

@@ -11,10 +11,11 @@ from billhook import strictjson
 from billhook.cli import events_times
 from billhook.cli.events_filters import FAILED
 from billhook.cli.events_list import every_log
-from billhook.cli.events_log import Here, here
+from billhook.cli.events_log import Here, here, line_of
 from billhook.cli.events_rows import about, turn, word
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import coloured, cut, flat, width
+from billhook.cli.events_view import wants_json
 from billhook.cli.show import safe, say
 from billhook.cli.table import filled, shown_path
 from billhook.errors import UsageError
@@ -36,27 +37,30 @@ _LONGEST = 20_000
     epilog="""\b
 Examples:
   billhook events show 12
-  billhook events show 019a8f3b52c7 --json | jq .outcomes""",
+  billhook events show 019a8f3b52c7 | jq .outcomes""",
 )
 @click.argument("id_", metavar="NR|ID")
-@click.option("--json", "as_json", is_flag=True, help="The record as one line of JSON, as it was logged.")
-def verb(id_: str, as_json: bool) -> int:
+@click.option("--json", "as_json", is_flag=True,
+              help="The record as one line of JSON, as it was logged. This is what a pipe gets.")  # fmt: skip
+@click.option("--human", is_flag=True, help="The text for people, also in a pipe.")
+def verb(id_: str, as_json: bool, human: bool) -> int:
     """Show one record in full: what was asked, what every hook said, what came of it.
 
     NR is a record's number in this project's log, as the table shows it. ID is its id, or the first 6 digits of that or
     more; records of other projects are found by it, too. `billhook explain ID` says why it came so.
     """
+    in_json = wants_json(as_json, human)
     where = here()
     reader, entry = found(id_, where)
-    if as_json:
-        from billhook.cli.events_log import whole_line
-
-        click.echo(whole_line(entry, reader))
-        return 0
     record, problem = _whole(reader, entry)
-    say("\n".join(_screen(record, entry, Names(where))))
+    if in_json:
+        click.echo(line_of(entry, record))
+    else:
+        say("\n".join(_screen(record, entry, Names(where))))
     if problem:
-        say(f"\nnote: {safe(problem)}", err=True)
+        say(f"{'' if in_json else chr(10)}note: {safe(problem)}", err=True)
+    if in_json:
+        return 0
     say(f"\nhint: `billhook explain {record.id}` says which hook decided, and what differs today", err=True)
     return 0
 

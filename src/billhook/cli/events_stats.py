@@ -13,6 +13,7 @@ from billhook.cli import configured
 from billhook.cli.ages import shown_time
 from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook
 from billhook.cli.events_log import Logs, here
+from billhook.cli.events_view import wants_json
 from billhook.cli.progress import progress
 from billhook.cli.show import note, say
 from billhook.cli.table import counted, one_line, width
@@ -20,7 +21,9 @@ from billhook.config.history import budget_of
 from billhook.store.searching import called
 
 _LONGEST_NAME = 40
-_HEADS = ("runs", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
+_HEADS = ("runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
+_STARTED = 1
+"""The column of starts in the background, which is left out where there are none."""
 _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
@@ -59,21 +62,24 @@ class Stats:
 Examples:
   billhook events stats
   billhook events stats . --since 1h
-  billhook events stats --json | jq -r '.hooks[] | select(.over_budget) | .name'
+  billhook events stats | jq -r '.hooks[] | select(.over_budget) | .name'
 
 \b
 Exit code: 0, whatever was found.""",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
 @filter_options
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
-def verb(sessions: tuple[str, ...], filters: Filters, as_json: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="One line of JSON. This is what a pipe gets.")
+@click.option("--human", is_flag=True, help="The table, also in a pipe.")
+def verb(sessions: tuple[str, ...], filters: Filters, as_json: bool, human: bool) -> int:
     """Show how often each hook ran, how often it failed and how long it took, the slowest first.
 
     SESSION is `.` (the newest here), a name, an id, or several with commas between; without: the whole log of this
     project. A hook is marked as slow when its p95 is over the latency budget, `warn_ms` of the built-in `metrics`.
-    Percentiles are exact up to 4,096 runs of a hook, and beyond that within 2 percent.
+    Percentiles are exact up to 4,096 runs of a hook, and beyond that within 2 percent. Of what runs in the background
+    the starts are counted.
     """
+    in_json = wants_json(as_json, human)
     place = here()
     logs = chosen(msgspec.structs.replace(filters, sessions=sessions), place)
     warn_ms = budget_of(configured.load("."))
@@ -81,7 +87,7 @@ def verb(sessions: tuple[str, ...], filters: Filters, as_json: bool) -> int:
     if logs is not None:
         stats.add_all(logs)
     foreign = logs.foreign if logs is not None else 0
-    if as_json:
+    if in_json:
         say(strictjson.dumps({**_as_data(stats, warn_ms), "foreign": foreign}))
         return 0
     say("\n".join(_screen(stats, warn_ms)))
@@ -119,6 +125,8 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
     if hooks:
         yield from _table(hooks, warn_ms)
         yield ""
+    if any(hook.background for hook in hooks):
+        yield "started: in the background, where nobody waits for the answer or times it"
     yield from _totals(stats)
     slow = [hook for hook in hooks if hook.over(warn_ms)]
     if warn_ms is None:
@@ -128,14 +136,18 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
 
 
 def _table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterator[str]:
-    rows = [_cells(hook) for hook in hooks]
-    columns = [max(len(row[place]) for row in (_HEADS, *rows)) for place in range(len(_HEADS))]
+    heads, *rows = _with_starts([_HEADS, *map(_cells, hooks)], any(hook.background for hook in hooks))
+    columns = [max(len(row[place]) for row in (heads, *rows)) for place in range(len(heads))]
     room = width() - sum(columns) - 2 * len(columns) - len("  slow")
     name = max(8, min(room, _LONGEST_NAME, max(len(hook.name) for hook in hooks)))
-    yield click.style(f"{'hook':<{name}}  {_joined(_HEADS, columns)}", bold=True)
+    yield click.style(f"{'hook':<{name}}  {_joined(heads, columns)}", bold=True)
     for hook, row in zip(hooks, rows, strict=True):
         mark = click.style("  slow", fg="yellow") if hook.over(warn_ms) else ""
         yield f"{one_line(hook.name, name):<{name}}  {_joined(row, columns)}{mark}"
+
+
+def _with_starts(rows: list[tuple[str, ...]], shown: bool) -> list[tuple[str, ...]]:
+    return rows if shown else [row[:_STARTED] + row[_STARTED + 1 :] for row in rows]
 
 
 def _joined(cells: tuple[str, ...], columns: list[int]) -> str:
@@ -143,7 +155,7 @@ def _joined(cells: tuple[str, ...], columns: list[int]) -> str:
 
 
 def _cells(hook: HookStats) -> tuple[str, ...]:
-    numbers = (f"{number:,}" if number else "-" for number in (hook.failures, hook.timed_out))
+    numbers = (f"{number:,}" if number else "-" for number in (hook.background, hook.failures, hook.timed_out))
     times = (_time(ms) for ms in (hook.p50, hook.p95, hook.max))
     return f"{hook.runs:,}", *numbers, *times, _size(hook.output_bytes)
 

@@ -77,6 +77,9 @@ def view(
 
     SESSION is `.` (the newest of this project), a session's name, an id or the first 6 characters of one, or several
     with commas between. Without it, all sessions of this project. The order is oldest first, in JSON too.
+
+    On a terminal there are tables, and in a pipe JSON lines, also of list, search, show, files and stats; --human asks
+    for the tables there. rename and verify answer in words everywhere, unless --json asks for JSON.
     """
     _refuse_misplaced(sessions)
     in_json = wants_json(as_json, human)

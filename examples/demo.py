@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -108,13 +109,18 @@ def clone(scratch: Path) -> None:
     event = PreToolUse(
         cwd=str(project), session_id="demo", tool_name="Bash", tool_input={"command": "cd infra && terraform destroy x"}
     )
-    options: dict[str, Any] = {"layers": ["project"], "home": state, "builtins": False}
+    options: dict[str, Any] = {"layers": ["project"], "home": state}
     for what in ("6. A cloned repository brings a hook: nobody approved it", "7. The same, after `billhook trust`"):
         config = load_config(project, **options)
         text = verdict_text(config.engine().fire_sync(event), {hook.name: hook.title for hook in config.hooks})
         click.echo(f"{what}\n" + "\n".join(f"   {line}".rstrip() for line in text.splitlines()) + "\n")
         for pending in config.pending:
             approve(pending.hash, cwd=project, home=state)
+    click.echo("8. The event log has both: `billhook events` (and `billhook explain 1` says why the first passed)")
+    argv = [sys.executable, "-m", "billhook", "events", "--human"]
+    env = {**os.environ, "BILLHOOK_HOME": str(state)}
+    shown = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, check=True).stdout
+    click.echo("\n".join(f"   {line}".rstrip() for line in shown.splitlines()) + "\n")
 
 
 def main() -> None:

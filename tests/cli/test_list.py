@@ -425,6 +425,19 @@ def test_what_really_happened(folder: Folder) -> None:
     assert all(found[name] for name in ("every", "self-protection", "metrics", "turn-tracker", "event-logger"))
 
 
+def test_last_fired_under_another_name(folder: Folder) -> None:
+    """As long as the project had one of that name, too, it was `user/every`; that it fired then counts."""
+    folder.write("~/.config/billhook/hooks.yaml", LOGGED)
+    folder.write("hooks.yaml", "hooks: {every: {events: Stop, run: 'true'}}\n")
+    folder.billhook("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "ls"}')
+    both = {row["name"]: row["last_fired"] for row in folder.lines("list", "--json")}
+    folder.write("hooks.yaml", "hooks: {}\n")
+    alone = {row["name"]: row["last_fired"] for row in folder.lines("list", "--json")}
+
+    assert both["user/every"] and both["project/every"] is None
+    assert alone["every"] == both["user/every"]
+
+
 def test_a_log_that_cannot_be_read(folder: Folder) -> None:
     """The list is shown all the same, with a note."""
     folder.write("~/.config/billhook/hooks.yaml", LOGGED)

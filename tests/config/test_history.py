@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from billhook.config.history import budget_of, facts, last_fired, log_of, recent
+from billhook.config.history import KnownAs, budget_of, facts, last_fired, log_of, recent
 from billhook.config.lint.log import lint_log
+from billhook.config.rows import Row, rows
 from billhook.store.files import StoreError
 from billhook.store.places import log_folder
 from config.logged import at, content, said, write
@@ -33,6 +34,13 @@ def noted(project: Project) -> list[tuple[str, str]]:
     log = log_of(config)
     assert log is not None
     return [(one.code, one.hook) for one in lint_log(facts(log, config), budget_of(config))]
+
+
+def messages(project: Project) -> list[str]:
+    config = project.load(builtins=True)
+    log = log_of(config)
+    assert log is not None
+    return [one.message for one in lint_log(facts(log, config), budget_of(config))]
 
 
 def logged(project: Project, *records: dict[str, Any]) -> None:
@@ -201,10 +209,56 @@ def test_a_hook_that_is_not_approved(project: Project) -> None:
 
 
 def test_a_hook_behind_a_deny(project: Project) -> None:
-    """An earlier hook ended the run: that says nothing against the later one."""
+    """It has never fired although its event occurred, and it is said who always came first."""
     project.write(
-        OWN, "hooks:\n  first: {events: PreToolUse, deny: refused}\n  second: {events: PreToolUse, run: 'true'}\n"
+        OWN,
+        "hooks:\n  first: {events: PreToolUse, deny: refused}\n"
+        "  second: {events: PreToolUse, run: 'true'}\n"
+        "  third: {events: PreToolUse, match: Bash, run: 'true'}\n",
     )
+    for tool in ("Bash", "Bash", "Write"):
+        verdict = project.fire(tool, "ls", builtins=True)
+    second, third = messages(project)
+
+    assert (
+        second
+        == "it has never fired: `PreToolUse` occurred 3 times, and each time `first` said deny before it was its turn"
+    )
+    assert third == (
+        "it has never fired: `PreToolUse` occurred 3 times; `match: Bash` did not fit once, "
+        "and twice `first` said deny before it was its turn"
+    )
+    config = project.load(builtins=True)
+    log = log_of(config)
+    assert log is not None
+    hint = next(iter(lint_log(facts(log, config), 1000.0))).hint
+    assert hint == (
+        f"`billhook explain {verdict.id}` shows why it was not asked the last time; "
+        "to see what others deny, it needs a smaller `priority`"
+    )
+
+
+def test_a_hook_behind_several(project: Project) -> None:
+    """Those that came first most often are named; a stop counts like a deny, other reasons not at all."""
+    project.write(OWN, "hooks: {late: {events: PreToolUse, run: 'true'}}\n")
+    reasons = ["`a` said deny", "`b` said stop", "`b` said stop", "not trusted", "`c` said deny", "`d` said deny"]
+    logged(project, *({"not_asked": {"late": why}} for why in reasons))
+
+    assert messages(project) == [
+        "it has never fired: `PreToolUse` occurred 5 times, and each time "
+        "`b` said stop or `d` said deny or `c` said deny or others before it was its turn"
+    ]
+
+
+def test_a_hook_behind_a_deny_that_fired_once(project: Project) -> None:
+    """Then nothing is said."""
+    project.write(
+        OWN,
+        "hooks:\n  first: {events: PreToolUse, match: Bash, deny: refused}\n"
+        "  second: {events: PreToolUse, run: 'true'}\n",
+    )
+    project.fire("Bash", "ls", builtins=True)
+    project.fire("Write", "x", builtins=True)
     project.fire("Bash", "ls", builtins=True)
 
     assert noted(project) == []
@@ -218,6 +272,77 @@ def test_without_kept_configurations(project: Project) -> None:
         file.unlink()
 
     assert noted(project) == [("BH601", "never"), ("BH601", "rule")]
+
+
+# -- under other names
+
+GUARD = "hooks: {guard: {events: PreToolUse, run: 'true'}}\n"
+OTHER = "hooks: {guard: {events: PreToolUse, match: Write, run: ':'}}\n"
+
+
+def fired(project: Project) -> set[str]:
+    """Which hooks are known to have fired."""
+    config = project.load(builtins=True)
+    log = log_of(config)
+    assert log is not None
+    known = KnownAs(rows(config), project.root)
+    names = [row.name for row in rows(config) if row.declared is not None]
+    return set(last_fired(log, config.project, names, known_as=known).times)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with its configuration", "with its record only"])
+def test_a_hook_that_was_shown_with_its_layer(project: Project, kept: bool) -> None:
+    """While another one had its name it was `user/guard`; it is the same hook."""
+    project.write(OWN, GUARD)
+    project.write("hooks.yaml", OTHER)
+    project.approve(builtins=True)
+    project.fire("Bash", "ls", builtins=True)
+    project.write("hooks.yaml", "hooks: {}\n")
+    if not kept:
+        for file in (project.root / "billhook" / "configs").iterdir():
+            file.unlink()
+
+    assert fired(project) == {"guard"}
+    assert noted(project) == []
+
+    project.write(OWN, "hooks: {}\n")
+    project.write("hooks.yaml", OTHER)
+    assert fired(project) == set()
+    assert noted(project) == [("BH601", "guard")]
+
+
+def test_a_hook_that_is_shown_with_its_layer_now(project: Project) -> None:
+    """What it did as `guard`, when it was the only one, is not what its new namesake did."""
+    project.write(OWN, GUARD)
+    project.fire("Bash", "ls", builtins=True)
+    project.write("hooks.yaml", OTHER)
+    project.approve(builtins=True)
+
+    assert fired(project) == {"user/guard"}
+    assert noted(project) == []
+
+
+def test_a_hook_that_moved(project: Project) -> None:
+    """Into another layer, under its name: what it did before counts."""
+    project.write(OWN, GUARD)
+    project.fire("Bash", "ls", builtins=True)
+    project.write(OWN, "hooks: {}\n")
+    project.write("hooks.yaml", GUARD)
+    project.approve(builtins=True)
+
+    assert fired(project) == {"guard"}
+
+
+def test_hooks_of_one_name_in_one_layer(tmp_path: Path) -> None:
+    """They are told apart by their numbers."""
+    names = KnownAs([], tmp_path)
+    assert names.under({"hooks": [{"name": "user/a#2", "layer": "user"}, "odd"]}) == {"user/a#2": ""}
+
+    today = [Row(name=name, what="", kind="", trust="", state="runs", effect="runs", layer="user")
+             for name in ("user/a", "user/a#2")]  # fmt: skip
+    known = KnownAs(today, tmp_path)
+    assert known.under(None) == {"user/a": "user/a", "user/a#2": "user/a#2"}
+    assert known.under({"hooks": [{"name": "a", "layer": "user"}]}) == {"a": "user/a"}
 
 
 # -- which are slow

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 
 import click
 
@@ -12,7 +13,7 @@ from billhook.cli.show import note, say
 from billhook.cli.table import counted, facts, filled, one_line, shown_path, width
 from billhook.config import sources
 from billhook.config.explaining import has_no_say
-from billhook.config.history import LastFired, last_fired, log_of
+from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.config.loading import Config
 from billhook.config.rows import Row, rows
 from billhook.config.snapshot import as_data
@@ -61,7 +62,8 @@ def _fired(config: Config, found: Iterable[Row]) -> LastFired | None:
         log = log_of(config)
         if log is None:
             return None
-        fired = last_fired(log, config.project, [row.name for row in found if row.effect != "nothing"])
+        names = [row.name for row in found if row.effect != "nothing"]
+        fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
     except StoreError as error:
         note(f"when hooks last fired is not known: {error.message} ({error.place})")
         return None

@@ -5,6 +5,7 @@ Only the newest part of a log is looked at, so that no verb takes longer the lon
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from billhook.config.loading import Config
 from billhook.config.rows import Row, rows
 from billhook.config.snapshot import as_data, kept
 from billhook.store.places import log_folder
-from billhook.store.record import Record, Wanted
+from billhook.store.record import Record, Said, Wanted
 
 if TYPE_CHECKING:
     from billhook.store.reading import LogReader
@@ -29,12 +30,15 @@ _RUNS: Final = 200
 """The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
 _CONFIGURATIONS: Final = 100
 """Kept configurations that are read for one look."""
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _SAME: Final = ("events", "match", "if", "dialect", "state")
 """What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
 _DOES_THE_SAME: Final = ("what", "kind", "hash")
 """What decides how long it takes."""
-_NOT_WANTED: Final = frozenset({"did not match", "condition false", "condition raised"})
-"""Reasons that lie with the hook's own conditions; all others lie elsewhere."""
+NOT_WANTED: Final = frozenset({"did not match", "condition false", "condition raised"})
+"""Reasons that lie with the hook's own conditions."""
+_ENDED: Final = re.compile(r"`.+` said (?:deny|stop)", re.DOTALL)
+"""Somebody else ended the run before it was the hook's turn. Other reasons say nothing of when it would be asked."""
 
 
 def log_of(config: Config) -> "LogReader | None":
@@ -93,13 +97,19 @@ class LastFired(msgspec.Struct, frozen=True):
     """These are all events of the log."""
 
 
-def last_fired(log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST) -> LastFired:
-    """When each of these hooks was last asked. Looks no further than the last one of them needs."""
+def last_fired(
+    log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST, known_as: "KnownAs | None" = None
+) -> LastFired:
+    """When each of these hooks was last asked, under today's names. Looks no further than the last one needs.
+
+    `known_as` tells what they were called when a record was written; without it, the same.
+    """
     missing = set(names)
     times: dict[str, str] = {}
     look = Look(log, project, at_most)
     for record in look:
-        for name in missing.intersection(asked(record)):
+        today = known_as.of(record.config).get if known_as is not None else _unchanged
+        for name in missing.intersection(today(then, then) for then in asked(record)):
             times[name] = record.time
             missing.discard(name)
         if not missing:
@@ -112,6 +122,58 @@ def asked(record: Record) -> Iterator[str]:
     return (said.hook for said in record.outcomes if said.status != "skipped")
 
 
+def _unchanged(name: str, _: str) -> str:
+    return name
+
+
+# -- what hooks were called
+
+
+class KnownAs:
+    """What some of today's hooks were called under earlier configurations: a name has its layer before it, and a
+    number behind it, only while there is another one like it."""
+
+    def __init__(self, hooks: Iterable[Row], root: Path) -> None:
+        self._today = {_key(row.name, row.layer): row.name for row in hooks}
+        self._root = root
+        self._known: dict[str, dict[str, str]] = {}
+
+    def of(self, hash_: str) -> dict[str, str]:
+        """Names of that time, each with today's; empty for a hook that is none of today's. What is not among them was
+        called as it is."""
+        found = self._known.get(hash_)
+        if found is None:
+            snapshot = kept(self._root, hash_) if hash_ and len(self._known) < _CONFIGURATIONS else None
+            found = self._known[hash_] = self.under(snapshot)
+        return found
+
+    def under(self, snapshot: Mapping[str, Any] | None) -> dict[str, str]:
+        """As `of`, for a configuration that was kept. Where none was, `layer/name` says it all."""
+        if snapshot is None:
+            return {_numbered(f"{layer}/{name}", number): now for (layer, name, number), now in self._today.items()}
+        then = {name: _key(name, str(row.get("layer"))) for name, row in rows_of(snapshot).items()}
+        found = {name: self._today.get(key, "") for name, key in then.items()}
+        same = set(self._today.values()) - set(found.values())
+        # A hook that moved to another layer keeps its name, unless somebody else has it.
+        return {name: now or (name if name in same else "") for name, now in found.items()}
+
+
+def rows_of(snapshot: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The hooks of a kept configuration by their names of that time."""
+    return {str(row.get("name")): row for row in snapshot.get("hooks", ()) if isinstance(row, dict)}
+
+
+def _key(shown: str, layer: str) -> tuple[str, str, int]:
+    """A hook by its layer, its name in the file, and which of that name it is."""
+    plain = shown.removeprefix(f"{layer}/")
+    base, _, number = plain.rpartition("#")
+    return (layer, base, int(number)) if base and _NUMBER.fullmatch(number) else (layer, plain, 1)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}#{number}"
+
+
 # -- which never were, and which are slow
 
 
@@ -122,7 +184,7 @@ class Quiet(msgspec.Struct, frozen=True):
     events: dict[str, int]
     """How often which event occurred."""
     reasons: dict[str, int]
-    """What kept it from being asked, and how often."""
+    """What kept it from being asked, and how often: one of NOT_WANTED, or who had ended the run before it."""
     last: str
     """The id of the newest record that says so."""
 
@@ -167,17 +229,20 @@ class _Gathered:
     def add(self, record: Record) -> None:
         same = self._same.of(record.config)
         for said in record.outcomes:
-            if said.hook not in same or said.status == "skipped":
-                continue
-            self._asked.add(said.hook)
-            self._runs[said.hook] += same[said.hook]
-            if same[said.hook] and self._runs[said.hook] <= _RUNS:
-                self.tally.add(said)
-        for name, why in record.not_asked.items():
-            if name in same and why in _NOT_WANTED:
+            if said.hook in same and said.status != "skipped":
+                self._ran(said, *same[said.hook])
+        for then, why in record.not_asked.items():
+            if then in same and (why in NOT_WANTED or _ENDED.fullmatch(why)):
+                name, _ = same[then]
                 self._events[name][record.event] += 1
                 self._reasons[name][why] += 1
                 self._last.setdefault(name, record.id)
+
+    def _ran(self, said: Said, name: str, did_the_same: bool) -> None:
+        self._asked.add(name)
+        self._runs[name] += did_the_same
+        if did_the_same and self._runs[name] <= _RUNS:
+            self.tally.add(said if said.hook == name else msgspec.structs.replace(said, hook=name))
 
     def quiet(self) -> Iterator[Quiet]:
         for name, row in self._hooks.items():
@@ -190,25 +255,29 @@ class _Definitions:
 
     def __init__(self, hooks: Mapping[str, Row], root: Path) -> None:
         self._today = {name: as_data(row) for name, row in hooks.items()}
+        self._names = KnownAs(hooks.values(), root)
         self._root = root
-        self._known: dict[str, dict[str, bool]] = {}
+        self._known: dict[str, dict[str, tuple[str, bool]]] = {}
 
-    def of(self, hash_: str) -> dict[str, bool]:
-        """Their names, each with whether it also did the same then."""
+    def of(self, hash_: str) -> dict[str, tuple[str, bool]]:
+        """Their names of that time, each with today's, and with whether it also did the same then."""
         found = self._known.get(hash_)
         if found is None:
             found = self._look_up(hash_) if len(self._known) < _CONFIGURATIONS else {}
             self._known[hash_] = found
         return found
 
-    def _look_up(self, hash_: str) -> dict[str, bool]:
+    def _look_up(self, hash_: str) -> dict[str, tuple[str, bool]]:
         """All of them where nobody kept it: the record itself names the hooks that there were."""
         snapshot = kept(self._root, hash_) if hash_ else None
+        names = self._names.under(snapshot)
         if snapshot is None:
-            return dict.fromkeys(self._today, True)
-        then = {str(row.get("name")): row for row in snapshot.get("hooks", ()) if isinstance(row, dict)}
-        both = [(name, then[name], now) for name, now in self._today.items() if name in then]
-        return {name: _alike(old, new, _DOES_THE_SAME) for name, old, new in both if _alike(old, new, _SAME)}
+            return {then: (now, True) for then, now in (names | {name: name for name in self._today}).items()}
+        rows_then = rows_of(snapshot)
+        both = [(then, now, rows_then[then], self._today[now]) for then, now in names.items() if now]
+        return {
+            then: (now, _alike(old, new, _DOES_THE_SAME)) for then, now, old, new in both if _alike(old, new, _SAME)
+        }
 
 
 def _alike(then: Mapping[str, Any], now: Mapping[str, Any], fields: Iterable[str]) -> bool:

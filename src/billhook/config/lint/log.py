@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from billhook.builtins.metrics import HookStats
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
-from billhook.config.history import Facts, Quiet, Slow
+from billhook.config.history import NOT_WANTED, Facts, Quiet, Slow
 from billhook.config.lint.found import edit, finding
 
 
@@ -22,13 +22,36 @@ def lint_log(facts: Facts, warn_ms: float | None) -> Iterator[Finding]:
 
 def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
+    unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
+    behind = sum(quiet.reasons.values()) - unfit
+    field, what = _condition(quiet, hook) if unfit else ("priority", "")
+    if not behind:
+        why = f", and {what} did not fit"
+    elif not unfit:
+        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it was its turn"
+    else:
+        why = f"; {what} did not fit {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it was its turn"
+    last = " the last time" if sum(quiet.events.values()) > 1 else ""
+    right = "a guard for rare cases may be right" if unfit else "to see what others deny, it needs a smaller `priority`"
+    hint = f"`billhook explain {quiet.last}` shows why it was not asked{last}; {right}"
+    return finding(hook, "BH601", field, f"it has never fired: {occurred}{why}", hint)
+
+
+def _condition(quiet: Quiet, hook: Declared) -> tuple[str, str]:
+    """The field that did not fit, and what it says."""
     field = "match" if hook.match and ("did not match" in quiet.reasons or not hook.when) else "when"
     value = hook.match if field == "match" else hook.when
-    what = f"`{edit(hook, field, value)}`" if value else "its condition"
-    message = f"it has never fired: {occurred}, and {what} did not fit"
-    last = " the last time" if sum(quiet.events.values()) > 1 else ""
-    hint = f"`billhook explain {quiet.last}` shows why it was not asked{last}; a guard for rare cases may be right"
-    return finding(hook, "BH601", field, message, hint)
+    return field, f"`{edit(hook, field, value)}`" if value else "its condition"
+
+
+def _ended_by(quiet: Quiet) -> str:
+    """Who came first, and with what: those that did most often."""
+    ended = [why for why in quiet.reasons if why not in NOT_WANTED]
+    return " or ".join([*ended[:_NAMED], *(["others"] if len(ended) > _NAMED else [])])
+
+
+_NAMED = 3
+"""Hooks that came first and are named."""
 
 
 def _times(count: int) -> str:

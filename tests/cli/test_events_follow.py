@@ -57,6 +57,19 @@ def test_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
     assert interrupted(process)[0] == 0
 
 
+def test_a_session_that_has_not_begun(tmp_path: Path) -> None:
+    """Where no event names a session, `.` waits for the first that does."""
+    place = Recorded(tmp_path)
+    place.add("Notification", session_id="", turn_id="")
+    process = place.following(".", "--minimal", "--human")
+    assert process.stdout is not None
+    assert b" Notification none" in process.stdout.readline()
+
+    place.add("Stop", session_id=TWO)
+    assert process.stdout.readline().endswith(b" Stop none\n")
+    assert interrupted(process)[0] == 0
+
+
 class Watched(io.StringIO):
     """Standard error, as a terminal."""
 

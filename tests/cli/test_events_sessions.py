@@ -217,8 +217,7 @@ def test_an_id_wins_over_a_name(place: Recorded, remembered: bool) -> None:
 def test_rename_a_command(place: Recorded) -> None:
     """It is said to be one."""
     assert place.complaint("rename", "list", "good-name") == (
-        "error: no session is called `list`\n\n"
-        "hint: `billhook events list` is a command; `billhook events list` shows the sessions\n"
+        "error: no session is called `list`\n\nhint: `list` is a command; `billhook events list` shows the sessions\n"
     )
 
 

@@ -181,7 +181,7 @@ def _unknown(word: str, here: Here) -> UsageError:
     recent = Sessions(FileState(here.root)).recent(here.project)
     known = [*dict.fromkeys(session.name for session in recent), *(session.session_id for session in recent), *VERBS]
     if word in VERBS:
-        hint = f"`billhook events {word}` is a command; `billhook events list` shows the sessions"
+        hint = f"`{word}` is a command; `billhook events list` shows the sessions"
         return UsageError(f"no session is called `{word}`", hint=hint)
     hint = nearest(word, known)
     if not hint.startswith("did you mean"):

@@ -12,7 +12,7 @@ from billhook import strictjson
 from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook, slice_options, sliced
 from billhook.cli.events_log import Here, Logs, Slice, as_logged, here
 from billhook.cli.events_rows import Row, joined
-from billhook.cli.events_sessions import Names
+from billhook.cli.events_sessions import Names, newest_session
 from billhook.cli.events_table import Table, minimal
 from billhook.cli.progress import progress
 from billhook.cli.show import note, safe, say
@@ -87,6 +87,8 @@ def view(
     if follow and (first is not None or part.limit is not None or part.offset or filters.until):
         raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
     where = here()
+    if follow and set(sessions) == {"."} and not newest_session(where):
+        sessions = ()  # none has begun yet: the first one is that which is waited for
     logs = chosen(msgspec.structs.replace(filters, sessions=sessions), where)
     printer = Printer(where, in_json=in_json, minimal=minimal, hook=plain_hook(filters.hook))
     if follow:

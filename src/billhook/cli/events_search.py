@@ -56,8 +56,8 @@ def verb(
 ) -> int:
     """Show the events in which a text occurs: in a command, a reason, a hook's name, its data, an output.
 
-    The text is taken as it is, and capitals count. At most 50 are shown, the newest, unless --limit says otherwise.
-    The order is oldest first.
+    The text is taken as it is, and capitals count (`billhook events | grep -i TEXT` finds it in any case). At most 50
+    are shown, the newest, unless --limit says otherwise. The order is oldest first.
     """
     query = " ".join(words)
     if not query.strip():

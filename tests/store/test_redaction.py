@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.store.redaction import Redactor, redactor
+from billhook.store.redaction_budget import MOST_CHARACTERS
 
 from .made_up import KEY, MARK, RANDOM, SECRET
 
@@ -200,12 +202,13 @@ WORST = [
     '"', "sk-a.", "eyJ-", "eyJa.", "-----BEGIN PRIVATE KEY-----", "://a:", "://a:b/", "curl -u a:", "mysql -p",
     "<<<'", "sudo <<< '", "echo a | sudo -S ", 'auth":"', "123456789:AA", "Bearer ", "Cookie: a=", "api_key={",
     "api_key=[", "password is ", "AKIAAAAAAAAAAAAAAAAA ", "[redacted ",
-    "password=[redacted 1 chars 000000000000]", "İ", "curl -aaaaaaaau",
+    "password=[redacted 1 chars 000000000000]", "İ", "curl -aaaaaaaau", "authorization: bearer $(", "cookie:x",
+    "password=x", "password=\\'", "api_key=['$a',", "password=x" + 4 * "'", "curl -au", "curl ", "identified by ",
 ]  # fmt: skip
 
 
-def calls_for(text: str) -> int:
-    """How many calls, of our functions and of Python's own, it takes to redact a text."""
+def calls_for(text: Any) -> int:
+    """How many calls, of our functions and of Python's own, it takes to redact a value."""
     calls = 0
 
     def count(frame: Any, event: str, argument: Any) -> None:
@@ -213,25 +216,71 @@ def calls_for(text: str) -> int:
         calls += 1
 
     taking_out = Redactor(KEY)
-    taking_out.text(text[:100])
+    taking_out.text("password=x1 curl -u a:b")
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        taking_out.text(text)
+        taking_out.value(text)
     finally:
         sys.setprofile(before)
     return calls
 
 
+@pytest.mark.parametrize("end", ["", "(", "\n("], ids=["", "code", "code on the next line"])
 @pytest.mark.parametrize("piece", WORST)
-def test_work_grows_with_the_text_and_no_faster(piece: str) -> None:
+def test_work_grows_with_the_text_and_no_faster(piece: str, end: str) -> None:
     """Four times the text takes four times the calls, and none of them hangs."""
-    small, large = (calls_for(piece * (size // len(piece))) for size in (1 << 13, 1 << 15))
+    small, large = (calls_for(piece * (size // len(piece)) + end) for size in (1 << 13, 1 << 15))
     assert large <= 4.5 * small + 200
 
     started = time.monotonic()
     Redactor(KEY).text(piece * ((1 << 18) // len(piece)))
     assert time.monotonic() - started < 30
+
+
+MANY: dict[str, Callable[[int], Any]] = {
+    "secrets in one text": lambda n: f"password={SECRET} x" * (n // 22),
+    "names without a value": lambda n: "password " * (n // 9),
+    "nothing to find": lambda n: "hello, " * (n // 7),
+    "one word": lambda n: "token=x1 " + "a" * n,
+    "texts": lambda n: [f"password={SECRET} x"] * (n // 22),
+    "lists": lambda n: [[f"password={SECRET} x"] for _ in range(n // 22)],
+    "objects": lambda n: [{"password": SECRET} for _ in range(n // 22)],
+    "arguments": lambda n: [["curl", "-u", f"bob:{SECRET}"] for _ in range(n // 22)],
+    "numbers": lambda n: [f"password={SECRET}", *range(n // 4)],
+    "keys": lambda n: {f"password={SECRET}{number:09}": number for number in range(n // 32)},
+}
+
+
+@pytest.mark.parametrize("make", MANY.values(), ids=MANY.keys())
+def test_one_event_is_so_much_work_and_no_more(make: Callable[[int], Any]) -> None:
+    """Twice as much takes no more calls; what is beyond is taken out whole, and a second time changes nothing."""
+    once, twice = make(5_000_000), make(10_000_000)
+    assert calls_for({"input": twice}) <= calls_for({"input": once}) * 1.2 + 1000 < 3_000_000
+
+    found = Redactor(KEY).redacted({"input": once, "tool": "Write", "about": ["short"]})
+    assert SECRET not in str(found.value) and "too long to search]" in str(found.value)
+    assert (found.value["tool"], found.value["about"]) == ("Write", ["short"])
+    assert Redactor(KEY).redacted(found.value).texts == 0
+
+
+def test_what_is_cut_leaves_no_half_of_a_secret(taking_out: Redactor) -> None:
+    """A token, a value and a key that lie where a text is cut are in what is taken out, or are found before it."""
+    room = MOST_CHARACTERS - MOST_CHARACTERS // 8
+    for secret in ("AIza" + RANDOM[:35], f"password='{RANDOM}'", f"-----BEGIN PRIVATE KEY-----\n{RANDOM}"):
+        for part in (33, len(secret) - 5):
+            text = "x " * ((room - part) // 2) + secret + "y" * MOST_CHARACTERS
+            assert RANDOM[:8] not in taking_out.text(text)[-4000:]
+
+
+def test_ordinary_texts_of_a_megabyte_are_kept(taking_out: Redactor) -> None:
+    """The bound is for what nobody reads: a log of a build, a long file, a thousand rows with secrets are not that."""
+    code = "def visit(self, key, token):\n    return self.tokens[key] if token else None\n" * 3000
+    rows = [{"user": f"bob{number}", "password": SECRET, "note": f"token={SECRET}"} for number in range(1500)]
+
+    assert taking_out.text(code) == code
+    found = taking_out.redacted({"rows": rows, "log": "https://example.org/x compiled in 1 s\n" * 12_000})
+    assert "too long" not in str(found.value) and found.texts == 3000
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ def test_the_page_shows_what_has_no_name(shown: str) -> None:
 def test_the_programs_are_looked_for() -> None:
     """A flag of a program is only found in texts that name one; the two tables have the same programs."""
     assert {program for flag in FLAGS for program in flag.programs} == set(FLAGS_RULE.hints)
+    assert {flag.flag for flag in FLAGS} == set(FLAGS_RULE.looks_at)
 
 
 def test_the_examples_of_names() -> None:

@@ -1,7 +1,8 @@
 """Secrets are taken out of what the event log keeps: by the names they have, and by the shapes of well-known tokens.
 
 What was taken out reads `[redacted 40 chars 9f3ac21b77d0]`: its length, and a digest under a key of the user's own, so
-that equal stays equal and nobody without the key can try passwords against it. A net, not a wall: docs/redaction.md
+that equal stays equal and nobody without the key can try passwords against it. One call does so much work and no more;
+what is beyond reads `[redacted 38000000 chars 9f3ac21b77d0, too long to search]`. A net, not a wall: docs/redaction.md
 says what it finds and what it can't see.
 """
 
@@ -15,11 +16,14 @@ from typing import Any, Final
 import msgspec
 
 from billhook.store.files import StoreError
+from billhook.store.redaction_budget import MOST_CHARACTERS, NAME_STEPS, PIECE_STEPS, Budget
 from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
 from billhook.store.secret_names import Names
 from billhook.store.secret_shapes import Span
 
-_MARK: Final = r"\[redacted [0-9]{1,12} chars [0-9a-f]{12}\]"
+TOO_LONG: Final = ", too long to search"
+"""What the mark of a text says that was not searched."""
+_MARK: Final = rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]"
 _MARK_BEGINS: Final = "[redacted "
 _SCHEMA: Final = frozenset(
     {"type", "title", "description", "format", "minLength", "maxLength", "pattern", "nullable", "required"}
@@ -33,6 +37,15 @@ _LONG: Final = 64 << 10
 """Characters of a text that gets two rounds only: hostile ones of a megabyte would take seconds."""
 _SHORTEST: Final = 16
 """Characters of a key of an object in which a secret could stand."""
+_NARROW: Final = 4096
+"""Characters of a text that is worth a look of its own at which rules could find something in it."""
+_LOOK: Final = 40
+"""Steps for each character of such a look."""
+_CALL: Final = 64
+"""Steps of one comparison with a short text."""
+_ARGUMENT: Final = 12_000
+_LONGEST_WORD: Final = 512
+"""Characters by which a text is cut back to its last space, so that no half of a token is left."""
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -70,7 +83,9 @@ class Redactor:
 
     def redacted(self, value: Any) -> Redacted:
         """As `value`, with the number of texts that were taken out."""
-        rules, triggers = worth_trying(_as_bytes(value), self._names.triggers)
+        data = _as_bytes(value)
+        too_long = data is None or len(data) > MOST_CHARACTERS
+        rules, triggers = worth_trying(None if too_long else data, self._names.triggers)
         if not rules and not triggers:
             return Redacted(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)
@@ -119,6 +134,7 @@ class _Pass:
         self._triggers = triggers
         self._hints = [hint for rule in rules for hint in rule.hints]
         self._flags = FLAGS_RULE in rules
+        self._left = Budget()
         self.count = 0
 
     def copied(self, top: Any) -> Any:
@@ -168,6 +184,8 @@ class _Pass:
         if before is first and before.lower() in _HEADERS:
             return self._hidden(text, before)
         if self._flags and isinstance(first, str) and len(first) < 256 and len(before) < 256:
+            if not self._left.take_steps(_ARGUMENT + len(text) * 8):
+                return self._mark(text, TOO_LONG)
             start = len(first) + len(before) + 2
             for span in FLAGS_RULE.find(f"{first} {before} {text}" if before is not first else f"{first}  {text}"):
                 at = span[0] - (start if before is not first else len(first) + 2)
@@ -187,45 +205,79 @@ class _Pass:
             value = _plain(value)
             if not isinstance(value, dict | list):
                 return self._placed(value, name, hidden, todo)
+        if not self._left.take_items(len(value)):
+            return self._mark(_as_text(value), TOO_LONG)
         copy: Any = {} if isinstance(value, dict) else []
         todo.append((value, copy, hidden))
         return copy
 
     def _hidden(self, text: str, name: str) -> str:
-        if self._stays(name, text) or (text.startswith(_MARK_BEGINS) and _marks().fullmatch(text)):
-            return text
-        return self._mark(text)
+        return text if self._stays(name, text) or _is_mark(text) else self._mark(text)
 
     def _in_text(self, text: str) -> str:
-        low = _lower(text) if self._triggers else ""
-        for trigger in self._triggers:
-            if trigger in low:
-                return self._searched(text)
-        for hint in self._hints:
-            if hint in text:
-                return self._searched(text)
+        if _is_mark(text):
+            return text
+        room = self._left.room(len(text))
+        if room < len(text):
+            room = _back_to_space(text, room)
+            return (self._in_rules(text[:room]) if room else "") + self._mark(text[room:], TOO_LONG)
+        return self._in_rules(text)
+
+    def _in_rules(self, text: str) -> str:
+        """As far as one of the rules could find something in it."""
+        rules, triggers, hints = self._rules, self._triggers, self._hints
+        needles = len(hints) + len(triggers)
+        narrow = len(text) >= _NARROW and needles > _LOOK
+        if not self._left.take_steps(len(text) * _LOOK if narrow else (len(text) + _CALL) * needles):
+            return self._mark(text, TOO_LONG)
+        if narrow:
+            rules, triggers = worth_trying(text.encode("utf-8", "surrogatepass"), self._names.triggers)
+            return self._searched(text, rules, triggers) if rules or triggers else text
+        low = _lower(text) if triggers else ""
+        if any(trigger in low for trigger in triggers) or any(hint in text for hint in hints):
+            return self._searched(text, rules, triggers)
         return text
 
-    def _searched(self, text: str) -> str:
+    def _searched(self, text: str, rules: Sequence[Rule], triggers: Sequence[str]) -> str:
         """Again and again while something is found: what was hidden by a secret may be one itself."""
-        for _ in range(_ROUNDS if len(text) < _LONG else 2):
-            spans = self._spans(text)
-            clean = self._without(text, _joined(spans)) if spans else text
+        for number in range(_ROUNDS if len(text) < _LONG else 2):
+            room = self._affordable(text, rules, triggers)
+            if room < len(text):
+                if number:
+                    break  # it was searched, if not once more
+                room = _back_to_space(text, room)
+                text = text[:room] + self._mark(text[room:], TOO_LONG)
+            clean = self._without(text, _joined(self._spans(text, rules, triggers))) if room else text
             if clean == text:
                 break
             text = clean
         return text
 
-    def _spans(self, text: str) -> list[Span]:
+    def _affordable(self, text: str, rules: Sequence[Rule], triggers: Sequence[str]) -> int:
+        """How many characters of a text one search is paid for."""
+        low = _lower(text) if triggers else ""
+        pieces = [piece for rule in rules for piece in rule.pieces]
+        room = len(text)
+        while room:
+            steps = (room + _CALL) * (len(triggers) + len(pieces))
+            if self._left.steps > 2 * steps and self._left.take_steps(steps):
+                steps += sum(low.count(trigger, 0, room) for trigger in triggers) * NAME_STEPS
+                steps += sum(text.count(piece, 0, room) for piece in pieces) * PIECE_STEPS
+                if self._left.take_steps(steps, most=True):
+                    break
+            room //= 2
+        return room
+
+    def _spans(self, text: str, rules: Sequence[Rule], triggers: Sequence[str]) -> list[Span]:
         spans: list[Span] = []
-        for rule in self._rules:
+        for rule in rules:
             for hint in rule.hints:
                 if hint in text:
                     spans.extend(rule.find(text))
                     break
-        if self._triggers:
+        if triggers:
             low = _lower(text)
-            for trigger in self._triggers:
+            for trigger in triggers:
                 if trigger in low:
                     spans.extend(self._named(text, low, trigger, self._names))
         return spans
@@ -233,15 +285,30 @@ class _Pass:
     def _without(self, text: str, spans: list[Span]) -> str:
         if _MARK_BEGINS in text:
             spans = _outside(spans, [mark.span() for mark in _marks().finditer(text)], text)
+        most = self._left.secrets
+        end = spans[most][0] if len(spans) > most else len(text)
         pieces, done = [], 0
-        for start, end in spans:
-            pieces += [text[done:start], self._mark(text[start:end])]
-            done = end
-        return "".join((*pieces, text[done:]))
+        for start, stop in spans[:most]:
+            pieces += [text[done:start], self._mark(text[start:stop])]
+            done = stop
+        self._left.secrets -= min(most, len(spans))
+        pieces.append(text[done:end])
+        if end < len(text):
+            pieces.append(self._mark(text[end:], TOO_LONG))
+        return "".join(pieces)
 
-    def _mark(self, text: str) -> str:
+    def _mark(self, text: str, why: str = "") -> str:
+        if not text:
+            return ""
         self.count += 1
-        return f"[redacted {len(text)} chars {self._digest(text.encode('utf-8', 'surrogatepass'))}]"
+        return f"[redacted {len(text)} chars {self._digest(text.encode('utf-8', 'surrogatepass'))}{why}]"
+
+
+def _back_to_space(text: str, room: int) -> int:
+    """Where a text is cut that is searched up to `room`: not within a word, of which the half would be no secret."""
+    floor = max(0, room - _LONGEST_WORD)
+    cut = max(text.rfind(space, floor, room) for space in " \n\t")
+    return cut + 1 if cut >= 0 else floor
 
 
 def _joined(spans: list[Span]) -> list[Span]:
@@ -271,6 +338,10 @@ def _outside(spans: list[Span], marks: list[Span], text: str) -> list[Span]:
     return [(start, end) for start, end in left if any(one.isalnum() for one in text[start:end])]
 
 
+def _is_mark(text: str) -> bool:
+    return text.startswith(_MARK_BEGINS) and _marks().fullmatch(text) is not None
+
+
 @functools.cache
 def _marks() -> re.Pattern[str]:
     return re.compile(_MARK)
@@ -296,6 +367,11 @@ def _as_bytes(value: Any) -> bytes | None:
         return _ENCODER.encode(value)
     except Exception:
         return None
+
+
+def _as_text(value: Any) -> str:
+    data = _as_bytes(value)
+    return f"{len(value)} items" if data is None else data.decode("utf-8", "replace")
 
 
 def _number(value: float) -> str:

@@ -25,7 +25,7 @@ class Flag(msgspec.Struct, frozen=True):
     value: str = r"[ \t]{0,8}+(\\?[\"']?)([^\s\"';|&<>\\]++)"
 
 
-_USER: Final = r"[ \t=]{0,8}+(\\?[\"']?)[^\s:\"'\\]{0,200}:([^\s\"'\\]++)"
+_USER: Final = r"[ \t=]{0,8}+(\\?[\"']?)[^\s:\"'\\]{0,200}+:([^\s\"'\\]++)"
 _GLUED: Final = r"(\\?[\"']?)([^\s\"';|&<>\\]++)"
 _APART: Final = r"[ \t]{1,8}+(\\?[\"']?)([^\s\"';|&<>\\-][^\s\"';|&<>\\]*+)"
 
@@ -71,19 +71,23 @@ def flags(text: str) -> Iterator[Span]:
 
 def clustered(text: str) -> Iterator[Span]:
     """`curl -sSu bob:x`: the flag behind others in one word."""
-    for found in _pattern(r"-[A-Za-z]{1,8}u" + _USER).finditer(text):
-        secret = not found[2].isdigit() and not is_placeholder(found[2])
-        if (
-            secret
-            and text[found.start() - 1 : found.start()] in _BEFORE_A_FLAG
-            and _called(text, found.start(), ("curl",))
-        ):
-            yield found.start(2), _end(text, found)
+    at, done = text.find("curl"), 0
+    while at >= 0:
+        done, end = max(at, done), at + _BACK
+        for found in _pattern(_CLUSTER + _USER).finditer(text, done, end):
+            secret = not found[2].isdigit() and not is_placeholder(found[2])
+            if secret and _called(text, found.start(), ("curl",)):
+                yield found.start(2), _end(text, found)
+        done = end
+        at = text.find("curl", at + 4)
+
+
+_CLUSTER: Final = r"(?<=[ \t\n'\"])-[A-Za-z]{1,8}u"
 
 
 def _end(text: str, found: "re.Match[str]") -> int:
     """Where a value ends: at its closing quote, if one opened it."""
-    if not found[1]:
+    if found[1][-1:] not in ("'", '"'):
         return found.end(2)
     return closing(text, found.start(2), found[1][-1], len(found[1]) - 1)[0]
 
@@ -207,10 +211,16 @@ def telegram_tokens(text: str) -> Iterator[Span]:
 
 def identified(text: str) -> Iterator[Span]:
     """`IDENTIFIED BY 'x'` of SQL."""
-    for found in _pattern(
-        r"IDENTIFIED (?:WITH [\w'\"]{1,40} )?BY (?:PASSWORD )?\\?(['\"])([^'\"\\]{1,500})", re.I
-    ).finditer(text):
-        yield found.span(2)
+    for word in ("IDENTIFIED ", "identified "):
+        at = text.find(word)
+        while at >= 0:
+            found = _pattern(_IDENTIFIED, re.I).match(text, at + len(word))
+            if found:
+                yield found.span(2)
+            at = text.find(word, found.end() if found else at + len(word))
+
+
+_IDENTIFIED: Final = r"(?:WITH [\w'\"]{1,40}+ )?BY (?:PASSWORD )?\\?(['\"])([^'\"\\]{1,500})"
 
 
 @functools.cache

@@ -21,6 +21,12 @@ class Rule(msgspec.Struct, frozen=True):
     words: tuple[str, ...] = ()
     shown: str = ""
     """How documents show what it finds."""
+    looks_at: tuple[str, ...] = ()
+    """The pieces of text at each of which it looks, if that are not its hints."""
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return self.looks_at or self.hints
 
 
 READERS: Final = ("--password-stdin", "--with-token", "chpasswd", "sudo -S", "passwd --stdin", "--pass-stdin")
@@ -35,6 +41,7 @@ _PROGRAM_WORDS: Final = (
     *("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"),
     *("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"),
 )
+_FLAGS: Final = ("-u", "--user", "-U", "--proxy-user", "-b", "-a", "-p", "--pass", "-w", "-P", "pass:")
 
 
 def _later(name: str) -> Callable[[str], Iterator[Span]]:
@@ -49,7 +56,7 @@ def _later(name: str) -> Callable[[str], Iterator[Span]]:
     return find
 
 
-FLAGS_RULE: Final = Rule(_later("flags"), _PROGRAMS, _PROGRAM_WORDS)
+FLAGS_RULE: Final = Rule(_later("flags"), _PROGRAMS, _PROGRAM_WORDS, looks_at=_FLAGS)
 COMMANDS: Final = (
     FLAGS_RULE,
     Rule(_later("clustered"), ("curl",), ("curl",), "curl -sSu bob:x"),

@@ -16,6 +16,11 @@ Span = tuple[int, int]
 _NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 _REACH: Final = 64
 """How far to either side of the word that counts a name is read."""
+_LONGEST_WORD: Final = 300
+"""Characters of a value by which it is told from code. What is longer is none."""
+_LONGEST_LIST: Final = 4096
+"""Characters of a list of secrets in which each is taken out for itself."""
+_MOST_PARTS: Final = 100
 _HARMLESS: Final = words(
     "none null nil undefined true false yes no on off required optional str string int integer bool boolean "
     "bytes number any object array float char void self include same-origin omit todo tbd n/a unset redacted "
@@ -99,9 +104,11 @@ def _header_value(text: str, low: str, start: int, end: int) -> Span | None:
         found = _pattern(_COOKIE).match(text, end)
     else:
         return None
-    if not found or is_placeholder(found[1]):
+    if not found or is_placeholder(found[1]):  # judged by its beginning: there may be many on one line
         return None
-    return found.start(1), found.start(1) + len(found[1].rstrip())
+    rest = _pattern(_REST_OF_LINE).match(text, found.end())
+    end = rest.end() if rest else found.end()
+    return found.start(1), found.start(1) + len(text[found.start(1) : end].rstrip())
 
 
 def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") -> Iterator[Span]:
@@ -117,11 +124,19 @@ def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") ->
         yield from inside
     elif shell or text[at : at + 1] not in ("[", "{"):
         value = _pattern(_WORD).match(text, at)
-        if value and _is_value(text, start, end, value, shell, name_quoted):
+        if value and len(value[0]) >= _LONGEST_WORD:  # no code has such names
+            yield at, _word_end(text, value.end())
+        elif value and _is_value(text, start, end, value, shell, name_quoted):
             word = value[0] if shell and text[value.end() : value.end() + 1] in ("'", '"') else _trimmed(value[0])
             yield at, at + len(word)
             if len(word) == len(value[0]) and shell:
                 yield from _shell_parts(text, value.end())
+
+
+def _word_end(text: str, at: int) -> int:
+    """Where a word ends that goes on at `at`. Only asked for what is secret: then the search goes on behind it."""
+    found = _pattern(_REST_OF_WORD).match(text, at)
+    return found.end() if found else at
 
 
 def _quoted(text: str, opened: "re.Match[str]", shell: bool) -> Iterator[Span]:
@@ -135,7 +150,7 @@ def _quoted(text: str, opened: "re.Match[str]", shell: bool) -> Iterator[Span]:
 
 def _shell_parts(text: str, at: int) -> Iterator[Span]:
     """What is glued to a part of a word in a shell belongs to it: `"ab"'cd'ef`."""
-    while at < len(text):
+    for _ in range(_MOST_PARTS):
         opened = _pattern(_OPENING_PLAIN).match(text, at)
         if opened:
             stop, after = closing(text, opened.end(), opened[0], 0)
@@ -148,6 +163,7 @@ def _shell_parts(text: str, at: int) -> Iterator[Span]:
             return
         yield word.span()
         at = word.end()
+    yield at, len(text)  # nobody writes that; not to be read to its end
 
 
 def closing(text: str, at: int, quote: str, escapes: int) -> Span:
@@ -155,21 +171,29 @@ def closing(text: str, at: int, quote: str, escapes: int) -> Span:
 
     `escapes` is how many backslashes stand before the opening quote, in JSON inside of JSON.
     """
-    found = text.find(quote, at)
-    while found >= 0:
-        before = text[max(at, found - _REACH) : found]
-        run = len(before) - len(before.rstrip("\\"))
-        if run < escapes or run % (2 * escapes + 2) == escapes:
-            return max(at, found - min(run, escapes)), found + 1
-        found = text.find(quote, found + 1)
+    found = _to_quote(quote, escapes).match(text, at)
+    if found:
+        return found.end() - 1 - min(len(found[1]), escapes), found.end()
     line = text.find("\n", at)
     return (len(text), len(text)) if line < 0 else (line, line)
+
+
+@functools.cache
+def _to_quote(quote: str, escapes: int) -> re.Pattern[str]:
+    """Up to the quote that closes: before others stand backslashes of another number, in the steps of nested JSON."""
+    step = 2 * escapes + 2
+    longer = rf"(?:\\{{{step}}})++(?!\\{{{escapes}}}{quote})\\{{0,{step - 1}}}{quote}"
+    other = rf"{longer}|\\{{{escapes + 1},{step - 1}}}{quote}|\\++(?!{quote})"
+    return re.compile(rf"(?:[^\\{quote}]++|{other})*+(\\*+){quote}")
 
 
 def _in_brackets(text: str, at: int) -> Iterator[Span]:
     """The quoted texts of a list or an object that holds no other: all of them are secret."""
     found = _pattern(_FLAT).match(text, at)
     position = at
+    if found and found.end() - at > _LONGEST_LIST:
+        yield at + 1, found.end() - 1
+        return
     while found and position < found.end():
         opened = _pattern(_OPENING_SOMEWHERE).search(text, position, found.end())
         if not opened:
@@ -193,8 +217,9 @@ def _after_option(text: str, at: int, name: str) -> Iterator[Span]:
     if not word or word.lower() in _NOT_A_VALUE or (word.isupper() and word.lower() in name.lower()):
         return
     if not word.startswith("id="):  # docker build --secret id=..., which names a file
-        yield at, at + len(value[0])
-        yield from _shell_parts(text, value.end())
+        end = _word_end(text, value.end())
+        yield at, end
+        yield from _shell_parts(text, end)
 
 
 def _after_words(text: str, low: str, start: int, end: int) -> Iterator[Span]:
@@ -290,7 +315,9 @@ _OPENING_PLAIN: Final = r"[\"']"
 _OPENING_SOMEWHERE: Final = r"(?<!\\)(\\{0,15}+)([\"'])"
 _FLAT: Final = r"\[[^\[\]{}]*+\]|\{[^\[\]{}]*+\}"
 _COLON: Final = r"\s{0,16}+:"
-_WORD: Final = r"(?:[^\s\"'`;&|<>()\\,]|,(?=[^\s\"'])|\\\\(?![\"'\\nrt])|\\[^nrt\"'\n\\])++"
+_LETTER: Final = r"[^\s\"'`;&|<>()\\,]|,(?=[^\s\"'])|\\\\(?![\"'\\nrt])|\\[^nrt\"'\n\\]"
+_WORD: Final = rf"(?:{_LETTER}){{1,{_LONGEST_WORD}}}+"
+_REST_OF_WORD: Final = rf"(?:{_LETTER})*+"
 _GLUED: Final = r"(?:[^\s\"'`;&|<>()\\,:}\]]|\\[^nrt\"'\n\\])++"
 _THEN_QUOTED: Final = r"[ \t]{1,16}+(\\{0,15}+)([\"'])"
 _SAID: Final = r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})"
@@ -312,5 +339,6 @@ _KEY_FILE: Final = r"(?:~|\.{1,2})?+/[\w./ @-]*+(?<=\.pem|\.key|\.crt|\.pub|\.p1
 _SCHEME: Final = (
     r"(?:bearer|basic|token|digest|negotiate|apikey|api-key|hawk|ntlm|oauth|dpop|key|aws4-hmac-sha256)[ \t]{1,16}+"
 )
-_AUTHORIZATION: Final = rf"[ \t]{{0,4}}+[:=][ \t]{{0,16}}+{_SCHEME}([^\s\"'\\][^\"'\r\n\\]*+)"
-_COOKIE: Final = r":[ \t]{0,16}+([^\s\"'\\=;]++=[^\"'\r\n\\]*+)"
+_AUTHORIZATION: Final = rf"[ \t]{{0,4}}+[:=][ \t]{{0,16}}+{_SCHEME}([^\s\"'\\][^\"'\r\n\\]{{0,400}}+)"
+_COOKIE: Final = r":[ \t]{0,16}+([^\s\"'\\=;]{1,200}+=[^\"'\r\n\\]{0,400}+)"
+_REST_OF_LINE: Final = r"[^\"'\r\n\\]*+"

@@ -149,7 +149,12 @@ def tokens() -> dict[str, str]:
 
 
 TOKENS = tokens()
-AROUND = ["%s", "I used %s, and it works.", '{"x": "%s"}', "a\\n%s\\nb", "x=%s", "\x1b[32m%s\x1b[0m", "a%%20%s", "(%s)"]
+AROUND = [
+    "%s", "I used %s, and it works.", "I used %s.", "It was %s; then", '{"x": "%s"}', "{'x': '%s'}", "a\\n%s\\nb",
+    "x=%s", 'x="%s"', "x: %s\n", "\x1b[32m%s\x1b[0m", "a%%20%s", "(%s)", "<%s>", "`%s`", "**%s**", "a,%s,b", "@%s",
+    "https://x.example/%s/y", "https://x.example/a?b=%s&c=d", "https://x.example/a?b=%s#c", "https://%s@x.example/y",
+    '{\\"x\\": \\"%s\\"}', "curl 'https://x.example/?k=%s'", "x:%s", "%s\r\n", "[%s](y)", "$(echo %s)", "%s|cat",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("prefix", TOKENS)
@@ -161,6 +166,29 @@ def test_tokens_are_known_by_their_shape(prefix: str, taking_out: Redactor) -> N
         for found in (taking_out.text(text), str(taking_out.value({"any": [{"thing": text}]}))):
             assert secret not in found and secret[-10:] not in found, text
         assert taking_out.text(taking_out.text(text)) == taking_out.text(text)
+
+
+SIGNED = {
+    "Azure": "https://x.blob.core.windows.net/c?sv=1&sig=%s%%3D",
+    "Azure, first": "https://x.blob.core.windows.net/c/f.txt?sig=%s%%3D&se=2",
+    "Azure in a connection string": "SharedAccessSignature=sv=1&sig=%s%%3D;EndpointSuffix=x",
+    "Azure in HTML": "https://x.blob.core.windows.net/c?sv=1&amp;sig=%s%%3D",
+    "AWS": "https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=%s",
+    "AWS, first": "https://b.s3.amazonaws.com/k?X-Amz-Signature=%s&X-Amz-Expires=60",
+    "AWS credential": "https://b.s3.amazonaws.com/k?X-Amz-Credential=%s%%2F20260101%%2Fus-east-1&x=y",
+    "Google": "https://storage.googleapis.com/b/o?X-Goog-SignedHeaders=host&X-Goog-Signature=%s",
+}
+
+
+@pytest.mark.parametrize("around", ["%s", 'curl "%s"', "curl '%s' -o x", '{"url": "%s"}', "see %s.", "<%s>", "URL=%s"])
+@pytest.mark.parametrize("address", SIGNED.values(), ids=SIGNED.keys())
+def test_signed_addresses(address: str, around: str, taking_out: Redactor) -> None:
+    """The signature goes, which is as good as a password; what the address is of stays."""
+    secret = RANDOM[:20] + RANDOM[50:70]
+    text = around % (address % secret)
+    for found in (taking_out.text(text), str(taking_out.value({"command": text}))):
+        assert secret not in found and secret[-8:] not in found and address[:25] in found
+    assert taking_out.text(taking_out.text(text)) == taking_out.text(text)
 
 
 def test_other_shapes(taking_out: Redactor) -> None:
@@ -295,6 +323,9 @@ connect(resumption_token=token, api_key=key)
 if token == "(":
 data["password"] = getpass.getpass("Password: ")
 key=value
+https://example.org/?sig=short&x=1
+https://example.org/x?sort=design&sig=
+the header X-Amz-Signature is computed last
 """.strip().splitlines()
 
 

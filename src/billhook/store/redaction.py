@@ -10,13 +10,14 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from billhook.store.files import StoreError
-from billhook.store.redaction_budget import MOST_CHARACTERS, NAME_STEPS, PIECE_STEPS, Budget
+from billhook.store.redaction_budget import MOST_CHARACTERS, MOST_SECRETS, NAME_STEPS, PIECE_STEPS, Budget
 from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
 from billhook.store.secret_names import Names
 from billhook.store.secret_shapes import Span
@@ -44,6 +45,8 @@ _LOOK: Final = 40
 _CALL: Final = 64
 """Steps of one comparison with a short text."""
 _ARGUMENT: Final = 12_000
+_MOST_FOUND: Final = 2 * MOST_SECRETS
+"""By one rule in one text: marks are found as well."""
 _LONGEST_WORD: Final = 512
 """Characters by which a text is cut back to its last space, so that no half of a token is left."""
 
@@ -247,7 +250,7 @@ class _Pass:
                     break  # it was searched, if not once more
                 room = _back_to_space(text, room)
                 text = text[:room] + self._mark(text[room:], TOO_LONG)
-            clean = self._without(text, _joined(self._spans(text, rules, triggers))) if room else text
+            clean = self._without(text, self._spans(text, rules, triggers)) if room else text
             if clean == text:
                 break
             text = clean
@@ -269,18 +272,17 @@ class _Pass:
         return room
 
     def _spans(self, text: str, rules: Sequence[Rule], triggers: Sequence[str]) -> list[Span]:
+        """What is found, in order, and as the last one all that is beyond what one rule may find."""
+        found = [rule.find(text) for rule in rules if any(hint in text for hint in rule.hints)]
+        low = _lower(text) if triggers else ""
+        found += [self._named(text, low, trigger, self._names) for trigger in triggers if trigger in low]
         spans: list[Span] = []
-        for rule in rules:
-            for hint in rule.hints:
-                if hint in text:
-                    spans.extend(rule.find(text))
-                    break
-        if triggers:
-            low = _lower(text)
-            for trigger in triggers:
-                if trigger in low:
-                    spans.extend(self._named(text, low, trigger, self._names))
-        return spans
+        for one in found:
+            listed = list(islice(one, _MOST_FOUND))
+            if len(listed) == _MOST_FOUND:
+                listed[-1] = listed[-1][0], len(text)
+            spans += listed
+        return _joined(spans)
 
     def _without(self, text: str, spans: list[Span]) -> str:
         if _MARK_BEGINS in text:

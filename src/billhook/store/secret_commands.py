@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from billhook.store.secret_hints import READERS
+from billhook.store.secret_shapes import begins
 from billhook.store.secret_texts import closing, is_placeholder
 
 Span = tuple[int, int]
@@ -45,7 +46,7 @@ FLAGS: Final = (
     Flag(("login",), "-p", "docker login -p x", _APART),
     Flag(("mongo",), "-p", "mongosh -p x", _APART),
     Flag(("ldap",), "-w", "ldapsearch -w x", _APART),
-    Flag(("sqlcmd", "zip"), "-P", "sqlcmd -P x, zip -P x"),
+    Flag(("sqlcmd", "zip", "unzip"), "-P", "sqlcmd -P x, zip -P x"),
     Flag(("7z",), "-p", "7z -px", _GLUED),
     Flag(("openssl",), "pass:", "openssl -passin pass:x", _GLUED),
 )
@@ -103,9 +104,12 @@ def _is_secret(flag: Flag, value: str) -> bool:
 
 def _called(text: str, at: int, programs: tuple[str, ...]) -> bool:
     """Whether one of the programs stands before this flag in the same command."""
-    before = text[max(0, at - _BACK) : at]
-    found = max(before.rfind(program) for program in programs)
-    return found >= 0 and not _pattern(r"[;|&]|(?<!\\)\n").search(before, found)
+    floor = max(0, at - _BACK)
+    before = text[floor:at]
+    for found in {before.rfind(program) for program in programs}:
+        if found >= 0 and begins(text, floor + found) and not _pattern(r"[;|&]|(?<!\\)\n").search(before, found):
+            return True
+    return False
 
 
 def addresses(text: str) -> Iterator[Span]:

@@ -33,7 +33,7 @@ READERS: Final = ("--password-stdin", "--with-token", "chpasswd", "sudo -S", "pa
 """What reads a password from its standard input."""
 _PROGRAMS: Final = (
     *("curl", "http ", "sshpass", "redis-cli", "login", "sqlcmd", "zip", "7z", "openssl", "mysql", "mariadb", "mongo"),
-    "ldap",
+    *("ldap", "unzip"),
 )
 _PROGRAM_WORDS: Final = (
     *("curl", "http", "sshpass", "redis", "login", "sqlcmd", "zip", "unzip", "7z", "7za", "7zz", "openssl"),
@@ -73,7 +73,7 @@ RULES: Final = (
     Rule(private_keys, ("-----BEGIN ",)),
 )
 _ALNUM: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_SIGNS: Final = "-?&"
+_SIGNS: Final = "-?&;"
 _TO_WORDS: Final = bytes(one if chr(one) in _ALNUM else 32 for one in range(256))
 _ESCAPES: Final = (b"\\n", b"\\r", b"\\t")
 """What JSON writes for a line's end would be taken for a letter of the word behind it."""

@@ -81,11 +81,15 @@ SHAPES: Final = (
     Shape("Slack web hook", ("hooks.slack.com/services/", "hooks.slack.com/workflows/"), 20, "A-Za-z0-9/"),
     Shape("Discord web hook", ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"), 40, "A-Za-z0-9_/-"),
     Shape("A bearer token", ("Bearer ", "bearer ", "BEARER "), 12, "A-Za-z0-9._~+/=-", _has_digit_and_letter),
-    Shape("Azure signature", ("?sig=", "&sig="), 20, "A-Za-z0-9%+/=_-"),
+    Shape("Azure signature", ("?sig=", "&sig=", ";sig="), 20, "A-Za-z0-9%+/=_-"),
+    Shape("Signed address of AWS and Google", ("X-Amz-Signature=", "X-Amz-Credential=", "X-Goog-Signature=",
+          "X-Goog-Credential="), 16, "A-Za-z0-9%+/=_.@-"),
 )  # fmt: skip
-"""Each kind of token. The prefix of the last four kinds is kept, the rest of the token is not."""
+"""Each kind of token. The prefix of the last five kinds is kept, the rest of the token is not."""
 
-_PREFIX_KEPT: Final = frozenset({"Slack web hook", "Discord web hook", "A bearer token", "Azure signature"})
+_PREFIX_KEPT: Final = frozenset(shape.name for shape in SHAPES[-5:])
+_SIGNS: Final = "?&;"
+"""A prefix that begins with one of these says itself that a word begins."""
 _SECRET_AFTER_ID: Final = (
     r"[\s,:;|\"'\\]{1,8}+(?:[A-Za-z_ ]{1,40}+[\"'\\]{0,4}+[\s=:,|\"'\\]{1,8}+)?([A-Za-z0-9/+]{40})"
 )
@@ -99,7 +103,7 @@ def shaped(shape: Shape, text: str) -> Iterator[Span]:
         while at >= 0:
             start = at + len(prefix)
             end = start
-            if _begins(text, at):
+            if prefix[0] in _SIGNS or begins(text, at):
                 found = body.match(text, start)
                 end = found.end() if found else start
                 tail = text[start:end].rstrip(".")
@@ -110,7 +114,7 @@ def shaped(shape: Shape, text: str) -> Iterator[Span]:
             at = text.find(prefix, end)
 
 
-def _begins(text: str, at: int) -> bool:
+def begins(text: str, at: int) -> bool:
     """Whether a word begins here: also after `\\n` as JSON writes it, `%3D`, a terminal's colour."""
     before = text[at - 1] if at else " "
     if not (before.isascii() and before.isalnum()):

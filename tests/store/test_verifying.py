@@ -215,6 +215,92 @@ def test_words_about_side_files_are_words(tmp_path: Path) -> None:
     assert whole(log).records == 1
 
 
+def test_a_side_file_that_was_added_to_is_evidence(tmp_path: Path) -> None:
+    """It is said to be changed, and nobody is told to remove it."""
+    log = filled(tmp_path, 2)
+    log.append(content(3, 100_000))
+    (side,) = (log.folder / "large").iterdir()
+    side.write_bytes(side.read_bytes() + b"more")
+    (found,) = verify(log.folder, tmp_path).findings
+    assert found.what == f"record 3: its side file was changed: {side}"
+    side.unlink()
+    side.mkdir()
+    (found,) = verify(log.folder, tmp_path).findings
+    assert "its side file can't be read" in found.what and "rm " not in found.what
+
+
+def kept_config(root: Path, data: bytes = b'{"v":1}') -> tuple[str, Path]:
+    digest = hashlib.sha256(data).hexdigest()
+    path = root / "billhook" / "configs" / f"{digest}.json"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_bytes(data)
+    return digest, path
+
+
+def _link(path: Path) -> None:
+    path.with_name("copy").write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to("copy")
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (lambda path: path.unlink(), "is missing"),
+        (lambda path: path.write_bytes(b""), "was changed"),
+        (lambda path: path.write_bytes(b'{"v":2}'), "was changed"),
+        (_link, "can't be read: can't read it: it is a symbolic link"),
+        (_fifo, "can't be read: it is not a file"),
+    ],
+    ids=["missing", "empty", "changed", "link", "pipe"],
+)
+def test_configurations_are_part_of_it(tmp_path: Path, spoil: Callable[[Path], object], what: str) -> None:
+    """One that is not what it was is named once, with the first line that speaks of it."""
+    digest, path = kept_config(tmp_path)
+    log = filled(tmp_path, 2)
+    for number in (3, 4, 5):
+        log.append(content(number, config=digest, input={"config": "0" * 64}))
+    assert whole(log).records == 5
+
+    spoil(path)
+    (found,) = verify(log.folder, tmp_path).findings
+    assert (found.file.name, found.line, found.seq) == (CURRENT, 3, 3)
+    assert found.what.startswith(f"record 3: the configuration of its time {what}")
+    assert found.what.endswith(f": {path}")
+
+
+def test_words_about_configurations_are_words(tmp_path: Path) -> None:
+    """A tool's input may say `config`, too, and a record may have none."""
+    log = open_log(tmp_path, PROJECT)
+    log.append(content(1, config="", input={"config": "0" * 64}))
+    log.append(content(2, input={"config": "1" * 64}))
+    assert whole(log).records == 2
+
+
+def test_a_record_in_the_wrong_file(tmp_path: Path) -> None:
+    """The first record of a file at the end of the one before, or the other way round: each follows as it should."""
+    log = filled(tmp_path, 40, max_bytes=4000)
+    one, other, *_, current = files_of(log.folder)
+    before = {path: path.read_bytes() for path in (one, other, current)}
+    for first, second in ((one, other), (files_of(log.folder)[-2], current)):
+        lines, rest = _lines(first), _lines(second)
+        _put(first, [*lines, rest[0]])
+        _put(second, rest[1:])
+        found = seen(verify(log.folder, tmp_path))
+        assert (first.name, len(lines) + 1) in [place[:2] for place in found]
+        _put(first, lines[:-1])
+        _put(second, [lines[-1], *rest])
+        assert (second.name, 1) in [place[:2] for place in seen(verify(log.folder, tmp_path))]
+        _put(first, lines)
+        _put(second, rest)
+    assert before == {path: path.read_bytes() for path in before} and verify(log.folder, tmp_path).ok
+
+
 def test_findings_are_bounded(tmp_path: Path) -> None:
     """A file of something else is no reason to run out of memory; what is not listed is counted."""
     log = filled(tmp_path, 1)
@@ -428,6 +514,16 @@ class Vandal:
         at = self.chance.choice([number for number, line in enumerate(lines) if b'"hash"' in line])
         lines[at] = rehashed(re.sub(rb'"seq":\d+', b'"seq":%d' % self.chance.randrange(1, 60), lines[at]))
         now[path] = b"".join(lines)
+
+    def _move_line(self, now: dict[Path, bytes]) -> None:
+        """From the start of a file to the end of another, or the other way round."""
+        (path, lines), (other, others) = self.any_log(), self.any_log()
+        if path != other:
+            if self.chance.random() < 0.5:
+                others.append(lines.pop(0))
+            else:
+                others.insert(0, lines.pop())
+            now[path], now[other] = b"".join(lines), b"".join(others)
 
     def _remove_file(self, now: dict[Path, bytes]) -> None:
         del now[self.any_file(now)]

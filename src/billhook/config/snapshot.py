@@ -3,7 +3,7 @@ time."""
 
 import hashlib
 import os
-import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,14 +13,13 @@ from billhook.config.options import filled
 from billhook.errors import StrictJSONError
 from billhook.store import files
 from billhook.store.files import StoreError
+from billhook.store.snapshots import LARGEST_SNAPSHOT, is_hash, snapshot_path
 
 if TYPE_CHECKING:
     from billhook.config.loading import Config
     from billhook.config.rows import Row
 
 VERSION: Final = 1
-LARGEST: Final = 64 << 20
-_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class Snapshot:
@@ -33,32 +32,39 @@ class Snapshot:
         self._kept = False
 
     def keep(self) -> None:
-        """Make sure that it is on disk. Raises StoreError."""
+        """Make sure that it is on disk: written if it is missing or has another size. Raises StoreError, also for a
+        link, a pipe or a folder that lies there."""
         if self._kept:
             return
-        path = _path(self._root, self.hash)
-        if not os.path.exists(path):
+        path = snapshot_path(self._root, self.hash)
+        if not _has_file(path, len(self._data), self._root):
             files.write_atomically(path, self._data, root=self._root)
         self._kept = True
+
+
+def _has_file(path: Path, size: int, root: Path) -> bool:
+    """Whether a file of this size is there. To read it would cost every call; `billhook events verify` does."""
+    with files.opened(path.parent, root, create=True) as folder:
+        try:
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == size
 
 
 def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the word that records use)
     """The configuration of that hash: `project`, `parallel`, `builtins`, and its `hooks` in running order; None when
     nobody kept it, or what is there is not that."""
-    if not _HASH.fullmatch(hash):
+    if not is_hash(hash):
         return None
     try:
-        data = files.read_bytes(_path(root, hash), LARGEST, root=root)
+        data = files.read_bytes(snapshot_path(root, hash), LARGEST_SNAPSHOT, root=root)
         if data is None or hashlib.sha256(data).hexdigest() != hash:
             return None
-        content = strictjson.loads(data, max_bytes=LARGEST)
+        content = strictjson.loads(data, max_bytes=LARGEST_SNAPSHOT)
     except (StoreError, StrictJSONError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _path(root: Path, hash: str) -> Path:  # noqa: A002
-    return root / "billhook" / "configs" / f"{hash}.json"
 
 
 def content(config: "Config") -> dict[str, Any]:

@@ -1,7 +1,11 @@
 """Side files: what is too long for a line of the event log lies in a file of its own, named by its digest."""
 
 import hashlib
+import os
+import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +19,11 @@ LARGEST_BODY: Final = LARGEST_LINE - ROOM
 LARGEST_SIDE: Final = 1 << 30
 _STAY: Final = frozenset({"id", "time", "mono", "event"})
 """Without these a line is no record."""
+_OLD: Final = 3600
+"""Seconds after which a file that is still called temporary was left by a writer that died."""
+_LOOK_AT: Final = 2000
+"""Names in the folder that are looked at for that: a process may write one side file and end."""
+_swept: Final[set[Path]] = set()
 _SIDE_ROOM: Final = 400
 """Bytes that `side` takes in the line."""
 
@@ -41,16 +50,58 @@ def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> byt
 
 
 def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool) -> None:
-    """Keep a side file: whole or not at all. Raises StoreError."""
+    """Keep a side file: whole or not at all. Raises StoreError.
+
+    The first time in a process, what writers that died left half written there is removed.
+    """
+    if folder not in _swept:
+        if len(_swept) > 100:
+            _swept.clear()
+        _swept.add(folder)
+        _sweep(side_path(folder, sha256).parent, root)
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 
 
 def read_side(folder: Path, root: Path, side: Side) -> bytes | None:
     """The bytes of a side file; None when it is missing or not what the line says it is. Raises StoreError."""
-    data = files.read_bytes(side_path(folder, side.sha256), min(side.bytes, LARGEST_SIDE), root=root)
+    path = side_path(folder, side.sha256)
+    if _is_longer(path, side.bytes):
+        return None
+    data = files.read_bytes(path, min(side.bytes, LARGEST_SIDE), root=root)
     if data is None or len(data) != side.bytes or hashlib.sha256(data).hexdigest() != side.sha256:
         return None
     return data
+
+
+def _sweep(folder: Path, root: Path) -> None:
+    """Remove temporary files of ours that nobody has been writing for an hour. Whatever goes wrong, it can wait."""
+    try:
+        with files.opened(folder, root) as opened:
+            if opened is None:
+                return
+            with os.scandir(opened) as entries:
+                old = [one.name for one in islice(entries, _LOOK_AT) if _is_left_behind(one)]
+            for name in old:
+                os.unlink(name, dir_fd=opened)
+    except (OSError, files.StoreError):
+        pass
+
+
+def _is_left_behind(entry: "os.DirEntry[str]") -> bool:
+    rest = entry.name.removeprefix(files.TEMPORARY)
+    if rest == entry.name or len(rest) != 16 or not entry.is_file(follow_symlinks=False):
+        return False
+    found = entry.stat(follow_symlinks=False)
+    return found.st_uid == os.geteuid() and found.st_mtime < time.time() - _OLD
+
+
+def _is_longer(path: Path, size: int) -> bool:
+    """Whether a file was added to, which need not be read to know that."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size > size
 
 
 def _too_many(encoded: Mapping[str, bytes]) -> frozenset[str]:

@@ -5,6 +5,7 @@ the end, helps only a head (`12:<hash>`) that was kept elsewhere: the log must s
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from billhook.store import appending, files, lines, sidefiles
+from billhook.store import appending, files, lines, sidefiles, snapshots
 from billhook.store.appending import CURRENT, LOCK, LONGEST_LINE
 from billhook.store.files import StoreError
 from billhook.store.lines import Line
@@ -24,6 +25,8 @@ MOST_FINDINGS: Final = 1000
 _PENDING: Final = 64
 """Lines that one torn line and its repairs can leave. Of more, only the last are."""
 _STEP: Final = 4 << 20
+_CONFIG: Final = re.compile(rb'"config":"([0-9a-f]{64})"')
+"""What may be the hash of a record's configuration: to decode every line would take several times as long."""
 _HEADS: Final = ("billhook", "heads")
 
 Progress = Callable[[int, int], object]
@@ -134,6 +137,8 @@ class _Walk:
         self.last: Line | None = None
         self.met = False
         self.findings: list[Broken] = []
+        self.configs: set[bytes] = set()
+        """Hashes of configurations that were looked at."""
         self.done = self.total = 0
 
     def all_files(self, folder: int) -> None:
@@ -184,6 +189,9 @@ class _FileWalk:
     def __init__(self, walk: _Walk, file: int, path: Path) -> None:
         self.all, self.file, self.path = walk, file, path
         self.number = self.at = 0
+        self.rotated = _seq_in_name(path.name)
+        """The number of the first record of a full file; None for the current one."""
+        self.first = True
         self.pending: list[_Foreign] = []
 
     def walk(self) -> None:
@@ -225,10 +233,13 @@ class _FileWalk:
         if self.all.first is None:
             self.all.first = record.seq
         self._follows(record, before)
+        self._belongs_here(record, before)
         if not lines.is_whole(line[:-1]):
             self._found(record, "it was changed: its hash is not the hash of what it says")
         if b'"side":{"sha256":"' in line:
             self._side(record, line)
+        if b'"config":"' in line and not self.all.configs.issuperset(_CONFIG.findall(line)):
+            self._config(record, line)
         expected = self.all.expected
         if expected is not None and record.seq == expected.seq and not self.all.met:
             self.all.met = True
@@ -245,6 +256,27 @@ class _FileWalk:
             self._found(record, f"{gone} missing before it")
         else:
             self._found(record, f"it stands after record {seq}: moved, or there twice")
+
+    def _belongs_here(self, record: Line, before: Line | None) -> None:
+        """Whether files begin and end where they did: a record can't be moved from one to the next."""
+        first, self.first = self.first, False
+        in_order = before is not None and record.seq == before.seq + 1
+        if first and self.rotated not in (None, record.seq):
+            self._found(record, f"it is not the first of this file, which was record {self.rotated}")
+        elif first and before and in_order and before.note != "rotated":
+            self._found(record, "the file before this one doesn't end with the note that it is full")
+        elif not first and before and in_order and before.note == "rotated" and self.rotated is not None:
+            self._found(record, "it stands after the note that the file is full")
+
+    def _config(self, record: Line, line: bytes) -> None:
+        named = str(_decoded(line).get("config"))
+        if not snapshots.is_hash(named) or named.encode() in self.all.configs:
+            return  # words of a tool's input that look like ours, or a record without one
+        self.all.configs.add(named.encode())
+        wrong = snapshots.what_is_wrong(self.all.root, named)
+        if wrong:
+            path = snapshots.snapshot_path(self.all.root, named)
+            self._found(record, f"the configuration of its time {wrong}: {path}")
 
     def _settle(self, record: Line | None, line: bytes, start: int) -> None:
         """Of the lines since the last record: those that a note accounts for were torn, the others are foreign."""
@@ -283,7 +315,8 @@ class _FileWalk:
                 raise ValueError("no digest")
             data = sidefiles.read_side(self.all.folder, self.all.root, side)
         except (ValueError, StoreError) as error:
-            self._found(record, f"its side file can't be read: {error}")
+            why = error.message if isinstance(error, StoreError) else str(error)
+            self._found(record, f"its side file can't be read: {why}")
             return
         if data is None:
             path = sidefiles.side_path(self.all.folder, side.sha256)
@@ -354,6 +387,10 @@ def _decoded(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _seq_in_name(name: str) -> int | None:
+    return None if name == CURRENT else int(name[len("hooks-") : -len(".jsonl")])
 
 
 def _is_digest(text: str) -> bool:

@@ -1,0 +1,65 @@
+"""A configuration is kept by its hash, and what lies in its place is mended or told."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from billhook.config.snapshot import Snapshot, kept
+from billhook.store.files import StoreError
+from config.project import Project
+
+
+def snapshot_of(project: Project) -> tuple[Snapshot, Path]:
+    """As a process has it that was just started."""
+    snapshot = Snapshot(project.load(builtins=True), lambda value: value)
+    return snapshot, project.root / "billhook" / "configs" / f"{snapshot.hash}.json"
+
+
+@pytest.mark.parametrize("left", [0, 10, -1], ids=["emptied", "cut off", "all but one byte"])
+def test_a_file_of_the_wrong_size_is_written_again(project: Project, left: int) -> None:
+    """By the next process: a crash may leave an empty file, and a decision could not be explained any more."""
+    snapshot, path = snapshot_of(project)
+    snapshot.keep()
+    path.write_bytes(path.read_bytes()[:left])
+
+    snapshot.keep()
+    assert kept(project.root, snapshot.hash) is None, "once in a process"
+    snapshot_of(project)[0].keep()
+    assert kept(project.root, snapshot.hash) is not None
+
+
+def test_a_file_that_is_there_is_left_alone(project: Project) -> None:
+    """The usual case costs a look."""
+    snapshot, path = snapshot_of(project)
+    snapshot.keep()
+    before = path.stat()
+    snapshot_of(project)[0].keep()
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def _linked(path: Path) -> None:
+    path.rename(path.with_name("copy"))
+    path.symlink_to("copy")
+
+
+def _piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("spoil", [_linked, _piped, _folder])
+def test_what_is_no_file_is_told(project: Project, spoil: Callable[[Path], None]) -> None:
+    """With its place and what to do; never waited for."""
+    snapshot, path = snapshot_of(project)
+    snapshot.keep()
+    spoil(path)
+    with pytest.raises(StoreError) as told:
+        snapshot_of(project)[0].keep()
+    assert told.value.place == str(path) and told.value.hint

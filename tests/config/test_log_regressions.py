@@ -4,9 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from billhook import Verdict
+import msgspec
+import pytest
+
+from billhook import Answer, Decision, Hook, PreToolUse, Verdict, inject, keep_going, notify, rewrite, stop, strictjson
+from billhook.cli.show import _word, word_of
+from billhook.config.history import log_of
+from billhook.config.past import Past, look_back
+from billhook.config.snapshot import content as form_of
+from billhook.config.snapshot import kept
 from billhook.events import parse
 from billhook.store.places import log_folder
+from billhook.store.record import Said
 from config.project import Project
 
 OWN = "~/.config/billhook/hooks.yaml"
@@ -24,6 +33,23 @@ def records(project: Project) -> list[dict[str, Any]]:
 
 def newest(project: Project) -> dict[str, Any]:
     return records(project)[-1]
+
+
+def outcome_of(project: Project, hook: str) -> dict[str, Any]:
+    """What the newest record says of a hook."""
+    (found,) = [one for one in newest(project)["outcomes"] if one["hook"] == hook]
+    return dict(found)
+
+
+def told(project: Project) -> Past:
+    """The newest record, as it is explained today."""
+    config = project.load(builtins=True)
+    log = log_of(config)
+    assert log is not None
+    record = next(log.backward()).record
+    return look_back(
+        record, kept(project.root, record.config), config, strictjson.loads(strictjson.encode(form_of(config)))
+    )
 
 
 def files(root: Path, folder: str) -> list[str]:
@@ -47,3 +73,149 @@ def test_agents_without_a_session_share_nothing_but_limits(project: Project) -> 
     assert {(one["session_id"], one["session_name"], one["turn_id"]) for one in records(project)} == {("", "", "")}
     assert files(project.root, "turns") == files(project.root, "billhook/sessions") == []
     assert len(files(project.root, "billhook/limits")) == 1
+
+
+# -- hooks of the program's own
+
+
+def own(name: str = "own", answer: Any = None, **fields: Any) -> Hook:
+    return Hook(name=name, run=lambda ctx: answer, **{"events": ("PreToolUse",), **fields})
+
+
+def bash(project: Project, *hooks: Hook, tool_input: Any = None) -> Verdict:
+    event = PreToolUse(tool_name="Bash", tool_input={"command": "ls"} if tool_input is None else tool_input)
+    return project.load(builtins=True).engine(hooks=hooks).fire_sync(event)
+
+
+def test_own_hooks_that_did_not_match_are_recorded(project: Project) -> None:
+    """Like those of files; one for another event is none of it."""
+    bash(project, own("matches"), own("other-tool", match="Write"), own("every", events=(), match="Write"))
+    bash(project, own("other-event", events=("Stop",)))
+    first, second = records(project)
+
+    assert first["not_asked"] == {"other-tool": "did not match", "every": "did not match"}
+    assert [one["hook"] for one in first["outcomes"]][-1] == "matches"
+    assert second["not_asked"] == {}
+
+
+def test_own_hooks_are_not_removed_today(project: Project) -> None:
+    """Nobody can tell what became of them; a hook that a file had is gone."""
+    project.write(OWN, "hooks:\n  filed: {events: PreToolUse, run: 'true'}\n")
+    bash(project, own("asked"), own("unmatched", match="Write"), own("skipped", condition=lambda ctx: False))
+    project.write(OWN, "hooks: {}\n")
+    past = told(project)
+
+    assert past.removed == ("filed",)
+    assert {one.name for one in past.hooks if one.own} == {"asked", "unmatched", "skipped"}
+    assert [text for text in past.untold if "unmatched" in text] == [
+        "what `unmatched` is today: it was a hook of the program that asked"
+    ]
+
+
+# -- what a hook did beside deciding
+
+
+DEEDS: dict[str, tuple[Answer, dict[str, Any], str]] = {
+    "stop": (stop("enough"), {"stop": True, "reason": "enough"}, "stop"),
+    "keep going": (keep_going("go on"), {"keep_going": True, "reason": "go on"}, "keep going"),
+    "context": (inject("know this"), {"context": "know this"}, "told the model"),
+    "message": (notify("look"), {"message": "look"}, "told the user"),
+    "input": (rewrite(input={"command": "pwd"}), {"rewrote_input": True}, "rewrote input"),
+    "output": (rewrite(output=None), {"rewrote_output": True}, "rewrote output"),
+    "nothing": (Answer(), {}, "no objection"),
+    "deny and tell": (Answer(decision=Decision.DENY, message="no"), {"message": "no"}, "deny"),
+}
+FLAGS = {"stop", "keep_going", "context", "message", "rewrote_input", "rewrote_output", "reason"}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_an_outcome_says_what_the_hook_did(project: Project, deed: str) -> None:
+    """What is not so is left out, and the word for it is that of `billhook fire`."""
+    answer, fields, word = DEEDS[deed]
+    verdict = bash(project, own("doer", answer))
+    said = outcome_of(project, "doer")
+
+    assert {key: value for key, value in said.items() if key in FLAGS} == fields
+    read = msgspec.convert(said, Said)
+    assert word_of(read) == _word(next(one for one in verdict.outcomes if one.hook == "doer")) == word
+
+
+def test_who_stopped_the_agent_or_kept_it_going(project: Project) -> None:
+    """Told from the outcomes: another hook that said the same words did neither."""
+    same = own("same", Answer(message="x", reason="go on"), events=("Stop",))
+    going = own("going", keep_going("go on"), events=("Stop",))
+    project.load(builtins=True).engine(hooks=[same, going]).fire_sync(parse({"hook_event_name": "Stop"}))
+    assert told(project).by == ("going",)
+    bash(project, own("stopper", stop("enough")))
+    assert told(project).by == ("stopper",)
+
+
+def test_what_a_hook_told_is_redacted(project: Project) -> None:
+    """In its outcome, too."""
+    secret = "ghp_" + "a1B2" * 9
+    bash(project, own("leaks", inject(f"the token is {secret}")))
+    assert secret not in json.dumps(newest(project))
+
+
+# -- inputs and data that are odd
+
+
+def test_an_empty_input_is_recorded(project: Project) -> None:
+    """The tool was called with nothing; so are an empty output, and an input rewritten to nothing."""
+    bash(project, own("empties", rewrite(input={})), tool_input={"a": 1})
+    assert (newest(project)["input"], newest(project)["rewritten_input"]) == ({"a": 1}, {})
+    bash(project, tool_input={})
+    assert newest(project)["input"] == {}
+    fire(project, "PostToolUse", tool_name="Bash", tool_input={}, tool_response={})
+    assert newest(project)["output"] == {}
+    fire(project, "Stop")
+    assert "input" not in newest(project)
+
+
+class Shy:
+    """Does not like to be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def looped() -> dict[str, Any]:
+    loop: dict[str, Any] = {"token": "secret"}
+    loop["self"] = loop
+    return loop
+
+
+def deep() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+ODD = {"shy": Shy, "shy inside": lambda: {"a": [Shy()]}, "a loop": looped, "too deep": deep}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("redact", ["true", "false"])
+def test_data_that_nobody_can_write_down(project: Project, odd: str, redact: str) -> None:
+    """Costs itself, not the record."""
+    project.write(OWN, f"builtins: {{event-logger: {{options: {{redact: {redact}}}}}}}\n")
+    value = ODD[odd]()
+    verdict = bash(project, own("odd", Answer(data=value)), own("plain", Answer(data={"a": 1})))
+
+    assert not verdict.warnings
+    text = f"[not recorded: this {type(value).__name__} can't be written as JSON]"
+    assert outcome_of(project, "odd")["data"] == text
+    assert outcome_of(project, "plain")["data"] == {"a": 1}
+
+
+def test_an_input_that_nobody_can_write_down(project: Project) -> None:
+    """A program may give its engine anything."""
+    assert not bash(project, tool_input={"a": Shy()}).warnings
+    assert newest(project)["input"] == "[not recorded: this dict can't be written as JSON]"
+
+
+def test_objects_are_recorded_as_text(project: Project) -> None:
+    """What can be shown is."""
+    bash(project, own("path", Answer(data={"at": Path("/a"), "set": {1}, 3: float("nan")})))
+    assert newest(project)["outcomes"][-1]["data"] == {"at": "/a", "set": [1], "3": None}

@@ -15,7 +15,7 @@ from billhook.cli.events_log import Here
 from billhook.cli.events_show import found
 from billhook.cli.explain import heading, outlook_data, verdict_line
 from billhook.cli.loaded import loaded
-from billhook.cli.show import note, say
+from billhook.cli.show import note, say, word_of
 from billhook.cli.table import facts, filled, one_line, shown_path, width
 from billhook.config.loading import Config
 from billhook.config.options import filled as with_defaults
@@ -32,7 +32,7 @@ _FEWEST = 8
 """Digits by which an id is named."""
 _MOST_LOGS = 500
 """Logs of other projects that are looked into."""
-_COLOURS = {"deny": "red", "ask": "yellow", "defer": "yellow", "allow": "green"}
+_COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _LABELS = {"if": "if", "match": "match", "what": "what it does", "on_failure": "on_failure", "hash": "what it runs"}
 
 
@@ -127,6 +127,7 @@ def _as_data(past: Past) -> dict[str, Any]:
         "reason": record.reason,
         "decided_by": list(past.by),
         "failed_open": record.failed_open,
+        "judged": record.judged,
         "duration_ms": record.duration_ms,
         "config": record.config or None,
         "config_known": past.known,
@@ -141,6 +142,7 @@ def _hook_data(one: Considered) -> dict[str, Any]:
         "standing": one.standing,
         "why": one.why or None,
         "decided": one.decided,
+        "own": one.own,
         "said": msgspec.to_builtins(one.said) if one.said is not None else None,
         "then": one.then,
         "now": one.now,
@@ -172,7 +174,7 @@ def _screen(past: Past) -> Iterator[str]:
         yield ""
         yield from _hook(one, place)
     if not spoken:
-        yield from ("", "no hook wanted it")
+        yield from ("", "no hook wanted it" if past.record.judged else "no hook was asked")
     if silent := [one for one in past.hooks if _silent(one)]:
         yield ""
         names = ", ".join(f"{one.name} ({_took(one)})" for one in silent)
@@ -203,7 +205,7 @@ def _about(record: Record) -> Iterator[str]:
 def _silent(one: Considered) -> bool:
     """A built-in that did its work and has nothing to say."""
     said = one.said
-    return said is not None and said.source == "built-in" and said.status == "ok" and said.decision == "none"
+    return said is not None and said.source == "built-in" and word_of(said) == "no objection"
 
 
 def _hook(one: Considered, place: int) -> Iterator[str]:
@@ -218,15 +220,15 @@ def _hook(one: Considered, place: int) -> Iterator[str]:
     yield from _said(one)
     if one.then is not None:
         yield from facts(_facts(one.then), _INDENT)
+    elif one.own:
+        yield from facts(["a hook of the program that asked"], _INDENT)
 
 
 def _word(one: Considered) -> tuple[str, str]:
     if one.said is None:
         return one.standing, "yellow"
-    if one.said.status == "ok":
-        word = one.said.decision
-        return ("no objection", "green") if word == "none" else (word, _COLOURS.get(word, "green"))
-    return one.said.status.replace("_", " "), "yellow"
+    word = word_of(one.said)
+    return word, _COLOURS.get(word, "green") if one.said.status == "ok" else "yellow"
 
 
 def _took(one: Considered) -> str:
@@ -236,7 +238,8 @@ def _took(one: Considered) -> str:
 def _said(one: Considered) -> Iterator[str]:
     if one.said is None:
         return
-    for text in (one.said.reason, one.said.error, *one.said.lost):
+    told = (("to model: ", one.said.context), ("to user: ", one.said.message))
+    for text in (one.said.reason, one.said.error, *one.said.lost, *(label + text for label, text in told if text)):
         if text:
             yield from filled(text, _INDENT)
     if one.said.status != "ok" and one.said.decision != "none":
@@ -260,6 +263,9 @@ def _facts(row: Row) -> Iterator[str]:
 
 def _verdict(past: Past) -> Iterator[str]:
     record = past.record
+    if not record.judged:
+        yield from _not_judged(record)
+        return
     because = f", because of {', '.join(past.by)}" if past.by else ""
     what = f"{record.decision} (no objection)" if record.decision == "none" and not because else record.decision
     did = ", and the agent was stopped" if record.stop else ", and the agent went on" if record.keep_going else ""
@@ -270,6 +276,14 @@ def _verdict(past: Past) -> Iterator[str]:
     if record.failed_open:
         hooks = "1 hook" if record.failed_open == 1 else f"{record.failed_open} hooks"
         yield f"{hooks} failed and let the event pass"
+
+
+def _not_judged(record: Record) -> Iterator[str]:
+    did = "the event passed" if record.decision == "none" else f"the answer was {record.decision}"
+    for line in filled(f"verdict: never judged; {did}", 0):
+        yield click.style(line, bold=True)
+    if record.reason:
+        yield from filled(f"reason: {record.reason}", 0)
 
 
 def _today(past: Past) -> Iterator[str]:
@@ -288,6 +302,8 @@ def _today(past: Past) -> Iterator[str]:
 
 def _differences(past: Past) -> Iterator[str]:
     for one in past.hooks:
+        if one.own:
+            continue
         if one.now is None:
             yield f"{one.name}: removed"
         elif one.changes:

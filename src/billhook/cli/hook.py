@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from billhook.answers import NOTHING, Answer, Decision, Status, Verdict
 from billhook.cli.pipes import all_of, hang_up, put, tell
-from billhook.cli.received import MistypedError, about_unknown, guessed, received
+from billhook.cli.received import MistypedError, about_unknown, guessed, readable, received
 from billhook.errors import BillhookError, EventError, UsageError
-from billhook.events import EVENTS, Block, Event, OtherEvent
+from billhook.events import EVENTS, Block, Event
 
 if TYPE_CHECKING:
     from billhook.config import Config
@@ -59,6 +59,8 @@ class _Run:
         """The event's name, where the agent gives it on the command line."""
         self.stdin: bytes | None = None
         self.event: Event | None = None
+        self.remains: Event | None = None
+        """What can be read of an event that can't be read as a whole."""
         self.config: Config | None = None
         self.caught: list[int] = []
         self.told = False
@@ -136,7 +138,8 @@ class _Run:
     @property
     def _folder(self) -> str:
         """The folder that the agent is in, as far as it says so."""
-        cwd = self.event.cwd if self.event is not None else ""
+        event = self.event or self.remains
+        cwd = event.cwd if event is not None else ""
         project = os.environ.get("CLAUDE_PROJECT_DIR", "")
         return project if os.path.isdir(project) else cwd or project
 
@@ -251,7 +254,8 @@ class _Run:
             config = self.config or self._load()
             if config.recording is not None:
                 decision = Decision.DENY if denies else Decision.NONE
-                about = event or OtherEvent(name="unknown")
+                about = event or self.remains
+                assert about is not None
                 unjudged = Verdict(about, decision=decision, reason=why, failed_open=int(not denies))
                 config.recording.observer(self.dialect_name)(unjudged)
         except BaseException as error:  # nothing is left to fail with: the answer is what matters now
@@ -267,13 +271,15 @@ class _Run:
         return 1 if self.dialect_name == "lesson" else 2
 
     def _guessed(self) -> Event | None:
-        """An event of the kind that this probably is; None when nobody knows."""
+        """An event of the kind that this probably is, with what of it can be read; None when nobody knows."""
         if self.stdin is None and not os.isatty(0):
             try:
                 self.stdin = all_of(0)
             except OSError:
                 self.stdin = b""
-        return guessed(self.stdin or b"", self.argument)
+        event = guessed(self.stdin or b"", self.argument)
+        self.remains = event or readable(self.stdin or b"")
+        return event
 
     def _gated(self, event: Event | None) -> bool:
         """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""

@@ -89,37 +89,55 @@ def _respelt(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], name: str
 
 
 def guessed(stdin: bytes, argument: str) -> Event | None:
-    """An event of the kind that this probably is, whatever is wrong with it; None when nobody knows."""
-    said = _names_in(stdin)
+    """An event of the kind that this probably is, with what of it can be read; None when nobody knows its kind."""
+    whole = _object_in(stdin)
+    said = {_name_in(whole)} if whole is not None else {name.decode("ascii") for name in _NAME.findall(stdin)}
+    said.discard("")
     if not said:
         said = {argument or os.environ.get("HOOK_EVENT", "")}
     elif argument:
         said.add(argument)
     meant = {probable(name) or name for name in said if name}
-    return _blank(meant.pop()) if len(meant) == 1 else None
+    return _likeness(meant.pop(), whole or {}) if len(meant) == 1 else None
 
 
-def _names_in(stdin: bytes) -> set[str]:
-    """What the event may be called. In broken text the name of another event may stand, too: in a tool's input."""
+def readable(stdin: bytes) -> Event:
+    """What can be read of an event whose kind nobody knows."""
+    whole = _object_in(stdin) or {}
+    return _likeness(_name_in(whole) or "unknown", whole)
+
+
+def _object_in(stdin: bytes) -> dict[str, Any] | None:
+    """The JSON object that was sent; None when the text is broken. In that the name of another event may stand, too: in
+    a tool's input."""
     from billhook import strictjson
     from billhook.errors import StrictJSONError
 
     try:
         whole = strictjson.loads(stdin, max_depth=400, max_bytes=None)
-        name = whole.get("hook_event_name") if isinstance(whole, dict) else None
-        return {name} if isinstance(name, str) and name else set()
     except StrictJSONError:
-        return {name.decode("ascii") for name in _NAME.findall(stdin)}
+        return None
+    return whole if isinstance(whole, dict) else {}
 
 
-def _blank(name: str) -> Event:
-    """An event of that name with nothing in it: enough to word an answer to it."""
+def _name_in(whole: Mapping[str, Any]) -> str:
+    name = whole.get("hook_event_name")
+    return name if isinstance(name, str) else ""
+
+
+def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
+    """An event of that name: enough to word an answer to it. Its payload has the fields that are as they should be,
+    and nothing that was not sent."""
     from msgspec.structs import fields
 
-    kind = EVENTS.get(name)
-    if kind is None:
-        return parse({"hook_event_name": name})
-    empty: dict[str, Any] = {
-        field.name: {} if field.name == "tool_input" else "" for field in fields(kind) if field.required
-    }
-    return kind(**empty)
+    required = [field.name for field in fields(EVENTS[name]) if field.required] if name in EVENTS else []
+    blank = {field: None if field == "tool_input" else "" for field in required}
+    sent = {**whole, "hook_event_name": name}
+    while True:
+        try:
+            event = parse({**blank, **sent})
+        except EventError as error:
+            del sent[re.split(r"[.\[]", error.path)[1]]
+            continue
+        event.__dict__["payload"] = sent
+        return event

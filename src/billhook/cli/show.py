@@ -9,6 +9,7 @@ import click
 from billhook import strictjson
 from billhook.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.errors import BillhookError
+from billhook.store.record import Said
 
 _COLOURS = {
     "deny": "red",
@@ -117,23 +118,39 @@ def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
 
 
 def _word(outcome: Outcome) -> str:
-    """What a hook did, in a word or two: its decision when it has one, else how asking it went."""
     answer = outcome.answer
-    if outcome.status is not Status.OK:
-        return outcome.status.replace("_", " ")
-    if answer.stop:
+    return word_of(
+        Said(
+            hook=outcome.hook,
+            status=outcome.status.value,
+            decision=answer.decision.value,
+            stop=answer.stop,
+            keep_going=answer.keep_going,
+            context=answer.context,
+            message=answer.message,
+            rewrote_input=answer.updated_input is not None,
+            rewrote_output=answer.updated_output is not UNSET,
+        )
+    )
+
+
+def word_of(said: Said) -> str:
+    """What a hook did, in a word or two: its decision when it has one, else how asking it went."""
+    if said.status != "ok":
+        return said.status.replace("_", " ")
+    if said.stop:
         return "stop"
-    if answer.keep_going:
+    if said.keep_going:
         return "keep going"
-    if answer.decision.value != "none":
-        return answer.decision.value
-    if answer.updated_input is not None:
+    if said.decision != "none":
+        return said.decision
+    if said.rewrote_input:
         return "rewrote input"
-    if answer.updated_output is not UNSET:
+    if said.rewrote_output:
         return "rewrote output"
-    if answer.context:
+    if said.context:
         return "told the model"
-    return "told the user" if answer.message else "no objection"
+    return "told the user" if said.message else "no objection"
 
 
 def _verdict_lines(verdict: Verdict) -> list[str]:

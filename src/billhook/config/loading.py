@@ -101,9 +101,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from billhook.engine import Engine
         from billhook.plan import Plan
 
-        recorded = [] if self.recording is None else [self.recording.observer(host)]
-        env = {"CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or self.project}
         more = tuple(hooks)
+        recorded = [] if self.recording is None else [self.recording.observer(host, more)]
+        env = {"CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or self.project}
         for hook in more if self.knowing is not None else ():
             if hook.name in BUILTINS:
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")

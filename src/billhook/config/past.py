@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from billhook import tools
+from billhook.config.declared import LAYERS
 from billhook.config.explaining import Explained, Explanation, explain
 from billhook.config.loading import Config
 from billhook.errors import BillhookError
@@ -47,6 +48,8 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     """What happened when it was asked."""
     decided: bool = False
     """It is one of those whose answer became the decision."""
+    own: bool = False
+    """It was a hook of the program that asked, which no file has."""
     then: Row | None = None
     """How it was configured; None: not known."""
     now: Row | None = None
@@ -79,7 +82,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def removed(self) -> tuple[str, ...]:
         """Hooks that are not configured any more."""
-        return tuple(one.name for one in self.hooks if one.now is None)
+        return tuple(one.name for one in self.hooks if one.now is None and not one.own)
 
     @property
     def differs(self) -> bool:
@@ -99,6 +102,7 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
         msgspec.structs.replace(
             one,
             decided=one.name in by and one.standing == "asked",
+            own=_is_own(one.name, record, None if kept is None else then_rows),
             then=then_rows.get(one.name),
             now=now_rows.get(one.name),
             changes=tuple(changes(then_rows.get(one.name), now_rows.get(one.name))),
@@ -106,6 +110,7 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
         )
         for one in _considered(record, then_rows, event)
     ]
+    untold += [f"what `{one.name}` is today: it was a hook of the program that asked" for one in hooks if one.own]
     if kept is None:
         untold.insert(0, _no_snapshot(record))
     return Past(
@@ -124,11 +129,23 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
 
 
 def decided_by(record: Record) -> tuple[str, ...]:
-    """The hooks whose answers became the decision; of a stop or a wish to go on, those that gave its reason."""
+    """The hooks whose answers became the decision, stopped the agent or kept it going; where a record does not say who
+    did, those that gave the reason."""
     strong = [said for said in record.outcomes if said.decision == record.decision != "none"]
+    if record.stop or record.keep_going:
+        strong += [said for said in record.outcomes if (said.stop if record.stop else said.keep_going)]
     if not strong and record.reason and (record.decision != "none" or record.stop or record.keep_going):
         strong = [said for said in record.outcomes if said.reason and said.reason in record.reason]
     return tuple(dict.fromkeys(said.hook for said in strong))
+
+
+def _is_own(name: str, record: Record, rows: Mapping[str, Row] | None) -> bool:
+    """Whether a hook was the program's own: its outcome names no layer. Of one without an outcome, when it is known
+    that the configuration of its time had none of that name."""
+    for said in record.outcomes:
+        if said.hook == name:
+            return (said.source or "").partition(" ")[0] not in (*LAYERS, "built-in")
+    return rows is not None and name not in rows
 
 
 def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) -> Iterator[Considered]:
@@ -145,7 +162,7 @@ def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) ->
     for name, word in record.not_asked.items():
         if name not in met:
             yield Considered(name=name, standing="not asked", why=_why_not(word, rows.get(name), record, event))
-    for name, row in rows.items():
+    for name, row in rows.items() if record.judged else ():
         if name not in met and name not in record.not_asked and wants(row, record.event):
             why = row.get("why") or "the record says nothing about it"
             yield Considered(name=name, standing="not asked", why=str(why))

@@ -1,18 +1,18 @@
 """The observer that writes the event log: one record for each verdict, after the fold."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from billhook import tools
-from billhook.answers import CONDITION_RAISED, UNSET, Outcome, Status, Verdict
+from billhook import strictjson, tools
+from billhook.answers import CONDITION_RAISED, NOTHING, UNSET, Answer, Outcome, Status, Verdict
 from billhook.builtins.event_logger import NAME
 from billhook.config.declared import Declared
 from billhook.errors import BillhookError, UnrecordedError
 from billhook.events import Event
-from billhook.hook import Context, Knows
+from billhook.hook import Context, Hook, Knows
 
 if TYPE_CHECKING:
     from billhook.config.loading import Config, Entry
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from billhook.store.redaction import Redactor
 
 NOT_MATCHED: Final = "did not match"
+NOT_JUDGED: Final = "the event was not judged"
 _STANDING: Final = {
     "off": "disabled",
     "new": "not trusted",
@@ -45,13 +46,14 @@ class Recording:
         self.config, self.options, self.know = config, options, know
         self._considered: dict[str, dict[str, str]] = {}
 
-    def observer(self, host: str) -> Callable[[Verdict], None]:
-        """Writes the verdicts of an engine that serves this host. Raises UnrecordedError."""
+    def observer(self, host: str, own: Sequence[Hook] = ()) -> Callable[[Verdict], None]:
+        """Writes the verdicts of an engine that serves this host, and has hooks of the host's own. Raises
+        UnrecordedError."""
 
         def record(verdict: Verdict) -> None:
             try:
                 self._snapshot.keep()
-                self._log.append(self.content(verdict, host))
+                self._log.append(self.content(verdict, host, own))
             except BillhookError as error:
                 raise self._unrecorded(error.message, error.place, error.hint) from error
             except Exception as error:
@@ -90,11 +92,11 @@ class Recording:
 
     # -- one record
 
-    def content(self, verdict: Verdict, host: str) -> dict[str, Any]:
+    def content(self, verdict: Verdict, host: str, own: Sequence[Hook] = ()) -> dict[str, Any]:
         """What the log says of a verdict, secrets taken out."""
         event = verdict.about
         session = Context(event, verdict.outcomes, {}, self.know)
-        tool = getattr(event, "tool_name", None)
+        tool = _tool(event)
         texts, redacted = self._redacted(self._texts(verdict))
         return {
             "id": verdict.id,
@@ -104,7 +106,7 @@ class Recording:
             "session_id": event.session_id,
             "session_name": session.session_name,
             "turn_id": session.turn_id,
-            "tool": None if tool is None else tools.canonical(str(tool)),
+            "tool": tools.canonical(tool) if tool else None,
             "tool_use_id": getattr(event, "tool_use_id", None),
             "cwd": event.cwd,
             "project": self.config.project,
@@ -117,7 +119,7 @@ class Recording:
             "config": self._snapshot.hash,
             "redacted": redacted,
             **texts,
-            "not_asked": self._not_asked(verdict),
+            "not_asked": self._not_asked(verdict, own),
         }
 
     def _redacted(self, texts: dict[str, Any]) -> tuple[dict[str, Any], int]:
@@ -128,19 +130,20 @@ class Recording:
 
     def _texts(self, verdict: Verdict) -> dict[str, Any]:
         """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""
-        shown: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
+        shown: dict[str, Any] = {}
         if self.options["include_input"]:
             shown |= {"input": _input(verdict.about), "rewritten_input": verdict.tool_input}
         if self.options["include_output"]:
             rewritten = None if verdict.tool_output is UNSET else verdict.tool_output
             shown |= {"output": _output(verdict.about), "rewritten_output": rewritten}
-        shown |= {"context": verdict.context, "messages": verdict.messages}
-        kept = {key: value for key, value in shown.items() if key == "reason" or value not in (None, (), {})}
-        return {**kept, "outcomes": [_said(outcome) for outcome in verdict.outcomes]}
+        shown = {key: _writable(value) for key, value in shown.items() if value is not None}
+        told = {key: value for key, value in (("context", verdict.context), ("messages", verdict.messages)) if value}
+        reason = verdict.reason or verdict.stop_reason or None
+        return {"reason": reason, **shown, **told, "outcomes": [_said(outcome) for outcome in verdict.outcomes]}
 
     # -- who was not asked
 
-    def _not_asked(self, verdict: Verdict) -> dict[str, str]:
+    def _not_asked(self, verdict: Verdict, own: Sequence[Hook]) -> dict[str, str]:
         considered = self._considered.get(verdict.event)
         if considered is None:
             considered = {
@@ -153,6 +156,11 @@ class Recording:
         asked = {outcome.hook: outcome for outcome in verdict.outcomes}
         untrusted = self._untrusted
         found = {name: why for name, why in considered.items() if name not in asked}
+        for hook in own:
+            if hook.name not in asked and (not hook.events or verdict.event in hook.events):
+                found[hook.name] = NOT_MATCHED
+        if not asked and (verdict.reason or verdict.failed_open):
+            return {name: NOT_JUDGED if why == NOT_MATCHED else why for name, why in found.items()}
         for name, outcome in asked.items():
             if outcome.status is Status.SKIPPED and outcome.source != "built-in":
                 found[name] = untrusted.get(name) or _skipped(outcome)
@@ -185,16 +193,49 @@ def _said(outcome: Outcome) -> dict[str, Any]:
     said = {key: value for key, value in shown.items() if value not in (None, [], False)}
     if outcome.output_bytes is not None:
         said["output_bytes"] = outcome.output_bytes
+    if outcome.answer is not NOTHING:
+        said |= _did(outcome.answer)
     if outcome.data is not None:
-        said["data"] = outcome.data
+        said["data"] = outcome.data if outcome.source == "built-in" else _writable(outcome.data)
     return said
 
 
+def _did(answer: Answer) -> dict[str, Any]:
+    """What an answer does beside deciding."""
+    did = {
+        "stop": answer.stop,
+        "keep_going": answer.keep_going,
+        "context": answer.context,
+        "message": answer.message,
+        "rewrote_input": answer.updated_input is not None,
+        "rewrote_output": answer.updated_output is not UNSET,
+    }
+    return {key: value for key, value in did.items() if value}
+
+
+def _writable(value: Any) -> Any:
+    """The value; a text that says so in place of one that nobody can write down. In a program of Python a hook may give
+    anything: a loop, an object that does not like to be shown."""
+    try:
+        strictjson.encode(value)
+    except Exception:
+        return f"[not recorded: this {type(value).__name__} can't be written as JSON]"
+    return value
+
+
+def _tool(event: Event) -> str:
+    found = getattr(event, "tool_name", None) or event.payload.get("tool_name")
+    return found if isinstance(found, str) else ""
+
+
 def _input(event: Event) -> Any:
-    """The tool's input; of other events, their own fields."""
+    """The tool's input; of other events, their own fields, and None when there are none."""
     if hasattr(event, "tool_input"):
         return event.tool_input
-    return {key: value for key, value in event.payload.items() if key not in _ABOUT_ALL}
+    payload = event.payload
+    if "tool_input" in payload:
+        return payload["tool_input"]
+    return {key: value for key, value in payload.items() if key not in _ABOUT_ALL} or None
 
 
 def _output(event: Event) -> Any:

@@ -38,6 +38,14 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: int | None = None
     """How much it printed or sent; None for what prints nothing."""
     data: Any = None
+    stop: bool = False
+    keep_going: bool = False
+    context: str = ""
+    """What it told the model."""
+    message: str = ""
+    """What it told the user."""
+    rewrote_input: bool = False
+    rewrote_output: bool = False
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +100,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     closed), `rotated` (the last line of a file). `event` is `log` then."""
     hash: str
     """SHA-256 of the line up to here, prev included: the text before `,"hash":`."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether hooks could be asked at all: not when the event could not be read, or a fault came before them. Such
+        a record has a reason, and nobody's outcome."""
+        elsewhere = self.side is not None and "outcomes" in self.side.fields
+        return bool(self.outcomes) or elsewhere or not (self.reason or self.failed_open)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

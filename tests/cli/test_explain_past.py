@@ -333,3 +333,69 @@ def test_hostile_records(folder: Folder) -> None:
 def test_help(folder: Folder) -> None:
     """`billhook explain --help` says that an id is taken."""
     assert "billhook explain 0199f3c81d2a" in folder.billhook("explain", "--help").out
+
+
+# -- events that were never judged
+
+
+def unjudged(folder: Folder, stdin: bytes, *arguments: str) -> dict[str, Any]:
+    """The record of an event that can't be read."""
+    folder.billhook("hook", *arguments, stdin=stdin)
+    return last(folder)
+
+
+def test_what_could_be_read_is_recorded(folder: Folder) -> None:
+    """Session, folder, tool and the rest, as far as they are what they should be, and nothing that was not sent."""
+    event = {"hook_event_name": "PreToolUse", "session_id": "s1", "cwd": str(folder.project), "tool_name": "Bash"}
+    record = unjudged(folder, json.dumps({**event, "permission_mode": 5}).encode())
+
+    assert {key: record[key] for key in ("event", "session_id", "cwd", "tool", "decision")} == {
+        "event": "PreToolUse", "session_id": "s1", "cwd": str(folder.project), "tool": "Bash", "decision": "none",
+    }  # fmt: skip
+    assert "input" not in record
+    assert record["reason"].startswith("the event on stdin can't be read")
+    odd = unjudged(folder, b'{"hook_event_name":"WorktreeRemove","session_id":["x"],"reason":"why"}')
+    assert (odd["event"], odd["session_id"], odd["input"]) == ("WorktreeRemove", "", {"reason": "why"})
+    nameless = unjudged(folder, json.dumps({**event, "hook_event_name": None, "tool_input": {"a": 1}}).encode())
+    assert (nameless["event"], nameless["session_id"], nameless["tool"]) == ("unknown", "s1", "Bash")
+    assert nameless["input"] == {"a": 1}
+    broken = unjudged(folder, b'{"hook_event_name":"Stop","session_id":"s1"')
+    assert (broken["event"], broken["session_id"]) == ("Stop", "") and "input" not in broken
+
+
+@pytest.mark.parametrize(("rule", "did"), [("allow", "the event passed"), ("deny", "the answer was deny")])
+def test_an_event_that_was_never_judged(folder: Folder, rule: str, did: str) -> None:
+    """No hook failed and none had no objection: it says that nobody was asked, and why."""
+    folder.write(OWN, HOOKS)
+    event = {"hook_event_name": "PreToolUse", "session_id": "s1", "cwd": str(folder.project), "tool_name": "Bash"}
+    id_ = unjudged(folder, json.dumps(event).encode(), "--on-failure", rule)["id"]
+    text = screen(folder, id_)
+
+    assert f"verdict: never judged; {did}\nreason: the event on stdin can't be read: missing field" in text
+    assert "no objection" not in text and "failed and let" not in text and "did not match" not in text
+    assert text.count("the event was not judged") == 3
+    data = told(folder, id_)
+    assert data["judged"] is False
+    assert {one["why"] for one in data["hooks"]} == {"the event was not judged"}
+
+
+# -- what hooks did beside deciding
+
+
+def test_the_words_for_what_a_hook_did(folder: Folder) -> None:
+    """Those of `billhook fire`."""
+    folder.write(
+        OWN,
+        """\
+hooks:
+  tells: {events: Stop, run: 'echo "{\\"systemMessage\\": \\"look here\\"}"'}
+  goes-on: {events: Stop, run: 'echo "run the tests" >&2; exit 2'}
+""",
+    )
+    event = {"hook_event_name": "Stop", "session_id": "s1", "cwd": str(folder.project)}
+    folder.billhook("hook", stdin=json.dumps(event).encode())
+    text = screen(folder, last(folder)["id"])
+
+    assert "tells  told the user 1.5 ms\n     to user: look here\n" in text
+    assert "goes-on  keep going 1.5 ms  decided\n     run the tests\n" in text
+    assert "verdict: none, because of goes-on, and the agent went on" in text

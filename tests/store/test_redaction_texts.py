@@ -91,6 +91,44 @@ NAMED = {
     "aws configure": "aws configure set aws_secret_access_key %s",
     "Dockerfile": "FROM x\nENV API_TOKEN %s\n",
     "curl -b": "curl -b 'sid=%s' https://x.example",
+    "Kubernetes": "env:\n  - name: API_KEY\n    value: %s\n",
+    "Kubernetes, in quotes": '- name: DB_PASSWORD\n  value: "%s"\n- name: A\n  value: b',
+    "Kubernetes, escaped": "- name: API_KEY\\n  value: %s\\n",
+    "a pair in JSON": '[{"name": "API_KEY", "value": "%s"}]',
+    "SSHPASS": "SSHPASS=%s sshpass -e ssh host",
+    "REDISCLI_AUTH": "export REDISCLI_AUTH=%s",
+    "pass": "pass=%s",
+    "PASS": "USER=bob PASS=%s make",
+    "pass in YAML": "user: bob\npass: %s\n",
+    "--pass": "tool --pass %s run",
+    "Ansible": "host1 ansible_become_pass=%s",
+    "npm _auth": "//registry.example/:_auth=%s",
+    "a form's list": "curl -d user[password][]=%s https://x.example",
+    "a form's list, escaped": "password%%5B%%5D=%s&x=1",
+    "on the next line": "deploy --token \\\n   %s --now",
+    "a quote in quotes": "password='it'\\''s%s'",
+    "backticks": "password=`%s`",
+    "three quotes": 'token = """%s"""',
+    "three single quotes": "token = " + 3 * "'" + "%s" + 3 * "'",
+    "TypeScript": "const apiKey: string = '%s'",
+    "TypeScript, or null": 'let token: string | null = "%s";',
+    "Python with a type": 'API_KEY: Final = "%s"',
+    "C": '#define API_KEY "%s"',
+    "PHP": "define('DB_PASSWORD','%s');",
+    "Java": 'props.setProperty("password", "%s")',
+    "setdefault": "os.environ.setdefault('API_TOKEN', '%s')",
+    "curl --oauth2-bearer": "curl --oauth2-bearer %s https://x.example",
+    "htpasswd": "htpasswd -b .htpasswd bob %s",
+    "htpasswd, flags in one": "htpasswd -nbB bob %s",
+    "smbclient": "smbclient -U bob%%%s //host/share",
+    "lftp": "lftp -u bob,%s ftp.example",
+    "vault": "vault login -no-store %s",
+    "gh secret": "gh secret set NAME --body %s",
+    "gh secret, in quotes": 'gh secret set NAME -b"%s"',
+    "openssl enc": "openssl enc -aes-256-cbc -k %s -in x",
+    "kubectl": "kubectl create secret generic x --from-literal=foo=%s",
+    "kubectl, in quotes": "kubectl create secret generic x --from-literal 'foo=%s'",
+    "unzip": "unzip -P %s x.zip",
     "a variable in quotes": "docker run -e 'API_KEY=a b %s' x",
 }
 
@@ -323,6 +361,29 @@ connect(resumption_token=token, api_key=key)
 if token == "(":
 data["password"] = getpass.getpass("Password: ")
 key=value
+PASS: test_login1 (0.1s)
+--- PASS: TestToken2 (0.00s)
+pass: 12, fail: 3
+pass=12 fail=0
+pass=true
+ffmpeg -i x -pass 1 -f null y
+def test(): pass
+sshpass: command not found
+- name: HOME
+if token: x = "abc"
+getenv("API_TOKEN", "none")
+translate("password", "Passwort")
+password=`cat file`
+`password`: `string`
+kubectl create configmap x --from-literal=foo=bar1
+vault login is required
+vault login -method=oidc
+htpasswd -c file bob
+openssl req -keyout server.key1
+gh secret list
+smbclient -U bob //host/share
+#define TOKEN_MAX 12
+const token: string = getToken();
 https://example.org/?sig=short&x=1
 https://example.org/x?sort=design&sig=
 the header X-Amz-Signature is computed last

@@ -49,6 +49,18 @@ FLAGS: Final = (
     Flag(("sqlcmd", "zip", "unzip"), "-P", "sqlcmd -P x, zip -P x"),
     Flag(("7z",), "-p", "7z -px", _GLUED),
     Flag(("openssl",), "pass:", "openssl -passin pass:x", _GLUED),
+    Flag(("openssl",), "-k", "openssl enc -k x", _APART),
+    Flag(("curl",), "--oauth2-bearer", "curl --oauth2-bearer x", _APART),
+    Flag(("smbclient",), "-U", "smbclient -U bob%x", r"[ \t=]{0,8}+(\\?[\"']?)[^\s%\"'\\]{1,200}+%([^\s\"'\\]++)"),
+    Flag(("lftp",), "-u", "lftp -u bob,x", r"[ \t]{0,8}+(\\?[\"']?)[^\s,\"'\\]{1,200}+,([^\s\"'\\]++)"),
+    Flag(("gh secret",), "--body", "gh secret set NAME --body x", r"[ \t=]{1,8}+(\\?[\"']?)([^\s\"';|&<>\\]++)"),
+    Flag(("gh secret",), "-b", "gh secret set NAME -b x"),
+    Flag(
+        ("create secret",),
+        "--from-literal",
+        "kubectl create secret generic NAME --from-literal=k=x",
+        r"[ \t=]{1,8}+(\\?[\"']?)[^\s=\"'\\]{1,200}+=([^\s\"'\\]++)",
+    ),
 )
 _BACK: Final = 512
 """How far before a flag its program may stand."""
@@ -194,11 +206,35 @@ def registry_logins(text: str) -> Iterator[Span]:
     at = text.find("auth")
     while at >= 0:
         found = _pattern(
-            r"auth(?:\\{0,15}+[\"']\s{0,8}+:\s{0,8}+\\{0,15}+[\"']|[ \t]?=[ \t]?)([A-Za-z0-9+/_=]{12,}+)"
+            r"auth(?:\\{0,15}+[\"']\s{0,8}+:\s{0,8}+\\{0,15}+[\"']|[ \t]?=[ \t]?)([A-Za-z0-9+/_=]{8,}+)"
         ).match(text, at)
+        if found and len(found[1]) < 12 and text[at - 1 : at] != "_":
+            found = None
         if found and text[at - 1 : at] in ('"', "'", "_") and (found[1].endswith("=") or not found[1].isalpha()):
             yield found.span(1)
         at = text.find("auth", found.end() if found else at + 4)
+
+
+def positional(text: str) -> Iterator[Span]:
+    """`htpasswd -b file bob x`, `vault login x`."""
+    for word, pattern in (("htpasswd", _HTPASSWD), ("vault login", _VAULT)):
+        at = text.find(word)
+        while at >= 0:
+            found = _pattern(pattern).match(text, at + len(word))
+            if found and begins(text, at) and not is_placeholder(found["x"]):
+                yield found.span("x")
+            at = text.find(word, found.end() if found else at + len(word))
+
+
+_HTPASSWD: Final = (
+    r"(?=[^\n;|&]{0,60}?[ \t]-[A-Za-z]{0,6}b)(?P<n>(?=[^\n;|&]{0,60}?[ \t]-[A-Za-z]{0,6}n))?"
+    r"(?:[ \t]{1,4}+-[A-Za-z]{1,8}+(?:[ \t]{1,4}+[0-9]{1,2}(?=[ \t]))?+){1,4}+"
+    r"(?(n)|[ \t]{1,4}+[^\s;|&<>]{1,200}+)[ \t]{1,4}+[^\s;|&<>]{1,200}+[ \t]{1,4}+[\"']?(?P<x>[^\s\"';|&<>]{1,300}+)"
+)
+_VAULT: Final = (
+    r"(?:[ \t]{1,4}+-[\w-]{1,30}+(?:=\S{1,100}+)?){0,4}+[ \t]{1,4}+[\"']?"
+    r"(?P<x>(?=[^\s0-9]{0,60}+[0-9])[^\s=\"';|&<>]{8,300}+)(?!=)"
+)
 
 
 def telegram_tokens(text: str) -> Iterator[Span]:

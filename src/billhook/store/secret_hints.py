@@ -33,15 +33,32 @@ READERS: Final = ("--password-stdin", "--with-token", "chpasswd", "sudo -S", "pa
 """What reads a password from its standard input."""
 _PROGRAMS: Final = (
     *("curl", "http ", "sshpass", "redis-cli", "login", "sqlcmd", "zip", "7z", "openssl", "mysql", "mariadb", "mongo"),
-    *("ldap", "unzip"),
+    *("ldap", "unzip", "smbclient", "lftp", "gh secret", "create secret"),
 )
 _PROGRAM_WORDS: Final = (
     *("curl", "http", "sshpass", "redis", "login", "sqlcmd", "zip", "unzip", "7z", "7za", "7zz", "openssl"),
     *("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlshow", "mysqlsh", "mysqlcheck", "mariadb"),
     *("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"),
+    *("smbclient", "lftp", "secret"),
     *("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"),
 )
-_FLAGS: Final = ("-u", "--user", "-U", "--proxy-user", "-b", "-a", "-p", "--pass", "-w", "-P", "pass:")
+_FLAGS: Final = (
+    "-u",
+    "--user",
+    "-U",
+    "--proxy-user",
+    "-b",
+    "-a",
+    "-p",
+    "--pass",
+    "-w",
+    "-P",
+    "pass:",
+    "-k",
+    "--oauth2-bearer",
+    "--body",
+    "--from-literal",
+)
 
 
 def _later(name: str) -> Callable[[str], Iterator[Span]]:
@@ -64,6 +81,12 @@ COMMANDS: Final = (
     Rule(_later("fed"), ("<<<",), (), "docker login --password-stdin <<< x"),
     Rule(_later("echoed"), READERS, ("stdin", "token", "chpasswd", "sudo"), "echo x | docker login --password-stdin"),
     Rule(_later("registry_logins"), ("auth",), ("auth",), '"auth": "eDp4eDp4eA=="'),
+    Rule(
+        _later("positional"),
+        ("htpasswd", "vault login"),
+        ("htpasswd", "vault"),
+        "htpasswd -b file bob x, vault login x",
+    ),
     Rule(_later("telegram_tokens"), (":AA",), (), "123456789:AA..."),
     Rule(_later("identified"), ("IDENTIFIED ", "identified "), (), "IDENTIFIED BY 'x'"),
 )

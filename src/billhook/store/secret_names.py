@@ -18,7 +18,7 @@ def words(text: str) -> frozenset[str]:
 WORDS: Final = words(
     "password passwords passwd passphrase passphrases passcode secret secrets token apikey apikeys credential "
     "credentials creds cookie cookies authorization jwt pwd authtoken accesstoken refreshtoken bearertoken apitoken "
-    "idtoken secretkey accesskey privatekey sessionkey authkey"
+    "idtoken secretkey accesskey privatekey sessionkey authkey sshpass rediscli"
 )
 """One of these words in a name makes it a secret's."""
 ENDINGS: Final = ("password", "passwd", "passphrase", "apikey")
@@ -31,7 +31,7 @@ BEFORE_KEY: Final = words(
 BEFORE_PASS: Final = words(
     "db database user admin root smtp mail email mysql pg postgres redis ftp sftp ldap proxy auth login http basic ssh "
     "sudo vault wifi keystore app account service registry docker git mongo mqtt amqp imap vpn api client "
-    "server master"
+    "server master become ansible"
 )
 """`pass` after one of these: `DB_PASS`."""
 BEFORE_TOKENS: Final = words("access auth refresh api bearer")
@@ -58,7 +58,7 @@ BEFORE_TOKEN_HARMLESS: Final = words(
     "special stop lookahead sync"
 )
 """`token` after one of these is a place in a list or a piece of text: `next_token`, `eos_token`."""
-TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "authorization", "jwt")
+TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "authorization", "jwt", "rediscli")
 """Every name that counts has one of these in it, in small letters."""
 
 _HARMLESS_NAMES: Final = frozenset({"PWD", "OLDPWD", "Pass", "PASS", "keys", "key"})

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from billhook.store.secret_code import value_at
 from billhook.store.secret_names import Names, is_secret, words, words_of
 
 Span = tuple[int, int]
@@ -52,7 +53,19 @@ def named(text: str, low: str, trigger: str, names: Names) -> Iterator[Span]:
                 if not stays(name, text[span[0] : span[1]]):
                     yield span
                 done = max(done, span[1])
+        elif trigger == "pass" and name.lstrip("-") in ("pass", "PASS"):
+            for span in _value_of(text, low, start, end):
+                if _is_password(name, text[end : end + 1], text[span[0] : span[1]]):
+                    yield span
+                    done = max(done, span[1])
         at = low.find(trigger, done)
+
+
+def _is_password(name: str, sign: str, value: str) -> bool:
+    """What `pass` alone is given: a password, unless it reads like the result of a test."""
+    if is_placeholder(value) or len(value) < 4 or not any(one.isalpha() for one in value):
+        return False
+    return sign == "=" or name[0] == "-" or (sign == ":" and name == "pass" and any(one.isdigit() for one in value))
 
 
 def _two_words(low: str, start: int) -> str:
@@ -83,6 +96,10 @@ def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
     if text[start - 1 : start] == "<" and (found := _pattern(_ELEMENT).match(text, end)):
         yield found.span(1)
         return
+    elsewhere = value_at(text, start, end)
+    if elsewhere is not None:
+        yield from _anything(text, elsewhere)
+        return
     found = _pattern(_SEPARATOR).match(text, end)
     if found:
         if low.startswith("token", start) and low[max(0, start - 12) : start].endswith(_BEFORE_A_SYNTAX_TOKEN):
@@ -94,6 +111,17 @@ def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
             yield from _after_option(text, found.end(), text[start:end].strip("-"))
     else:
         yield from _after_words(text, low, start, end)
+
+
+def _anything(text: str, at: int) -> Iterator[Span]:
+    """A value that is known to be one: in quotes, or a word."""
+    opened = _pattern(_OPENING).match(text, at)
+    if opened:
+        yield from _quoted(text, opened, shell=False)
+        return
+    value = _pattern(_WORD).match(text, at)
+    if value and not is_placeholder(value[0]) and value[0][0] not in "*&!|>[{":
+        yield at, _word_end(text, value.end())
 
 
 def _header_value(text: str, low: str, start: int, end: int) -> Span | None:
@@ -120,6 +148,8 @@ def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") ->
         yield from _quoted(text, opened, shell)
     elif shell and text[max(0, start - 14) : start - 1].endswith(_BEFORE_A_VARIABLE) and text[start - 1] in "\"'":
         yield at, closing(text, at, text[start - 1], 0)[0]
+    elif text[at : at + 1] == "`" and (ticked := _pattern(_IN_BACKTICKS).match(text, at)):
+        yield ticked.span(1)
     elif text[at : at + 1] in ("[", "{") and (inside := list(_in_brackets(text, at))):
         yield from inside
     elif shell or text[at : at + 1] not in ("[", "{"):
@@ -141,6 +171,9 @@ def _word_end(text: str, at: int) -> int:
 
 def _quoted(text: str, opened: "re.Match[str]", shell: bool) -> Iterator[Span]:
     start = opened.end()
+    if not opened[1] and text.startswith(2 * opened[2], start):
+        yield from _in_three_quotes(text, start + 2, 3 * opened[2])
+        return
     stop, after = closing(text, start, opened[2], len(opened[1]))
     if not is_placeholder(text[start:stop]):
         yield start, stop
@@ -148,9 +181,18 @@ def _quoted(text: str, opened: "re.Match[str]", shell: bool) -> Iterator[Span]:
         yield from _shell_parts(text, after)
 
 
+def _in_three_quotes(text: str, at: int, quotes: str) -> Iterator[Span]:
+    stop = text.find(quotes, at)
+    stop = len(text) if stop < 0 else stop
+    if not is_placeholder(text[at:stop]):
+        yield at, stop
+
+
 def _shell_parts(text: str, at: int) -> Iterator[Span]:
     """What is glued to a part of a word in a shell belongs to it: `"ab"'cd'ef`."""
     for _ in range(_MOST_PARTS):
+        if text.startswith("\\'", at) and text[at - 1] in "'\"":
+            at += 2  # 'it'\''s': a quote between two quoted parts
         opened = _pattern(_OPENING_PLAIN).match(text, at)
         if opened:
             stop, after = closing(text, opened.end(), opened[0], 0)
@@ -306,10 +348,10 @@ def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 
 
 _SEPARATOR: Final = (
-    r"(\\{0,15}+[\"'`])?+\]?+[ \t]{0,16}+(:=|=>|={1,3}+|!={1,2}+|\+=|\?=|:(?![:/])|%3[dD])"
+    r"(\\{0,15}+[\"'`])?+(?:\]|\[\]|%5[bBdD]){0,4}+[ \t]{0,16}+(:=|=>|={1,3}+|!={1,2}+|\+=|\?=|:(?![:/])|%3[dD])"
     r"((?:[ \t]{1,64}+|(?:\\[nr]|\s){0,16}+(?=\\{0,15}+[\"']))?+)"
 )
-_AFTER_OPTION: Final = r"[ \t]{1,16}+|\\{0,15}+[\"'],\s{0,16}+(?=\\{0,15}+[\"'])"
+_AFTER_OPTION: Final = r"[ \t]{1,16}+(?:\\\r?\n[ \t]{0,64}+)?+|\\{0,15}+[\"'],\s{0,16}+(?=\\{0,15}+[\"'])"
 _OPENING: Final = r"(?:[rbfuRBFU]{1,2}|\$)?(\\{0,15}+)([\"'])"
 _OPENING_PLAIN: Final = r"[\"']"
 _OPENING_SOMEWHERE: Final = r"(?<!\\)(\\{0,15}+)([\"'])"
@@ -318,6 +360,7 @@ _COLON: Final = r"\s{0,16}+:"
 _LETTER: Final = r"[^\s\"'`;&|<>()\\,]|,(?=[^\s\"'])|\\\\(?![\"'\\nrt])|\\[^nrt\"'\n\\]"
 _WORD: Final = rf"(?:{_LETTER}){{1,{_LONGEST_WORD}}}+"
 _REST_OF_WORD: Final = rf"(?:{_LETTER})*+"
+_IN_BACKTICKS: Final = r"`(?=[^`\s$]{0,300}?[0-9])([^`\s$]{4,300}+)`"
 _GLUED: Final = r"(?:[^\s\"'`;&|<>()\\,:}\]]|\\[^nrt\"'\n\\])++"
 _THEN_QUOTED: Final = r"[ \t]{1,16}+(\\{0,15}+)([\"'])"
 _SAID: Final = r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})"

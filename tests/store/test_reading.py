@@ -427,7 +427,9 @@ def test_the_log_that_the_benchmarks_make_is_a_real_one(tmp_path: Path, module: 
     assert 400_000 <= log.bytes < 420_000 and len(log.files()) == 3
     appended = EventLog(tmp_path, folder).append(content(1))
     result = verify(folder, tmp_path)
-    assert (result.findings, result.records) == ([], appended.seq)
+    # The configurations that its records name are made up, and so are not kept.
+    broken = [one for one in result.findings if "the configuration of its time is missing" not in one.what]
+    assert (broken, result.more, result.records) == ([], 0, appended.seq)
     assert loggen.read_size("1GB") == 10**9 and loggen.read_size("2.5mb") == 2_500_000 and loggen.read_size("7") == 7
 
 

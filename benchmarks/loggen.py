@@ -96,7 +96,7 @@ def _record(chance: random.Random, said: str = "") -> dict[str, Any]:
         "keep_going": False,
         "failed_open": 0,
         "duration_ms": round(chance.uniform(0.1, 40), 3),
-        "config": f"{chance.randrange(3):064x}",
+        "config": "",
         "redacted": 0,
         "reason": None,
         "input": {"command": f"{words} {said}".strip(), "description": f"{chance.choice(_WORDS)} – café"},

@@ -575,3 +575,32 @@ def test_help(place: Place) -> None:
     assert ended.code == 0
     assert "billhook hook --as claude" in ended.out
     assert "--on-failure deny" in ended.out
+
+
+def test_secrets_that_a_hook_printed_stay_out_of_the_warning(place: Place) -> None:
+    """What an agent reads on stderr may end in its transcript."""
+    secret = "ghp_" + "a1B2" * 9
+    place.own(f"hooks:\n  leaks:\n    events: PreToolUse\n    run: 'echo token={secret} >&2; exit 1'\n")
+    ended = place.run("hook", stdin=PRE)
+    assert "hook `leaks` failed: exit code 1: token=[redacted" in ended.err and secret not in ended.err
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "link", "too short"])
+def test_a_key_that_cannot_be_used_is_said(place: Place, obstacle: str) -> None:
+    """Secrets are taken out all the same, but equal ones don't look equal: that is no secret."""
+    key = place.home / ".claude" / "billhook" / "redaction.key"
+    key.parent.mkdir(parents=True)
+    if obstacle == "folder":
+        key.mkdir()
+    elif obstacle == "link":
+        key.symlink_to(place.home / "elsewhere")
+    else:
+        key.write_bytes(b"x")
+    event = {
+        **EVENT,
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "mysql -pabcdefgh1"},
+    }
+    ended = place.run("hook", stdin=json.dumps(event).encode())
+    assert "under a key of this process only" in ended.err and "redaction.key" in ended.err, ended

@@ -94,6 +94,29 @@ def test_who_was_not_asked_and_why(project: Project) -> None:
     }
 
 
+def test_built_ins_that_were_switched_off(project: Project) -> None:
+    """They are named as disabled, for the events that they are for."""
+    project.write(USER, "builtins: {session-naming: {enabled: false}, turn-tracker: false}\n")
+    fire(project, "SessionStart", source="startup")
+    fire(project, "Notification", message="m", notification_type="t")
+    assert [record["not_asked"] for record in records(project)] == [
+        {"session-naming": "disabled", "turn-tracker": "disabled"}, {}
+    ]  # fmt: skip
+    assert {record["turn_id"] + record["session_name"] for record in records(project)} == {""}
+
+
+@pytest.mark.parametrize("rule", ["warn", "deny"])
+def test_a_configuration_that_cannot_be_kept(project: Project, rule: str) -> None:
+    """The record is there all the same, and the outcome says what is missing."""
+    project.write(USER, f"builtins: {{event-logger: {{options: {{on_log_failure: {rule}}}}}}}\n")
+    (project.root / "billhook").mkdir(parents=True)
+    (project.root / "billhook" / "configs").write_text("a file lies here")
+    verdict = bash(project)
+    logger = next(one for one in verdict.outcomes if one.hook == "event-logger")
+    assert logger.status == "failed" and "its configuration was not kept" in logger.error
+    assert len(records(project)) == 1 and verdict.decision == ("none" if rule == "warn" else "deny")
+
+
 def test_hooks_after_a_deny_were_not_asked(project: Project) -> None:
     """They say who ended the run."""
     project.write(USER, "hooks:\n  first: {events: PreToolUse, deny: no}\n  later: {events: PreToolUse, run: 'true'}\n")

@@ -7,6 +7,7 @@ import msgspec
 
 from billhook import strictjson, tools
 from billhook.cli.events_filters import FAILED
+from billhook.cli.show import word_of
 from billhook.events import EVENTS
 from billhook.store.record import Record, Said
 from billhook.store.searching import called
@@ -152,8 +153,7 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
     """The hooks that are called so, each with what it did about an event; none when they have no part in it."""
     for said in record.outcomes:
         if called(said.hook, hook) and said.status not in ("skipped", *FAILED):
-            found = said.decision if said.decision != "none" else "no objection"
-            yield said.hook, f"{found}, {said.duration_ms:.1f} ms"
+            yield said.hook, f"{word_of(said)}, {said.duration_ms:.1f} ms"
     for name, why in record.not_asked.items():
         if called(name, hook):
             yield name, f"not asked, {why}"

@@ -16,7 +16,7 @@ from billhook.cli.events_rows import about, turn, word
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import coloured, cut, flat, width
 from billhook.cli.events_view import wants_json
-from billhook.cli.show import safe, say
+from billhook.cli.show import safe, say, word_of
 from billhook.cli.table import filled, shown_path
 from billhook.errors import UsageError
 from billhook.store.files import StoreError, opened
@@ -125,6 +125,7 @@ def _screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
     yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
     said = word(record)
     quiet = " (no objection)" if said == "none" and record.note is None else ""
+    quiet = quiet if record.judged else ": the event was never judged"
     yield from _labelled("verdict", coloured(said, said) + quiet, styled=True)
     yield from _labelled("reason", record.reason)
     for text in record.context:
@@ -178,8 +179,7 @@ def _hooks(record: Record) -> Iterator[str]:
 
 def _asked(said: Said, column: int) -> Iterator[str]:
     failed = said.status in FAILED
-    shown = said.status.replace("_", " ") if said.status != "ok" else said.decision
-    shown = "no objection" if shown == "none" else shown
+    shown = word_of(said)
     tone = "failed" if failed else said.decision
     name = click.style(f"{cut(said.hook, column):<{column}}", fg="cyan")
     source = shown_path(said.source) if said.source else ""

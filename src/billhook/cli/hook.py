@@ -189,9 +189,10 @@ class _Run:
         from billhook.cli import configured
 
         answer = verdict.as_answer(self.dialect.meanings.join)
-        self.write(
-            verdict.about, answer, verdict.warnings, [*_strange(verdict.event, config), *configured.notes(config)]
-        )
+        notes = [*_strange(verdict.event, config), *configured.notes(config)]
+        if config.recording is not None and config.recording.problem:
+            notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
+        self.write(verdict.about, answer, _discreet(verdict.warnings), notes)
 
     def write(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> None:
         """Give the answer. Where stderr is part of it, only what went wrong is added, and no notes."""
@@ -322,6 +323,16 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
     if event is not None:
         return event.hook_event_name in events
     return any(name not in EVENTS or EVENTS[name].can_block for name in events)
+
+
+def _discreet(warnings: list[str]) -> list[str]:
+    """What went wrong, without the secrets that a hook may have printed: an agent keeps what it reads here."""
+    if not warnings:
+        return warnings
+    from billhook.store.redaction import Redactor
+
+    redactor = Redactor()
+    return [redactor.text(line) for line in warnings]
 
 
 def _plainly(error: BaseException) -> str:

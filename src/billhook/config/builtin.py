@@ -2,14 +2,23 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from billhook.answers import Reply, Status
+from billhook.builtins import turn_tracker
 from billhook.config.knowing import Knowing
 from billhook.config.options import filled
 from billhook.config.shapes import Builtin
 from billhook.hook import Context, Hook, Source
 from billhook.store.state import FileState
+
+EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "metrics": (),
+    "turn-tracker": turn_tracker.EVENTS,
+    "session-naming": ("SessionStart",),
+    "rate-limit": ("PreToolUse",),
+}
+"""The built-ins that can be switched off, and the events that they are for; none: every event."""
 
 
 class Builtins:

@@ -110,6 +110,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         plan = Plan([*self.hooks, *more]) if more else self.plan
         return Engine(plan, parallel=self.parallel, observers=[*recorded, *observers], env=env, know=self.knowing)
 
+    def switched_off_builtins(self, event: str) -> list[str]:
+        """The built-ins for an event that their owner switched off."""
+        from billhook.config.builtin import EVENTS
+
+        return [
+            name
+            for name, events in EVENTS.items()
+            if self.builtins[name].enabled is False and (not events or event in events)
+        ]
+
     @functools.cached_property
     def recording(self) -> "Recording | None":
         """The event log; None where nothing is recorded."""

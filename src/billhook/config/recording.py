@@ -51,19 +51,27 @@ class Recording:
         UnrecordedError."""
 
         def record(verdict: Verdict) -> None:
+            lost = "it was not recorded"
             try:
-                self._snapshot.keep()
                 self._log.append(self.content(verdict, host, own))
+                lost = "its configuration was not kept"
+                self._snapshot.keep()
             except BillhookError as error:
-                raise self._unrecorded(error.message, error.place, error.hint) from error
+                raise self._unrecorded(f"{lost}: {error.message}", error.place, error.hint) from error
             except Exception as error:
-                raise self._unrecorded(f"{type(error).__name__}: {error}") from error
+                raise self._unrecorded(f"{lost}: {type(error).__name__}: {error}") from error
 
         return record
 
     def _unrecorded(self, message: str, place: str = "", hint: str = "") -> UnrecordedError:
         denies = self.options["on_log_failure"] == "deny"
-        return UnrecordedError(f"it was not recorded: {message}", hook=NAME, deny=denies, place=place, hint=hint)
+        return UnrecordedError(message, hook=NAME, deny=denies, place=place, hint=hint)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with how secrets are taken out; nothing where all is well."""
+        found = None if self._redactor is None else self._redactor.problem
+        return "" if found is None else f"{found.place}: {found.message}" if found.place else found.message
 
     # -- what is needed, made once
 
@@ -151,6 +159,7 @@ class Recording:
                 for entry in self.config.entries
                 if _concerns(entry.declared, verdict.event)
             }
+            considered |= dict.fromkeys(self.config.switched_off_builtins(verdict.event), _STANDING["off"])
             if len(self._considered) < _MOST_EVENTS:
                 self._considered[verdict.event] = considered
         asked = {outcome.hook: outcome for outcome in verdict.outcomes}

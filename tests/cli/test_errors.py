@@ -66,9 +66,9 @@ def test_anatomy(arguments: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("name", ["PreToolUse", "Stop", "SubagentStop", "PreModelSwitch"])
 def test_missing_fields_have_a_path(name: str) -> None:
-    """An event that lacks a field names its JSON path."""
-    if name == "Stop":
-        assert billhook("fire", "--event", '{"hook_event_name":"Stop"}').code == 0
+    """An event that lacks a field which a guard judges by names its JSON path; others have defaults."""
+    if name in ("Stop", "SubagentStop"):
+        assert billhook("fire", "--event", f'{{"hook_event_name":"{name}"}}').code == 0
     else:
         assert "missing field at `$." in complaint("fire", "--event", f'{{"hook_event_name":"{name}"}}')
 
@@ -123,11 +123,11 @@ hint: `billhook fire PreToolUse ...` without --event fills in samples
 def test_a_file_is_named(tmp_path: Path) -> None:
     """What was read from a file is complained about with the file's name and the place in it."""
     (tmp_path / "broken.json").write_text('{\n  "a": 1,\n}')
-    (tmp_path / "event.json").write_text('{"hook_event_name": "Notification"}')
+    (tmp_path / "event.json").write_text('{"hook_event_name": "UserPromptSubmit"}')
     broken = complaint("fire", *PRE, "--input", f"@{tmp_path}/broken.json")
     assert f"@{tmp_path}/broken.json: --input is not JSON" in broken
     assert "at line 3 column 1" in broken
-    assert f"@{tmp_path}/event.json: missing field at `$.message`" in complaint(
+    assert f"@{tmp_path}/event.json: missing field at `$.prompt`" in complaint(
         "fire", "--event", f"@{tmp_path}/event.json"
     )
 

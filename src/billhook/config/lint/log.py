@@ -38,8 +38,8 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
 
 
 def _condition(quiet: Quiet, hook: Declared) -> tuple[str, str]:
-    """The field that did not fit, and what it says."""
-    field = "match" if hook.match and ("did not match" in quiet.reasons or not hook.when) else "when"
+    """The field that did not fit, and what it says. Where the rule was looked at, the matcher had fitted."""
+    field = "match" if hook.match and "condition false" not in quiet.reasons else "when"
     value = hook.match if field == "match" else hook.when
     return field, f"`{edit(hook, field, value)}`" if value else "its condition"
 

@@ -219,3 +219,12 @@ def test_objects_are_recorded_as_text(project: Project) -> None:
     """What can be shown is."""
     bash(project, own("path", Answer(data={"at": Path("/a"), "set": {1}, 3: float("nan")})))
     assert newest(project)["outcomes"][-1]["data"] == {"at": "/a", "set": [1], "3": None}
+
+
+def test_an_input_that_holds_itself(project: Project) -> None:
+    """Only a program can give one: it is judged, recorded as what it is, and nobody goes round in it."""
+    given: dict[str, Any] = {"command": "ls"}
+    given |= {"self": given, "list": [given]}
+    event = PreToolUse(tool_name="Anything", tool_input=given, session_id="s", cwd=str(project.folder))
+    verdict = project.load(builtins=True).engine().fire_sync(event)
+    assert (verdict.decision, verdict.warnings) == ("none", [])

@@ -101,8 +101,13 @@ def _strings(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 def _values(given: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     values: list[tuple[str, object]] = [("", given)]
+    seen: set[tuple[str, int]] = set()
     while values:
         key, value = values.pop()
+        if isinstance(value, Mapping | list | tuple):
+            if (key, id(value)) in seen:  # a program may give an input that holds itself
+                continue
+            seen.add((key, id(value)))
         yield key, value
         if isinstance(value, Mapping):
             values += ((str(name), one) for name, one in value.items())

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from billhook import EVENTS, Context, Decision, Event, Status
+from billhook.cli.configured import standing
 from billhook.config import load_config
 from billhook.dialects import dialect
 from billhook.events import parse
@@ -604,3 +605,14 @@ def test_a_key_that_cannot_be_used_is_said(place: Place, obstacle: str) -> None:
     }
     ended = place.run("hook", stdin=json.dumps(event).encode())
     assert "under a key of this process only" in ended.err and "redaction.key" in ended.err, ended
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [("{}/project/gone/deep", "{}/project"), ("/nowhere/at/all", "{}/project"), ("/", "/"), ("", "{}/project")],
+    ids=["a folder that was removed", "a folder that never was", "the root", "none"],
+)
+def test_where_an_agent_stands(place: Place, monkeypatch: pytest.MonkeyPatch, asked: str, expected: str) -> None:
+    """An agent in a folder that is not there is not outside of every project."""
+    monkeypatch.chdir(place.project)
+    assert standing(asked.format(place.folder)) == expected.format(place.folder)

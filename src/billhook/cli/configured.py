@@ -25,13 +25,18 @@ def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved") -> "C
 
 def standing(folder: str) -> str:
     """A folder, or the nearest one above it that exists: an agent that removed the folder it stands in still stands in
-    its project."""
+    its project. Where nothing of the way exists, the folder that we are in."""
     try:
-        folder = os.path.abspath(folder or ".")
+        asked = folder = os.path.abspath(folder or ".")
     except FileNotFoundError:
         raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
+    if folder != asked and os.path.dirname(folder) == folder:
+        try:
+            return os.getcwd()
+        except OSError:
+            return folder
     return folder
 
 

@@ -1,0 +1,71 @@
+"""What is said between a person, a model and tools: plain records that every model's wire format is made from."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+
+class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
+    """Something said."""
+
+    text: str
+
+
+class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use"):
+    """The model wants a tool to run. `id` is unique in the conversation."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
+    """What became of it: there is exactly one for each use, whatever happened."""
+
+    tool_use_id: str
+    content: str
+    is_error: bool = False
+
+
+Block = Text | ToolUse | ToolResult
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn of the conversation. The person's side says texts and gives tool results; the model's says texts and
+    uses tools."""
+
+    role: Literal["user", "assistant"]
+    content: tuple[Block, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def tool_uses(self) -> list[ToolUse]:
+        return [block for block in self.content if isinstance(block, ToolUse)]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a call of the model cost, in tokens."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+def user(*blocks: Block | str) -> Message:
+    """A message of the person's side."""
+    return Message("user", _blocks(blocks))
+
+
+def assistant(*blocks: Block | str) -> Message:
+    """A message of the model."""
+    return Message("assistant", _blocks(blocks))
+
+
+def _blocks(blocks: Sequence[Block | str]) -> tuple[Block, ...]:
+    return tuple(Text(block) if isinstance(block, str) else block for block in blocks)

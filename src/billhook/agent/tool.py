@@ -1,0 +1,28 @@
+"""What the loop asks of a tool."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from billhook.agent.model import ToolSpec
+
+Input = dict[str, Any]
+
+
+class ToolError(Exception):
+    """The tool ran and failed; the text is what the model and the hooks are told."""
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """One tool. `run` takes the input and gives what hooks see as `tool_response`: a text, or anything JSON can say.
+    It raises ToolError when it fails, and cleans up when it is cancelled."""
+
+    spec: ToolSpec
+    run: Callable[[Input], Awaitable[Any]]
+    reads_only: bool = False
+    """It changes nothing outside the conversation, so nobody has to be asked."""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name

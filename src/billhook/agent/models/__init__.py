@@ -1,0 +1,68 @@
+"""The models that the agent can talk to, by name: `scripted:FILE`, `anthropic:MODEL`, `openai:MODEL`."""
+
+from collections.abc import Mapping
+
+from billhook.agent.model import Model
+from billhook.errors import UsageError
+
+SERVICES = ("scripted", "anthropic", "openai")
+DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol"}
+"""Whom we ask when neither the name nor MODEL_ID says it."""
+
+KEYS = {"anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "openai": ("OPENAI_API_KEY",)}
+_HOW = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or take `--model scripted:FILE`, which needs no key"
+
+
+def open_model(name: str, env: Mapping[str, str]) -> Model:
+    """The model that a name stands for. Raises UsageError for a name, a key or an extra that isn't there.
+
+    Without a model's own name MODEL_ID counts, and without any name the service whose key is set. Only `env` is looked
+    at: a project's `.env` is the project's, and must not choose where a conversation is sent.
+    """
+    service, _, model = (name or _service_with_key(env)).partition(":")
+    if service == "scripted":
+        return _scripted(model)
+    if service not in SERVICES:
+        raise UsageError(f"unknown model `{name}`", hint=_meant(name, service))
+    if not any(env.get(key) for key in KEYS[service]):
+        raise UsageError(f"no key for {service}", hint=f"set {' or '.join(KEYS[service])}")
+    return _client(service, model or env.get("MODEL_ID") or DEFAULTS[service], env)
+
+
+def _service_with_key(env: Mapping[str, str]) -> str:
+    for service, keys in KEYS.items():
+        if any(env.get(key) for key in keys):
+            return service
+    raise UsageError("no model", hint=_HOW)
+
+
+def _scripted(file: str) -> Model:
+    from billhook.agent.models.scripted import Scripted
+
+    if not file:
+        raise UsageError("`scripted` needs a file", hint="as in --model scripted:turns.yaml")
+    return Scripted.read(file)
+
+
+def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
+    try:
+        if service == "anthropic":
+            from billhook.agent.models.anthropic import Anthropic
+
+            return Anthropic(model, env)
+        from billhook.agent.models.openai import OpenAI
+
+        return OpenAI(model, env)
+    except ModuleNotFoundError as error:
+        hint = f"pip install 'billhook[{service}]'"
+        raise UsageError(f"`{service}:{model}` needs the package `{error.name}`", hint=hint) from None
+
+
+def _meant(name: str, service: str) -> str:
+    from billhook.config.findings import nearest
+
+    for start, real in (("claude", "anthropic"), ("gpt", "openai")):
+        if service.startswith(start):
+            return f"did you mean `{real}:{name}`?"
+    near = nearest(service, SERVICES)
+    return f"did you mean `{near}:`?" if near else "one of scripted:FILE, anthropic:MODEL, openai:MODEL"

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from billhook.session import ToolResult
+
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
     """Something said."""
@@ -18,14 +20,6 @@ class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use"):
     id: str
     name: str
     input: dict[str, Any]
-
-
-class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
-    """What became of it: there is exactly one for each use, whatever happened."""
-
-    tool_use_id: str
-    content: str
-    is_error: bool = False
 
 
 Block = Text | ToolUse | ToolResult
@@ -55,6 +49,9 @@ class Usage(msgspec.Struct, frozen=True):
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+__all__ = ["Block", "Message", "Text", "ToolResult", "ToolUse", "Usage", "assistant", "user"]
 
 
 def user(*blocks: Block | str) -> Message:

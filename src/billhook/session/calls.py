@@ -1,0 +1,209 @@
+"""One tool call, from PreToolUse to the result that the model gets: exactly one, whatever happens."""
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from billhook import strictjson
+from billhook.answers import UNSET, Decision, Outcome, Verdict
+from billhook.errors import UsageError
+from billhook.events import PermissionDenied, PermissionRequest, PostToolUse, PostToolUseFailure, PreToolUse
+from billhook.feedback import denied_result, merge_feedback
+from billhook.meanings import meanings
+from billhook.session.permission import Question, Ruling
+from billhook.session.waiting import HURRY, awaited
+
+if TYPE_CHECKING:
+    from billhook.session.session import Session
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
+    """What the model gets for a tool call: exactly one for each use, whatever happened."""
+
+    tool_use_id: str
+    content: str
+    is_error: bool = False
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call that was judged. Run it with `tool_input`, unless there is a `result` already."""
+
+    tool_use_id: str
+    tool_name: str
+    tool_input: dict[str, Any]
+    """As rewritten."""
+    before: Verdict
+    result: ToolResult | None = None
+    """Set: it must not run, and this is what the model gets."""
+    began: float = 0.0
+
+
+Execute = Callable[[dict[str, Any]], Any]
+"""Runs a tool with its input, and may be async: gives a text or what JSON can say, and raises when the tool failed."""
+
+
+class Calls:
+    """The tool calls of one session. Lives as long as that."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self._used: set[str] = set()
+        self._open: set[str] = set()
+
+    # -- before the tool
+
+    async def before(self, name: str, tool_input: dict[str, Any], tool_use_id: str) -> Call:
+        use = tool_use_id or f"toolu_{uuid.uuid4().hex[:24]}"
+        if use in self._used:
+            raise UsageError(f"the tool use `{use}` was judged already", hint="give each call of a tool its own id")
+        self._used.add(use)
+        call = await self._judged(use, name, tool_input)
+        if call.result is None:
+            call = await self._permitted(call)
+        if call.result is None:
+            self._open.add(use)
+        return replace(call, began=time.monotonic())
+
+    async def _judged(self, use: str, name: str, tool_input: dict[str, Any]) -> Call:
+        """PreToolUse. A deny ends it here, and so does a defer."""
+        verdict = await self.session.ask_hooks(PreToolUse, tool_name=name, tool_input=tool_input, tool_use_id=use)
+        final = tool_input if verdict.tool_input is None else verdict.tool_input
+        call = Call(use, name, final, verdict)
+        if verdict.denied:
+            return self._refused(call, denied_result(verdict).text)
+        if verdict.decision is Decision.DEFER:
+            self.session.stop_run(verdict.reason or f"a hook deferred the call of {name}")
+            return self._refused(call, verdict.reason or "deferred: the call was left pending and did not run")
+        return call
+
+    def _refused(self, call: Call, why: str) -> Call:
+        self.session.keep_context(call.before.outcomes)
+        return replace(call, result=ToolResult(call.tool_use_id, why, True))
+
+    # -- permission
+
+    async def _permitted(self, call: Call) -> Call:
+        ruling = self._ruling(call)
+        match ruling.decision:
+            case Decision.ALLOW:
+                return call
+            case Decision.ASK:
+                return await self._asked(call, ruling)
+            case _:
+                return await self._denied(call, ruling.reason or f"{call.tool_name} is not permitted")
+
+    def _ruling(self, call: Call) -> Ruling:
+        session, said = self.session, call.before.decision
+        ruling = session.permissions.judge(
+            call.tool_name, call.tool_input, cwd=session.cwd, mode=session.permission_mode, hook=said
+        )
+        if said is Decision.ASK and ruling.decision is Decision.ASK:
+            by = ", ".join(f"hook `{one.hook}`" for one in call.before.outcomes if one.answer.decision is Decision.ASK)
+            reason = call.before.reason or ruling.reason
+            return replace(ruling, reason=reason, by=by or ruling.by, firm=True, rememberable=False)
+        return ruling
+
+    async def _asked(self, call: Call, ruling: Ruling) -> Call:
+        """PermissionRequest hooks may answer in the person's place; else the person does."""
+        session = self.session
+        request = await session.fire(PermissionRequest, tool_name=call.tool_name, tool_input=call.tool_input)
+        if request.denied:
+            return self._refused(call, denied_result(request).text)
+        if session.stopped is not None:
+            return self._refused(call, session.stopped)
+        if request.decision is Decision.ALLOW and not ruling.firm:
+            rewritten = request.tool_input
+            return call if rewritten in (None, call.tool_input) else await self._judged_again(call, rewritten)
+        if session.ask is None:
+            why = ruling.reason or f"{call.tool_name} needs permission"
+            return await self._denied(call, f"{why} (nobody can be asked)")
+        await session.notify(f"{call.tool_name} needs your permission", type="permission_prompt")
+        return await self._answered(call, ruling)
+
+    async def _answered(self, call: Call, ruling: Ruling) -> Call:
+        session = self.session
+        assert session.ask is not None
+        question = Question(call.tool_name, call.tool_input, ruling.reason, ruling.by, ruling.rememberable)
+        try:
+            answer = await awaited(session.ask(question))
+        except Exception as error:
+            return await self._denied(call, f"the person could not be asked: {error}")
+        if answer is True or answer in ("once", "yes", "session"):
+            if answer == "session" and ruling.rememberable:
+                session.permissions.remember(call.tool_name, call.tool_input, cwd=session.cwd)
+            return call
+        why = f" ({ruling.reason})" if ruling.reason else ""
+        return self._refused(call, f"The person was asked and said no{why}.")
+
+    async def _judged_again(self, call: Call, rewritten: dict[str, Any]) -> Call:
+        """A hook allowed another input than the one that was judged: hooks and rules judge that one, too."""
+        again = await self._judged(call.tool_use_id, call.tool_name, rewritten)
+        if again.result is not None:
+            return again
+        if again.tool_input != rewritten:
+            return await self._denied(again, "an input that was allowed as rewritten was rewritten once more")
+        ruling = self._ruling(again)
+        if ruling.decision is Decision.DENY or (ruling.decision is Decision.ASK and ruling.firm):
+            return await self._denied(again, ruling.reason or f"{call.tool_name} is not permitted as rewritten")
+        return again
+
+    async def _denied(self, call: Call, reason: str) -> Call:
+        """Denied without asking anybody."""
+        verdict = await self.session.fire(
+            PermissionDenied,
+            tool_name=call.tool_name,
+            tool_input=call.tool_input,
+            tool_use_id=call.tool_use_id,
+            reason=reason,
+        )
+        retry = (verdict.extras or {}).get("retry") is True
+        return self._refused(call, f"{reason}\nA hook says: you may try again." if retry else reason)
+
+    # -- after the tool
+
+    async def after(self, call: Call, output: Any, error: str | None, is_interrupt: bool) -> ToolResult:
+        if call.tool_use_id not in self._open:
+            raise UsageError(
+                f"the tool use `{call.tool_use_id}` has its result already, or must not run",
+                hint="each `before_tool` without a result takes one `after_tool`",
+            )
+        self._open.discard(call.tool_use_id)
+        about: dict[str, Any] = {
+            "tool_name": call.tool_name,
+            "tool_input": call.tool_input,
+            "tool_use_id": call.tool_use_id,
+            "duration_ms": round((time.monotonic() - call.began) * 1e3, 3),
+        }
+        if error is not None:
+            deadline = HURRY if is_interrupt else None
+            about |= {"error": error, "is_interrupt": is_interrupt}
+            verdict = await self.session.ask_hooks(PostToolUseFailure, deadline=deadline, **about)
+            return self._merged(call, verdict, error, is_error=True)
+        verdict = await self.session.ask_hooks(PostToolUse, tool_response=output, **about)
+        shown = output if verdict.tool_output is UNSET else verdict.tool_output
+        return self._merged(call, verdict, _text(shown), is_error=False)
+
+    def _merged(self, call: Call, after: Verdict, text: str, *, is_error: bool) -> ToolResult:
+        merged = merge_feedback(text, call.before, after, is_error=is_error)
+        content, is_error = merged.text, merged.is_error
+        for outcome in _alone(after.outcomes):
+            if outcome.answer.decision is Decision.DENY:  # too late to prevent it: the model is told that it was wrong
+                content, is_error = f"{content}\n\n{outcome.answer.reason}".strip(), True
+        self.session.keep_context(_alone((*call.before.outcomes, *after.outcomes)))
+        return ToolResult(call.tool_use_id, content, is_error)
+
+
+def _text(output: Any) -> str:
+    """What a tool returned, as the model reads it."""
+    if isinstance(output, str):
+        return output
+    return "" if output is None else strictjson.compact(output)
+
+
+def _alone(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """The outcomes whose words are not part of the tool's result by their dialect."""
+    return tuple(outcome for outcome in outcomes if meanings(outcome.dialect).feedback is None)

@@ -1,0 +1,292 @@
+"""A session and its subagents: the events of their lives."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from msgspec.structs import replace
+
+from billhook.answers import Outcome, Verdict
+from billhook.engine import Engine
+from billhook.events import (
+    Event,
+    Notification,
+    PostCompact,
+    PostToolBatch,
+    PreCompact,
+    SessionEnd,
+    SessionStart,
+    Setup,
+    Stop,
+    StopFailure,
+    SubagentStart,
+    SubagentStop,
+    UserPromptSubmit,
+)
+from billhook.meanings import meanings
+from billhook.session.calls import Call, Calls, Execute, ToolResult
+from billhook.session.permission import Ask, HookPermissions, Permissions
+from billhook.session.waiting import HURRY, awaited
+
+FORCED_AT_MOST: Final = 8
+"""How often in a row hooks may keep an agent going that wants to stop."""
+
+
+class Session:
+    """One session of an agent. Lives from SessionStart to SessionEnd, which `async with` fires; belongs to one task at
+    a time, and its subagents are sessions of their own."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        cwd: str = "",
+        source: str = "startup",
+        ask: Ask | None = None,
+        permissions: Permissions | None = None,
+        permission_mode: str = "default",
+        session_id: str = "",
+        transcript_path: str = "",
+        model: str | None = None,
+        agent_type: str | None = None,
+        setup: Literal["init", "maintenance"] | None = None,
+    ) -> None:
+        """`ask` gets the person's answer; without it, what must be asked is denied. `permissions` are the rules beside
+        the hooks; without them a call that no hook objects to runs."""
+        self.engine = engine
+        self.id = session_id or str(uuid.uuid4())
+        self.cwd = os.path.abspath(cwd or os.getcwd())
+        self.source, self.setup = source, setup
+        self.ask = ask
+        self.permissions: Permissions = permissions or HookPermissions()
+        self.permission_mode = permission_mode
+        self.transcript_path = transcript_path
+        self.model, self.agent_type = model, agent_type
+        self.turn = 0
+        """How many prompts it has had."""
+        self.stopped: str | None = None
+        """Why a hook ended the run; None: none did."""
+        self.end_reason = "other"
+        """What SessionEnd will say."""
+        self._prompt_id: str | None = None
+        self._contexts: list[tuple[str, str]] = []
+        self._forced = 0
+        self._calls = Calls(self)
+
+    # -- its life
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._begin()
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    async def _begin(self) -> None:
+        if self.setup is not None:
+            await self.fire(Setup, trigger=self.setup)
+        await self._start(self.source)
+
+    async def _start(self, source: str) -> Verdict:
+        return await self.fire(SessionStart, source=source, model=self.model, agent_type=self.agent_type)
+
+    async def _end(self) -> None:
+        await self.fire(SessionEnd, deadline=HURRY, reason=self.end_reason)
+
+    async def clear(self) -> None:
+        """Begin anew, as `/clear` does: this session ends, and another with a new id starts."""
+        await self.fire(SessionEnd, deadline=HURRY, reason="clear")
+        self.id, self._prompt_id, self.stopped = str(uuid.uuid4()), None, None
+        self._contexts.clear()
+        await self._start("clear")
+
+    # -- firing
+
+    async def fire(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
+        """Fire an event of this session: what all events have is filled in. Its context waits for the next model call,
+        and a stop is noted."""
+        verdict = await self.ask_hooks(event, deadline=deadline, **fields)
+        self.keep_context(verdict.outcomes)
+        return verdict
+
+    async def ask_hooks(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
+        """Fire an event whose context is the caller's affair."""
+        verdict = await self.engine.fire(event(**{**self._base(), **fields}), deadline=deadline)
+        if verdict.stop and event is not SessionEnd:
+            self.stop_run(verdict.stop_reason or f"a hook stopped the run at {verdict.event}")
+        return verdict
+
+    def _base(self) -> dict[str, Any]:
+        """What all events of the session have."""
+        return {
+            "session_id": self.id,
+            "transcript_path": self.transcript_path,
+            "cwd": self.cwd,
+            "permission_mode": self.permission_mode,
+            "prompt_id": self._prompt_id,
+        }
+
+    def stop_run(self, reason: str) -> None:
+        """The run is to end; the first reason stays."""
+        self.stopped = self.stopped or reason
+
+    # -- context
+
+    def keep_context(self, outcomes: Sequence[Outcome]) -> None:
+        """Keep what hooks want the model to know, joined as their dialects have it."""
+        for outcome in outcomes:
+            if outcome.answer.context:
+                self.add_context(outcome.answer.context, join=meanings(outcome.dialect).join)
+
+    def add_context(self, text: str, *, join: str = "\n\n") -> None:
+        """Let the next model call know something."""
+        self._contexts.append((join, text))
+
+    def take_context(self) -> str:
+        """What the model is to know, for the system message of its next call. Each text is given once."""
+        taken, self._contexts = self._contexts, []
+        return "".join((join if i else "") + text for i, (join, text) in enumerate(taken))
+
+    # -- prompts and the end of a turn
+
+    async def prompt(self, text: str) -> Verdict:
+        """A prompt was submitted. `denied`: the model must not see it; the reason is for the person."""
+        self.turn += 1
+        self._prompt_id = str(uuid.uuid4())
+        self._forced, self.stopped = 0, None
+        return await self.fire(UserPromptSubmit, prompt=text)
+
+    async def stop(self, last_message: str | None = None) -> Verdict:
+        """The agent has finished its reply. `keep_going`: a hook wants more, and the reason is what to do next. Hooks
+        may want that 8 times in a row; then the verdict says who did, and that it is enough."""
+        return self._bounded(await self._fire_stop(last_message))
+
+    async def _fire_stop(self, last_message: str | None) -> Verdict:
+        return await self.fire(Stop, stop_hook_active=self._forced > 0, last_assistant_message=last_message)
+
+    def _bounded(self, verdict: Verdict) -> Verdict:
+        if verdict.keep_going and self.stopped is None:
+            self._forced += 1
+            if self._forced <= FORCED_AT_MOST:
+                return verdict
+            hooks = ", ".join(f"`{outcome.hook}`" for outcome in verdict.outcomes if outcome.answer.keep_going)
+            enough = f"{hooks} kept the agent going {FORCED_AT_MOST} times in a row; it stops now"
+            verdict = replace(verdict, messages=(*verdict.messages, enough)).called(verdict.id)
+        self._forced = 0
+        return replace(verdict, keep_going=False).called(verdict.id) if verdict.keep_going else verdict
+
+    async def failed(self, error: str, *, details: str | None = None, last_message: str | None = None) -> Verdict:
+        """The model's service ended the turn with an error: `rate_limit`, `overloaded` ..."""
+        return await self.fire(StopFailure, error=error, error_details=details, last_assistant_message=last_message)
+
+    async def notify(self, message: str, *, type: str, title: str | None = None) -> Verdict:  # noqa: A002 (its word)
+        """The person is notified of something: `permission_prompt`, `idle_prompt`, `agent_completed` ..."""
+        return await self.fire(Notification, message=message, notification_type=type, title=title)
+
+    async def compact(
+        self,
+        summarise: Callable[[], str | Awaitable[str]],
+        *,
+        trigger: Literal["manual", "auto"] = "manual",
+        instructions: str | None = None,
+    ) -> str | None:
+        """Compact the conversation: PreCompact, the summary, PostCompact, SessionStart (compact). None: a hook was
+        against it."""
+        before = await self.fire(PreCompact, trigger=trigger, custom_instructions=instructions)
+        if before.denied or self.stopped is not None:
+            return None
+        summary: str = await awaited(summarise())
+        await self.fire(PostCompact, trigger=trigger, compact_summary=summary)
+        await self._start("compact")
+        return summary
+
+    def subagent(self, agent_type: str, *, agent_id: str = "", transcript_path: str = "") -> "Subagent":
+        """A session for an agent that this one spawns: `async with session.subagent("reviewer") as nested`."""
+        return Subagent(self, agent_type, agent_id or uuid.uuid4().hex[:16], transcript_path)
+
+    # -- tools
+
+    async def call_tool(
+        self, name: str, tool_input: dict[str, Any], execute: Execute, *, tool_use_id: str = ""
+    ) -> ToolResult:
+        """Judge a call, run it with the input as rewritten, and let hooks see what came of it."""
+        call = await self.before_tool(name, tool_input, tool_use_id=tool_use_id)
+        if call.result is not None:
+            return call.result
+        try:
+            output = await awaited(execute(call.tool_input))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            await self.after_tool(call, error="interrupted by the person", is_interrupt=True)
+            raise
+        except Exception as error:
+            return await self.after_tool(call, error=str(error) or type(error).__name__)
+        return await self.after_tool(call, output)
+
+    async def before_tool(self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "") -> Call:
+        """PreToolUse and permission. Run the tool with the `tool_input` of what comes back, then call `after_tool`;
+        unless it has a `result`: then it must not run."""
+        return await self._calls.before(name, tool_input, tool_use_id)
+
+    async def after_tool(
+        self, call: Call, output: Any = None, *, error: str | None = None, is_interrupt: bool = False
+    ) -> ToolResult:
+        """PostToolUse, or PostToolUseFailure when there is an `error`; the result with the feedback of all hooks."""
+        return await self._calls.after(call, output, error, is_interrupt)
+
+    async def batch(self, calls: Sequence[Mapping[str, Any]]) -> Verdict:
+        """All tools of one reply have run: `tool_name`, `tool_input`, `tool_use_id` and `tool_response` of each."""
+        return await self.fire(PostToolBatch, tool_calls=[dict(call) for call in calls])
+
+
+class Subagent(Session):
+    """The session of an agent that another spawned: SubagentStart, SubagentStop. All its events carry `agent_id` and
+    `agent_type` and go to the same hooks; it asks the same person under the same rules."""
+
+    def __init__(self, parent: Session, agent_type: str, agent_id: str, transcript_path: str) -> None:
+        super().__init__(
+            parent.engine,
+            cwd=parent.cwd,
+            ask=parent.ask,
+            permissions=parent.permissions,
+            permission_mode=parent.permission_mode,
+            session_id=parent.id,
+            transcript_path=parent.transcript_path,
+            model=parent.model,
+            agent_type=agent_type,
+        )
+        self.parent, self.agent_id = parent, agent_id
+        self.agent_transcript_path = transcript_path
+        self._prompt_id = parent._prompt_id
+        self._has_stopped = False
+
+    def _base(self) -> dict[str, Any]:
+        return {**super()._base(), "agent_id": self.agent_id, "agent_type": self.agent_type}
+
+    async def _begin(self) -> None:
+        await self.fire(SubagentStart)
+
+    async def _end(self) -> None:
+        if not self._has_stopped:  # it broke off: whoever counts starts and stops must not wait for ever
+            await self.fire(SubagentStop, deadline=HURRY, agent_transcript_path=self.agent_transcript_path)
+
+    async def _fire_stop(self, last_message: str | None) -> Verdict:
+        self._has_stopped = True
+        return await self.fire(
+            SubagentStop,
+            stop_hook_active=self._forced > 0,
+            last_assistant_message=last_message,
+            agent_transcript_path=self.agent_transcript_path,
+        )
+
+    def stop_run(self, reason: str) -> None:
+        super().stop_run(reason)
+        self.parent.stop_run(reason)

@@ -34,6 +34,7 @@ from billhook.events import Block, Event, parse
 from billhook.hook import Condition, Context, Hook, Knows
 from billhook.outputs import read_returned
 from billhook.plan import Plan, Step
+from billhook.progress import Asking, Audience, Listener
 
 Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
@@ -59,6 +60,7 @@ class Engine:
         observers: Iterable[Observer] = (),
         env: Mapping[str, str] | None = None,
         know: Callable[[Event], Knows] | None = None,
+        listen: Listener | None = None,
     ) -> None:
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
@@ -71,6 +73,10 @@ class Engine:
         self.env = dict(env or {})
         self._know = know
         """Tells the session's name and turn, for hooks that ask."""
+        self._audience = Audience(self._settle_asking)
+        self._settle_asking()
+        if listen is not None:
+            self.listen(listen)
 
     @classmethod
     def from_matchers(
@@ -88,6 +94,13 @@ class Engine:
     def hooks(self) -> tuple[Hook, ...]:
         """The hooks in the order in which they are asked."""
         return self.plan.hooks
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Let somebody know of each hook that is asked, and how that ends (`billhook.progress`); returns what ends it.
+
+        It is called at once and waited for. What it raises is logged and changes nothing.
+        """
+        return self._audience.add(listener)
 
     async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """Ask every hook that wants this event and fold what they say. Never raises for what a hook does.
@@ -108,9 +121,12 @@ class Engine:
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         notes: list[Note] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, notes, self.env, self._know)
-        if self.parallel:
-            await self._ask_at_once(steps, ctx, notes, ends)
-            return await self._close(event, notes, began, ends, ctx.reserved_id)
+        if self._special:
+            if self._audience:
+                steps = tuple(_aloud(step) for step in steps)
+            if self.parallel:
+                await self._ask_at_once(steps, ctx, notes, ends)
+                return await self._close(event, notes, began, ends, ctx.reserved_id)
 
         over, rewritten_by, spoken = "", 0, notes != []
         said: Any
@@ -162,6 +178,10 @@ class Engine:
     def _settle_idle(self) -> None:
         """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
         self._idle = frozenset() if self._observers or self._waiting else self.plan.idle
+
+    def _settle_asking(self) -> None:
+        """Hooks that run at once, and somebody who listens, cost those nothing who have neither."""
+        self._special = self.parallel or bool(self._audience)
 
     def _fold(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
         outcomes = [written_out(note) for note in notes]
@@ -224,9 +244,7 @@ class Engine:
 
     def _ask(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome | None] | None:
         """Ask one hook. None: it has nothing to say. What it says at once is an Outcome, the rest is to be awaited."""
-        if began >= ends:
-            return _judge(step, ctx.event, _late(step, "its time was over before it could be asked"), 0.0)
-        if step.of_event is None:
+        if step.of_event is None or began >= ends:
             held_back = self._prepare(step, ctx, ends, began)
             if held_back is not None:
                 return held_back
@@ -249,9 +267,11 @@ class Engine:
             return _judge(step, ctx.event, _raised(error), (_now() - began) * 1e3)
         return None if said is None else self._read(step, ctx.event, said, began)
 
-    def _prepare(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | None:
-        """Set the hook's deadline. An outcome means that it is not asked here and now: its time is over, its condition
-        is false, or it runs in the background."""
+    def _prepare(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome] | None:
+        """Set the hook's deadline. Anything but None means that it is not asked here and now: its time is over, its
+        condition is false, it runs in the background, or it was asked in another way."""
+        if began >= ends:
+            return _judge(step, ctx.event, _late(step, "its time was over before it could be asked"), 0.0)
         own = began + step.timeout
         ctx.deadline = min(ctx.within(step.hook.budget, own) if step.hook.budget else own, ends)
         if ctx.deadline <= began:
@@ -265,7 +285,20 @@ class Engine:
             raise
         except BaseException as error:
             return _condition_failed(step, ctx.event, error)
-        return self._start_in_background(step, ctx) if step.hook.background else None
+        if step.hook.background:
+            return self._start_in_background(step, ctx)
+        return self._ask_aloud(step, ctx, ends, began) if step.aloud else None
+
+    def _ask_aloud(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome]:
+        """Ask it as `_ask` does, and tell those who listen."""
+        asking = Asking(self._audience, step, ctx.event, began)
+        try:
+            asking.started(ctx.deadline - began)
+            said = self._ask(replace(step, plain=True, asking=asking), ctx, ends, began)
+        except BaseException:  # an interrupt: what a hook raises is an outcome
+            asking.cancelled()
+            raise
+        return asking.answered(said) if said is None or isinstance(said, Outcome) else asking.followed(said)
 
     async def _wait_for(self, step: Step, ctx: Context, began: float) -> Outcome:
         """Ask a hook that keeps `ctx.deadline` itself: nobody needs to stand beside it with a watch."""
@@ -322,11 +355,12 @@ class Engine:
         if later is not None:
             seconds = 0.0 if too_late else (step.timeout if promised is True else float(promised))
 
-            async def job() -> Outcome:
+            async def answer() -> Outcome:
                 began = _now()
                 late = await later(seconds)
                 return _judge(step, event, late, (_now() - began) * 1e3)
 
+            job = answer if step.asking is None or too_late else step.asking.to_be_told_later(answer)
             self.background.start(event, job, keep=not too_late)
         if objects:  # whoever has a deny in hand need not be waited for
             return replace(reply, later=None)
@@ -444,6 +478,11 @@ def _withdraw(gates: set[str], notes: list[Note]) -> None:
             lost = "it allowed an input that was rewritten later, and was asked again"
             answer = replace(note.answer, decision=Decision.NONE, reason="")
             notes[i] = replace(note, answer=answer, lost=(*note.lost, lost))
+
+
+def _aloud(step: Step) -> Step:
+    """The same hook, with no short way past those who listen."""
+    return replace(step, plain=False, of_event=None, never_waits=None, aloud=True)
 
 
 async def _awaiting(something: Awaitable[Any]) -> Any:

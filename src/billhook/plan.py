@@ -7,7 +7,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +18,9 @@ from billhook.events import EVENTS, Event
 from billhook.hook import Condition, Handler, Hook
 from billhook.match import ExpressionSet, Matcher, compile_matcher
 from billhook.meanings import Meanings, meanings
+
+if TYPE_CHECKING:
+    from billhook.progress import Asking
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
 _CACHE_LIMIT = 1024
@@ -46,6 +49,10 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     """Its function, when it is plain and wants only the event: the short way of asking it."""
     never_waits: Callable[[Event], Awaitable[Any]] | None
     """That function, when it is async, but there is no `await` in it: it needs no deadline."""
+    aloud: bool = False
+    """Somebody listens: it is asked the long way."""
+    asking: "Asking | None" = None
+    """Tells those who listen what becomes of it; only while it is being asked."""
 
 
 class Plan:

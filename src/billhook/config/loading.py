@@ -33,6 +33,7 @@ from billhook.store.files import state_root
 if TYPE_CHECKING:
     from billhook.config.recording import Recording
     from billhook.engine import Engine, Observer
+    from billhook.progress import Listener
 
 State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same"]
 
@@ -92,11 +93,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(read for read in self.sources if not read.readable)
 
     def engine(
-        self, *, hooks: Iterable[Hook] = (), observers: Iterable["Observer"] = (), host: str = "library"
+        self,
+        *,
+        hooks: Iterable[Hook] = (),
+        observers: Iterable["Observer"] = (),
+        host: str = "library",
+        listen: "Listener | None" = None,
     ) -> "Engine":
         """An engine of its own: what is configured, and `hooks` of the caller's own among it, by their priorities.
 
-        `host` is who it serves, for the log.
+        `host` is who it serves, for the log; `listen` hears of each hook that is asked.
         """
         from billhook.engine import Engine
         from billhook.plan import Plan
@@ -108,7 +114,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if hook.name in BUILTINS:
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
         plan = Plan([*self.hooks, *more]) if more else self.plan
-        return Engine(plan, parallel=self.parallel, observers=[*recorded, *observers], env=env, know=self.knowing)
+        observers = [*recorded, *observers]
+        return Engine(plan, parallel=self.parallel, observers=observers, env=env, know=self.knowing, listen=listen)
 
     def switched_off_builtins(self, event: str) -> list[str]:
         """The built-ins for an event that their owner switched off."""

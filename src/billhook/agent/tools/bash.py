@@ -1,0 +1,159 @@
+"""Bash: run a command in the workspace. What `cd` did is remembered for the next call.
+
+The command comes to the shell on its standard input, not as an argument: it may be as long as it likes, and a
+`pkill -f server` doesn't find its own words in the shell that runs it.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from billhook import process
+from billhook.agent.model import ToolSpec
+from billhook.agent.tool import Input, Tool, ToolError
+from billhook.agent.tools import inputs
+from billhook.agent.tools.output import Output
+from billhook.agent.tools.workspace import Workspace, shown
+
+Background = Callable[[str, str, Callable[[], Awaitable[str]]], Awaitable[str]]
+"""Makes a task of a job, from its subject and description; gives what the model is told about it."""
+
+SECONDS = 120.0
+LONGEST = 600.0
+CAP = 30_000
+"""Characters of output that the model gets."""
+CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
+
+# The shell tells where it is in a file, whatever the command does to descriptors and variables: at its end, and in
+# bash also at each change (outside subshells), which no trap, `exec` or signal of the command's own can prevent.
+_TELL = "{{ command pwd -P >|{file}; }} 2>/dev/null"
+_AT_END = "trap {tell} EXIT; "
+_AT_CHANGE = '{name}() {{ builtin {name} "$@" || return; ((BASH_SUBSHELL)) || {tell} || :; }}; '
+# All on one line, so that the shell's messages count the lines of the command.
+_RUN = 'eval "$(cat)" </dev/null 2>&1'
+
+
+def bash(workspace: Workspace, background: Background | None = None) -> Tool:
+    """The tool that runs commands. With `background` it can leave one running."""
+
+    async def run(given: Input) -> str:
+        command = inputs.text(given, "command")
+        if not command.strip() or "\0" in command:
+            raise ToolError("`command` must be a shell command: it is blank, or holds a NUL character")
+        description = inputs.optional_text(given, "description")
+        milliseconds = inputs.count(given, "timeout")
+        if not inputs.flag(given, "run_in_background"):
+            return await _foreground(command, workspace, _seconds(milliseconds, SECONDS))
+        if background is None:
+            raise ToolError("`run_in_background`: nothing can be run in the background here; run it without")
+        cwd, seconds = workspace.cwd, _seconds(milliseconds, LONGEST)
+        subject = description or command.strip().splitlines()[0][:80]
+        return await background(subject, command, lambda: _shell(command, cwd, seconds))
+
+    return Tool(SPEC, run)
+
+
+def _seconds(milliseconds: int | None, default: float) -> float:
+    return default if milliseconds is None else min(milliseconds / 1000, LONGEST)
+
+
+async def _foreground(command: str, workspace: Workspace, seconds: float) -> str:
+    """Run it, then go where it went, also when it failed."""
+    cwd = workspace.cwd
+    with tempfile.TemporaryDirectory(prefix=".billhook-", ignore_cleanup_errors=True) as folder:
+        report = Path(folder, "cwd")
+        try:
+            text, failed = await _shell(command, cwd, seconds, report), False
+        except ToolError as error:
+            text, failed = str(error), True
+        moved = _move(workspace, _reported(report) or str(cwd))
+    told = f"{text}\n{moved}" if moved else text
+    if failed:
+        raise ToolError(told)
+    return told
+
+
+async def _shell(command: str, cwd: Path, seconds: float, report: Path | None = None) -> str:
+    """Run a command to its end; its output. Raises ToolError, with the output, for every end but a good one."""
+    output = Output(CAP)
+    # The model's keys pay for the agent, not for what a model makes of them: one `env` in a log would publish them.
+    env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
+    child = process.start(_argv(report), stdin=command.encode(), env=env, cwd=cwd)
+    if kept := getattr(child, "_kept", None):  # a command that could not be started has none
+        kept[child._out] = output
+    ended = await child.wait(seconds)
+    assert ended is not None
+    text = output.text().rstrip("\n")
+    if ended.code == 0:
+        return text or "(no output)"
+    if ended.start_error:
+        how = f"the shell could not be started: {ended.start_error}"
+    elif ended.timed_out:
+        how = f"timed out: ended after {seconds:g} seconds"
+    elif ended.signal is not None:
+        how = f"ended by signal {ended.signal} ({signal.strsignal(ended.signal)})"
+    else:
+        how = "ended, nobody knows how" if ended.code is None else f"exit code {ended.code}"
+    raise ToolError(f"{how}\n{text}" if text else how)
+
+
+def _argv(report: Path | None) -> tuple[str, ...]:
+    found = shutil.which("bash")
+    shell = found or "/bin/sh"
+    before = ""
+    if report is not None:
+        tell = _TELL.format(file=shlex.quote(str(report)))
+        before = _AT_END.format(tell=shlex.quote(tell))
+        if found:
+            before += "".join(_AT_CHANGE.format(name=name, tell=tell) for name in ("cd", "pushd", "popd"))
+    return (shell, "-c", before + _RUN, Path(shell).name)
+
+
+def _reported(report: Path) -> str:
+    """Where the shell was last; empty when it did not say."""
+    try:
+        # The command could reach this file: neither a link nor a pipe in its place gets us anywhere.
+        file = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(file, "rb") as stream:
+            return os.fsdecode((stream.read(1 << 16) or b"").removesuffix(b"\n"))
+    except OSError:
+        return ""
+
+
+def _move(workspace: Workspace, folder: str) -> str:
+    """Make it the current directory, or go back to the root and say so."""
+    try:
+        workspace.cwd = Path(folder)
+    except ToolError:
+        workspace.go_back()
+        root = shown(workspace.root)
+        return f"(`{shown(folder)}` is no folder in the workspace: the next command starts in `{root}` again)"
+    return ""
+
+
+SPEC = ToolSpec(
+    "Bash",
+    "Run a shell command in the workspace. `cd` lasts until the next call; variables and functions don't. Standard "
+    "input is empty. What the command leaves running is ended with it: give `run_in_background` for a server or a long "
+    f"job. Of a long output you get the beginning and the end, {CAP:,} characters in all.",
+    {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "description": "The command, or several lines of them"},
+            "timeout": {
+                "type": "number",
+                "minimum": 1,
+                "description": f"Milliseconds after which it is ended: {SECONDS * 1000:.0f} when not given (in the "
+                f"background {LONGEST * 1000:.0f}), at most {LONGEST * 1000:.0f}",
+            },
+            "run_in_background": {"type": "boolean", "description": "Don't wait for its end"},
+            "description": {"type": "string", "description": "What it does, in five to ten words"},
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+)

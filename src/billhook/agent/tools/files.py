@@ -1,0 +1,222 @@
+"""Read, Write and Edit: text files of the workspace."""
+
+import codecs
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from billhook.agent.model import ToolSpec
+from billhook.agent.tool import Input, Tool, ToolError
+from billhook.agent.tools import inputs
+from billhook.agent.tools.workspace import Workspace
+
+LINES = 2000
+CAP = 50_000
+"""Characters of a file that the model gets at once."""
+LARGEST = 64 << 20
+"""Bytes of a file that are looked at: nobody waits while gigabytes are counted."""
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE = 1 << 16
+
+
+def read(workspace: Workspace) -> Tool:
+    """The tool that reads text, a part of a long one."""
+
+    async def run(given: Input) -> str:
+        path = _path(workspace, given)
+        first, lines = inputs.count(given, "offset") or 1, inputs.count(given, "limit") or LINES
+        with _opened(workspace, path) as file:
+            if b"\0" in file.read(8192):
+                raise ToolError(
+                    f"`{workspace.name(path)}` is a binary file of {os.fstat(file.fileno()).st_size:,} bytes"
+                )
+            file.seek(0)
+            return _part(file, first, lines) or f"(`{workspace.name(path)}` is empty)"
+
+    return Tool(READ, run, reads_only=True)
+
+
+def write(workspace: Workspace) -> Tool:
+    """The tool that writes a whole file."""
+
+    async def run(given: Input) -> str:
+        path = _path(workspace, given)
+        content = inputs.text(given, "content", empty=True)
+        _replace(workspace, path, content.encode())
+        lines = content.count("\n") + (not content.endswith("\n") and content != "")
+        return f"Wrote {_number(lines, 'line')} to {workspace.name(path)}"
+
+    return Tool(WRITE, run)
+
+
+def edit(workspace: Workspace) -> Tool:
+    """The tool that replaces one text by another."""
+
+    async def run(given: Input) -> str:
+        path = _path(workspace, given)
+        old = inputs.text(given, "old_string", "old_text")
+        new = inputs.text(given, "new_string", "new_text", empty=True)
+        everywhere = inputs.flag(given, "replace_all")
+        if old == new:
+            raise ToolError("`old_string` and `new_string` are the same: there is nothing to change")
+        with _opened(workspace, path) as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ToolError(f"`{workspace.name(path)}` is larger than {LARGEST:,} bytes: edit it with a command")
+        changed, times = _replaced(data, old, new, everywhere, workspace.name(path))
+        _replace(workspace, path, changed)
+        return f"Edited {workspace.name(path)}: replaced {_number(times, 'occurrence')}"
+
+    return Tool(EDIT, run)
+
+
+def _part(file: BinaryIO, first: int, lines: int) -> str:
+    """Some lines of a file, with a last line that says how to get at the rest."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    text, line, seen = "", 1, 0
+    while piece := file.readline(_PIECE):  # of a line without an end, too, only pieces are held
+        if line == first + lines:
+            return f"{text}[... there is more: read on with `offset` {line} ...]"
+        if line >= first:
+            text += decode(piece).replace("\r\n", "\n")
+        if len(text) > CAP:
+            return f"{text[:CAP]}\n[... cut in line {line}, after {CAP:,} characters ...]"
+        seen += len(piece)
+        if seen > LARGEST:
+            raise ToolError(f"`offset` {first} lies beyond the first {LARGEST:,} bytes: read it with a command")
+        line += piece.endswith(b"\n")
+    text += decode(b"", final=True)
+    if seen and not text:
+        raise ToolError(f"`offset` {first} lies beyond the end, which is in line {line}")
+    return text
+
+
+def _replaced(data: bytes, old: str, new: str, everywhere: bool, name: str) -> tuple[bytes, int]:
+    """The new content, and how often the text was replaced in it."""
+    before, after = old.encode(), new.encode()
+    if b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n"):
+        # All its lines end so, but a model sees and writes plain ends.
+        before, after = (re.sub(b"\r?\n", b"\r\n", part) for part in (before, after))
+    times = len(re.findall(b"(?=" + re.escape(before) + b")", data))  # those that overlap, too: which one is meant?
+    if not times:
+        raise ToolError(
+            f"`old_string` does not occur in `{name}`: read the file and give the text exactly as it is there"
+        )
+    if times > 1 and not everywhere:
+        raise ToolError(
+            f"`old_string` occurs {times} times in `{name}`: give more of what is around it, or `replace_all`"
+        )
+    return data.replace(before, after), data.count(before)
+
+
+def _path(workspace: Workspace, given: Input) -> Path:
+    path = workspace.path(inputs.text(given, "file_path", "path"))
+    if path == workspace.root:
+        raise ToolError("the workspace itself is a folder, not a file")
+    return path
+
+
+@contextmanager
+def _opened(workspace: Workspace, path: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading; for anything else a ToolError, at once."""
+    with _explained(workspace, path, "read"), workspace.holder(path) as folder:
+        _regular(path, folder)
+        with open(os.open(path.name, _READ, dir_fd=folder), "rb") as file:
+            yield file
+
+
+def _replace(workspace: Workspace, path: Path, data: bytes) -> None:
+    """Put a new file in the place of an old one: nobody ever sees half of it, and a link there is not followed."""
+    with _explained(workspace, path, "written"), workspace.holder(path, create=True) as folder:
+        old = None
+        with suppress(FileNotFoundError):
+            old = _regular(path, folder)
+            if not os.access(path.name, os.W_OK, dir_fd=folder):
+                raise PermissionError(errno.EACCES, "it is read-only")
+        temporary = f".billhook-{os.urandom(8).hex()}.tmp"
+        try:
+            with open(os.open(temporary, _CREATE, 0o666, dir_fd=folder), "wb") as file:
+                file.write(data)
+                if old is not None:
+                    _resemble(file.fileno(), old)
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def _resemble(file: int, old: os.stat_result) -> None:
+    with suppress(PermissionError):  # only root may give files away, and root should not take them
+        os.fchown(file, old.st_uid, old.st_gid)
+    os.fchmod(file, stat.S_IMODE(old.st_mode))
+
+
+def _regular(path: Path, folder: int) -> os.stat_result:
+    found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'a device')}, not a file")
+    return found
+
+
+@contextmanager
+def _explained(workspace: Workspace, path: Path, done: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(f"`{workspace.name(path)}` can't be {done}: {error.strerror or error}") from None
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFLNK: "a link",
+    stat.S_IFSOCK: "a socket",
+}
+_FILE = {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"}
+
+
+def _spec(name: str, description: str, required: list[str], **properties: Mapping[str, object]) -> ToolSpec:
+    schema = {
+        "type": "object",
+        "properties": {"file_path": _FILE, **properties},
+        "required": ["file_path", *required],
+        "additionalProperties": False,
+    }
+    return ToolSpec(name, description, schema)
+
+
+READ = _spec(
+    "Read",
+    f"Read a text file of the workspace: {LINES:,} lines or {CAP:,} characters of it at once. A last line in brackets "
+    "says when there is more.",
+    [],
+    offset={"type": "integer", "minimum": 1, "description": "The line to begin with; the first line is 1"},
+    limit={"type": "integer", "minimum": 1, "description": "How many lines"},
+)
+WRITE = _spec(
+    "Write",
+    "Write a file of the workspace, from nothing or in place of what was there. Missing folders are made.",
+    ["content"],
+    content={"type": "string", "description": "The whole new content"},
+)
+EDIT = _spec(
+    "Edit",
+    "Replace a text in a file of the workspace. It must occur exactly once, or give `replace_all`. Everything else "
+    "stays as it is, byte by byte.",
+    ["old_string", "new_string"],
+    old_string={"type": "string", "minLength": 1, "description": "The text as it is in the file, blanks included"},
+    new_string={"type": "string", "description": "The text to put there instead"},
+    replace_all={"type": "boolean", "description": "Replace it wherever it occurs"},
+)

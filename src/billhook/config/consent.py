@@ -71,7 +71,7 @@ def _find_changed(entries: Sequence[Declared], found: list[Consent], approvals: 
         if consent.standing == "new":
             by_file[entries[i].file].append(i)
     for file, places in by_file.items():
-        known = approvals.of_file(file)
+        known = [one for one in approvals.of_file(file) if one.of_hook]
         in_force = _related(
             {hash_of(one) for one, entry in zip(found, entries, strict=True) if entry.file == file}, known
         )

@@ -31,6 +31,7 @@ from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
+    from billhook.config.permitting import Rules
     from billhook.config.recording import Recording
     from billhook.engine import Engine, Observer
     from billhook.progress import Listener
@@ -81,11 +82,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     plan: Any = None
     knowing: Knowing | None = None
     """Tells hooks their session's name and turn; None without built-ins."""
+    trust: Trust = "approved"
 
     @property
     def pending(self) -> tuple[Entry, ...]:
         """The hooks that wait for consent."""
         return tuple(entry for entry in self.entries if entry.pending)
+
+    @functools.cached_property
+    def permissions(self) -> "Rules":
+        """The permission rules of all files, for an agent; read when they are first asked for."""
+        from billhook.config.permitting import rules_of
+
+        return rules_of(self.sources, Path(self.root), self.trust)
 
     @property
     def unreadable(self) -> tuple[FileRead, ...]:
@@ -247,6 +256,7 @@ class _Loading:
             builtins=settings,
             plan=Plan(hooks),
             knowing=None if builtins is None else builtins.knowing,
+            trust=self.trust,
         )
 
     def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:

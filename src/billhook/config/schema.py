@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from billhook.config.keys import ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, SPELLINGS, TYPES
 from billhook.config.options import LIMIT, OPTIONS
+from billhook.config.permitting import MODES
 from billhook.config.shapes import OWN_KEYS, SWITCHES
 from billhook.events import EVENTS
 from billhook.meanings import MEANINGS
@@ -19,6 +20,11 @@ _TEXT: Final[Schema] = {"type": "string", "pattern": r"\S"}
 _TEXTS: Final[Schema] = {"type": "array", "items": {"type": "string"}}
 _FLAG: Final[Schema] = {"type": "boolean"}
 _NOT_RUN: Final = ("mcp_tool", "prompt", "agent")
+_KINDS: Final = {
+    "allow": "Rules for calls that run without asking",
+    "ask": "Rules for calls that a person is asked about",
+    "deny": "Rules for calls that never run",
+}
 _COMMENTS: Final = r"^(x-|\$|//|_)"
 """Keys that are nobody's business."""
 
@@ -116,6 +122,7 @@ FIELDS: Final[dict[str, Schema]] = {
 _TOP: Final[dict[str, Schema]] = {
     "hooks": {"description": "The hooks."},
     "builtins": _ref("builtins"),
+    "permissions": _ref("permissions"),
     "settings": _ref("settings"),
     "parallelExecution": {
         **_FLAG,
@@ -194,6 +201,17 @@ def _definitions(fields: frozenset[str]) -> Schema:
             "type": ["object", "null"],
             "properties": {name: _builtin(known) for known in BUILTINS for name in _builtin_names(known)},
             "additionalProperties": False,
+        },
+        "permissions": {
+            "description": "Which tool calls of an agent run without asking, are asked about, or denied.",
+            "type": ["object", "null"],
+            "properties": {
+                **{kind: {**_TEXTS, "description": f"{what}: `Bash(git push *)`."} for kind, what in _KINDS.items()},
+                **{
+                    key: {"type": "string", "description": f"The mode to start in: one of {', '.join(MODES)}."}
+                    for key in ("defaultMode", "default_mode")
+                },
+            },
         },
         "settings": {
             "description": "What holds for all hooks of this file.",

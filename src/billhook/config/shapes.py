@@ -30,7 +30,16 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
     "hooks.json": "lesson",
     "yaml": "claude",
 }
-OWN_KEYS: Final = ("hooks", "builtins", "settings", "parallelExecution", "dialect", "timeout", "version")
+OWN_KEYS: Final = (
+    "hooks",
+    "builtins",
+    "permissions",
+    "settings",
+    "parallelExecution",
+    "dialect",
+    "timeout",
+    "version",
+)
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
 
@@ -65,6 +74,10 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     builtins: tuple[Builtin, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     allowed_header_env: tuple[str, ...] | None = None
+    permissions: tuple[tuple[Node, Node], ...] = ()
+    """Every `permissions` of the file, also misspelt, as it stands there: `permitting` reads them."""
+    lost_permissions: bool = False
+    """Rules may have been in what could not be read."""
     places: dict[str, tuple[int, int]] = {}
 
 
@@ -78,13 +91,15 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
         why = (error.strerror or str(error)).lower()
         hint = "mend its permissions" if isinstance(error, PermissionError) else "mend or remove it"
         finding = Finding("BH101", f"it can't be opened: {why}", file, 1, 1, hint)
-        return FileRead(source=source, findings=(finding,), readable=False, says_gate=True)
+        return FileRead(source=source, findings=(finding,), readable=False, says_gate=True, lost_permissions=True)
     values = read_text(text, file, largest)
     read = shape(values, source)
     lost = not read.readable or any(finding.code in _LOSSES for finding in read.findings)
-    if not lost or read.says_gate:
+    if not lost:
         return read
-    return msgspec.structs.replace(read, says_gate=_lost_gate(text, values.node))
+    permissions = len(text) > largest or b"permissions" in text.replace(b"\0", b"")  # UTF-16 has zeros in between
+    gate = read.says_gate or _lost_gate(text, values.node)
+    return msgspec.structs.replace(read, says_gate=gate, lost_permissions=permissions)
 
 
 def _lost_gate(text: bytes, node: Node | None) -> bool:
@@ -111,6 +126,7 @@ class _File:
         self.top: dict[str, Node] = {}
         self.hooks: list[Node] = []
         """Every `hooks` of the file: that one of them is one too many must not switch the others off."""
+        self.permissions: list[tuple[Node, Node]] = []
         self.lost_gate = False
         self.damaged = False
         """What should be its hooks can't be read as such."""
@@ -140,6 +156,7 @@ class _File:
             builtins=tuple(self._builtins()),
             allowed_urls=self._texts("allowedHttpHookUrls"),
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
+            permissions=tuple(self.permissions),
             places={key: (node.line, node.column) for key, node in self.top.items()},
             says_gate=self.lost_gate,
             readable=not self.damaged,
@@ -152,6 +169,8 @@ class _File:
         """In a settings file other keys are other people's; in our own files they are slips."""
         for key, value in fields:
             known = _TOP.get(folded(str(key.value)))
+            if known == "permissions" or nearest(str(key.value), ("permissions",), 0.9):
+                self.permissions.append((key, value))
             if known == "settings" and self.native and isinstance(value.value, Fields):
                 self._take_top(value.value)
             elif known is not None:

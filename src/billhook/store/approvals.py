@@ -25,7 +25,7 @@ _FOLDER = re.compile(r"[0-9a-f]{32}")
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """One hook as it was approved."""
+    """One hook as it was approved, or the allow rules of a file."""
 
     hash: str
     file: str
@@ -43,6 +43,11 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """UTC, ISO 8601."""
     replaces: str = ""
     """The hash of what was approved in this one's place before, if it was a change that was approved."""
+
+    @property
+    def of_hook(self) -> bool:
+        """It approves a hook; else the permission rules of a file."""
+        return "permissions" not in self.definition
 
 
 class Approvals:

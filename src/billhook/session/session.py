@@ -209,9 +209,12 @@ class Session:
         await self._start("compact")
         return summary
 
-    def subagent(self, agent_type: str, *, agent_id: str = "", transcript_path: str = "") -> "Subagent":
-        """A session for an agent that this one spawns: `async with session.subagent("reviewer") as nested`."""
-        return Subagent(self, agent_type, agent_id or uuid.uuid4().hex[:16], transcript_path)
+    def subagent(
+        self, agent_type: str, *, agent_id: str = "", transcript_path: str = "", detached: bool = False
+    ) -> "Subagent":
+        """A session for an agent that this one spawns: `async with session.subagent("reviewer") as nested`. A hook that
+        stops it stops this one, too, unless it is `detached`."""
+        return Subagent(self, agent_type, agent_id or uuid.uuid4().hex[:16], transcript_path, detached)
 
     # -- tools
 
@@ -251,7 +254,7 @@ class Subagent(Session):
     """The session of an agent that another spawned: SubagentStart, SubagentStop. All its events carry `agent_id` and
     `agent_type` and go to the same hooks; it asks the same person under the same rules."""
 
-    def __init__(self, parent: Session, agent_type: str, agent_id: str, transcript_path: str) -> None:
+    def __init__(self, parent: Session, agent_type: str, agent_id: str, transcript_path: str, detached: bool) -> None:
         super().__init__(
             parent.engine,
             cwd=parent.cwd,
@@ -263,7 +266,7 @@ class Subagent(Session):
             model=parent.model,
             agent_type=agent_type,
         )
-        self.parent, self.agent_id = parent, agent_id
+        self.parent, self.agent_id, self.detached = parent, agent_id, detached
         self.agent_transcript_path = transcript_path
         self._prompt_id = parent._prompt_id
         self._has_stopped = False
@@ -289,4 +292,5 @@ class Subagent(Session):
 
     def stop_run(self, reason: str) -> None:
         super().stop_run(reason)
-        self.parent.stop_run(reason)
+        if not self.detached:
+            self.parent.stop_run(reason)

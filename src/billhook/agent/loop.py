@@ -1,0 +1,234 @@
+"""The agent loop. It owns control flow; hooks observe, block, rewrite or annotate, and only the loop acts.
+
+    run                 one prompt, and what it left to be done
+      turn              UserPromptSubmit, then work
+        work            until the model is done, a hook stops the run, or the model gives no answer
+          call_model    with the context that hooks added
+          use_tools     PreToolUse, permission, the tool, PostToolUse or PostToolUseFailure; then PostToolBatch
+          may_stop      Stop: a hook can keep it going
+          compact       PreCompact, a summary, PostCompact, SessionStart
+
+`docs/agent-loop.md` draws the same, name by name. SessionStart and SessionEnd are the session's own (`async with`).
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+from msgspec.structs import replace
+
+from billhook import tools as names
+from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, Usage, user
+from billhook.agent.model import Model, ModelError, Request
+from billhook.agent.shown import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
+from billhook.agent.team import Team
+from billhook.agent.tool import Tool
+from billhook.agent.tools.workspace import Workspace
+from billhook.agent.transcript import INTERRUPTED, Transcript
+from billhook.session import FORCED_AT_MOST, Session
+
+BUDGET: Final = 150_000
+"""Tokens of conversation at which it is compacted."""
+_SUMMARISE: Final = """\
+Summarise this conversation so that somebody who has not seen it can go on with the work: what was asked, what was \
+done and found, what is still to do, and every name, path and decision that matters."""
+
+
+class Agent:
+    """One conversation between a person, a model and tools, inside a session. Lives as long as the session."""
+
+    def __init__(
+        self,
+        session: Session,
+        model: Model,
+        *,
+        workspace: Workspace,
+        transcript: Transcript,
+        show: Show,
+        system: str,
+        team: Team,
+        name: str = "main",
+        messages: Iterable[Message] = (),
+        budget: int = BUDGET,
+    ) -> None:
+        self.session, self.model, self.workspace = session, model, workspace
+        self.tools: dict[str, Tool] = {}
+        self.transcript, self.show, self.system, self.name = transcript, show, system, name
+        self.team = team
+        self.messages = list(messages)
+        self.budget = budget
+        self.usage = Usage()
+        self._refused_at = 0
+
+    # -- the loop
+
+    async def run(self, prompt: str) -> Ended:
+        """One prompt, and what it left to be done: background tasks and teammates are waited for, and what a hook does
+        not accept as done goes back to the model."""
+        ended = await self.turn(prompt)
+        for _ in range(FORCED_AT_MOST):
+            still_open = await self.team.settle() if ended.how == "done" else ""
+            if not still_open:
+                break
+            ended = await self.answer(still_open)
+        return ended
+
+    async def turn(self, prompt: str) -> Ended:
+        """One prompt, until the model has no more to do."""
+        if self.session.stopped is not None and self.session.turn == 0:
+            return self._end("stopped", self.session.stopped)  # a hook stopped the run at its very start
+        self.show(Prompted(prompt))
+        submitted = await self.session.prompt(prompt)
+        if submitted.denied:
+            return self._end("blocked", submitted.reason)
+        return await self.answer(prompt)
+
+    async def answer(self, text: str) -> Ended:
+        """Work on what somebody else than the person wants: a parent, a teammate, a hook."""
+        self.record(user(text))
+        return await self.work()
+
+    async def work(self) -> Ended:
+        """Call the model and run its tools, until it is done."""
+        said = ""
+        try:
+            while self.session.stopped is None:
+                reply = await self.call_model()
+                said = reply.text
+                if reply.tool_uses:
+                    await self.use_tools(reply.tool_uses)
+                elif await self.may_stop(said):
+                    return self._end("done", said)
+                if self.size > self.budget and self.session.stopped is None:
+                    await self.compact("auto")
+        except ModelError as error:
+            await self.session.failed(error.kind, details=error.details or None, last_message=str(error))
+            return self._end("failed", str(error))
+        return self._end("stopped", self.session.stopped)
+
+    async def call_model(self) -> Message:
+        """One reply of the model. What hooks want it to know is at the end of its system message, once."""
+        context = self.session.take_context()
+        system = f"{self.system}\n\n{context}" if context else self.system
+        specs = tuple(tool.spec for tool in self.tools.values())
+        try:
+            completion = await self.model.complete(
+                Request(system, tuple(self.messages), specs, self.name), self._show_piece
+            )
+        except ModelError:
+            self.session.add_context(context) if context else None
+            raise
+        reply = self._with_own_ids(completion.message)
+        self.usage += completion.usage
+        self.record(reply)
+        self.show(Said(reply.text, self.name, completion.usage))
+        return reply
+
+    async def use_tools(self, uses: list[ToolUse]) -> None:
+        """Run the tools of one reply in turn: exactly one result for each, also when this is interrupted."""
+        results: dict[str, ToolResult] = {}
+        try:
+            for use in uses:
+                results[use.id] = await self.use_tool(use)
+        finally:
+            self.record(user(*(results.get(use.id) or ToolResult(use.id, INTERRUPTED, True) for use in uses)))
+        await self.session.batch([_in_batch(use, results[use.id]) for use in uses])
+
+    async def use_tool(self, use: ToolUse) -> ToolResult:
+        """One tool: hooks and permission, the tool itself, hooks again."""
+        if self.session.stopped is not None:
+            return ToolResult(use.id, f"not run: {self.session.stopped}", True)
+        tool = self.tools.get(names.canonical(use.name))
+        if tool is None:
+            return ToolResult(use.id, f"no tool `{use.name}`; there are {', '.join(self.tools)}", True)
+        began = time.monotonic()
+        self.show(ToolCalled(use.id, tool.name, use.input, self.name))
+        result = await self.session.call_tool(tool.name, use.input, tool.run, tool_use_id=use.id)
+        self.session.cwd = str(self.workspace.cwd)
+        took = round((time.monotonic() - began) * 1e3, 3)
+        self.show(ToolEnded(use.id, tool.name, result.content, result.is_error, took, self.name))
+        return result
+
+    async def may_stop(self, said: str) -> bool:
+        """The model is done. A hook can want more: its reason is what the model is told next."""
+        ending = await self.session.stop(said)
+        if ending.keep_going:
+            self.record(user(ending.reason or "Go on."))
+            return False
+        forced = [outcome for outcome in ending.outcomes if outcome.answer.keep_going]
+        if forced and self.session.stopped is None:
+            self.show(Notice(ending.messages[-1]))
+        return True
+
+    async def compact(self, trigger: Literal["manual", "auto"], instructions: str | None = None) -> bool:
+        """Replace the conversation by a summary of it; False: a hook was against it."""
+        if trigger == "auto" and self.size < self._refused_at * 1.2:
+            return False  # it was refused not long ago
+        summary = await self.session.compact(
+            lambda: self._summary(instructions), trigger=trigger, instructions=instructions
+        )
+        if summary is None:
+            self._refused_at = self.size
+            return False
+        self.messages = [user(f"The conversation so far, in short:\n\n{summary}\n\nGo on from there.")]
+        self.transcript.compacted(self.messages)
+        self.show(Compacted(trigger, summary))
+        return True
+
+    # -- what it needs for that
+
+    @property
+    def size(self) -> int:
+        """Tokens of the conversation, roughly: four characters each."""
+        return sum(_length(message) for message in self.messages) // 4
+
+    def record(self, message: Message) -> None:
+        """Add a message to the conversation and to the transcript."""
+        self.messages.append(message)
+        self.transcript.message(message)
+
+    async def _summary(self, instructions: str | None) -> str:
+        wanted = f"{_SUMMARISE}\n{instructions}" if instructions else _SUMMARISE
+        request = Request(self.system, (*self.messages, user(wanted)), agent=self.name)
+        completion = await self.model.complete(request, lambda piece: None)
+        self.usage += completion.usage
+        return completion.message.text
+
+    def _show_piece(self, text: str) -> None:
+        self.show(TextDelta(text, self.name))
+
+    def _with_own_ids(self, reply: Message) -> Message:
+        """A model that gives two calls the same id would get one result for both."""
+        used = {use.id for message in self.messages for use in message.tool_uses}
+        blocks = []
+        for block in reply.content:
+            if isinstance(block, ToolUse):
+                number, own = 1, block.id
+                while own in used or not own:
+                    number += 1
+                    own = f"{block.id}-{number}"
+                used.add(own)
+                block = replace(block, id=own)  # noqa: PLW2901
+            blocks.append(block)
+        return Message(reply.role, tuple(blocks))
+
+    def _end(self, how: Literal["done", "blocked", "stopped", "failed", "interrupted"], text: str | None) -> Ended:
+        return Ended(how, text or "", self.usage)
+
+
+def _in_batch(use: ToolUse, result: ToolResult) -> dict[str, Any]:
+    about = {"tool_name": names.canonical(use.name), "tool_input": use.input, "tool_use_id": use.id}
+    return {**about, "tool_response": result.content}
+
+
+def _length(message: Message) -> int:
+    length = 0
+    for block in message.content:
+        match block:
+            case Text():
+                length += len(block.text)
+            case ToolResult():
+                length += len(block.content)
+            case ToolUse():
+                length += len(block.name) + len(str(block.input))
+    return length

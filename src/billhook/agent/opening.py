@@ -1,0 +1,129 @@
+"""Put an agent together from a configuration, and keep its session open."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from billhook.agent.delegating import delegating_tools
+from billhook.agent.loop import BUDGET, Agent
+from billhook.agent.model import Model
+from billhook.agent.permissions import AgentPermissions
+from billhook.agent.shown import Judged, Notice, SessionStarted, Show
+from billhook.agent.team import Job, Team
+from billhook.agent.tools import standard_tools
+from billhook.agent.tools.workspace import Workspace
+from billhook.agent.transcript import resumed, transcript_of
+from billhook.answers import Verdict
+from billhook.config import Config
+from billhook.config.knowing import Looked
+from billhook.session import Ask, Session, Subagent
+
+SYSTEM = """\
+You are an agent in the folder {cwd}. Do what the person asks with the tools you have, and say in few words what you \
+did. A tool call may be denied by a hook or a rule; the result says why. Find another way, or ask: never get around \
+it."""
+
+
+@asynccontextmanager
+async def open_agent(
+    config: Config,
+    model: Model,
+    *,
+    cwd: str,
+    show: Show,
+    ask: Ask | None = None,
+    permission_mode: str | None = None,
+    resume: str = "",
+    setup: Literal["init", "maintenance"] | None = None,
+    budget: int = BUDGET,
+) -> AsyncIterator[Agent]:
+    """An agent in an open session: SessionStart was fired, SessionEnd will be, whatever happens. `resume` is the id of
+    an earlier session. What happens is told to `show`."""
+    root = Path(config.root)
+    workspace = Workspace(cwd)
+    transcript, messages = resumed(root, config.project, resume) if resume else (None, [])
+    session = Session(
+        config.engine(host="agent", observers=[_shower(show)], listen=show),
+        cwd=str(workspace.root),
+        source="resume" if resume else "startup",
+        ask=ask,
+        permissions=AgentPermissions(config.permissions, workspace),
+        permission_mode=permission_mode or config.permissions.mode,
+        session_id=resume,
+        model=model.name,
+        agent_type="main",
+        setup=setup,
+    )
+    transcript = transcript or transcript_of(root, config.project, session.id)
+    session.transcript_path = str(transcript.path)
+    agent = Agent(
+        session,
+        model,
+        workspace=workspace,
+        transcript=transcript,
+        show=show,
+        system=SYSTEM.format(cwd=workspace.root),
+        team=Team(show),
+        messages=messages,
+        budget=budget,
+    )
+    _equip(agent, config)
+    async with session:
+        show(_started(session, config))
+        try:
+            yield agent
+        finally:
+            await agent.team.close()
+            if transcript.problem:
+                show(Notice(transcript.problem))
+
+
+def _equip(agent: Agent, config: Config) -> None:
+    """Give an agent its tools. A subagent has none to delegate with: one level is enough to follow."""
+
+    async def background(subject: str, description: str, job: Job) -> str:
+        task = await agent.team.start(agent, subject, description, job)
+        return f"started as {task.id}; TaskOutput waits for it"
+
+    tools = standard_tools(agent.workspace, background=background)
+    if not isinstance(agent.session, Subagent):
+        tools += delegating_tools(agent, lambda *about: _spawn(config, *about))
+    agent.tools = {tool.name: tool for tool in tools}
+
+
+def _spawn(config: Config, parent: Agent, kind: str, agent_id: str, name: str) -> Agent:
+    transcript = transcript_of(Path(config.root), config.project, parent.session.id, agent_id)
+    workspace = Workspace(parent.workspace.root)
+    nested = Agent(
+        parent.session.subagent(kind, agent_id=agent_id, transcript_path=str(transcript.path), detached=bool(name)),
+        parent.model,
+        workspace=workspace,
+        transcript=transcript,
+        show=parent.show,
+        system=parent.system,
+        team=parent.team,
+        name=name or kind,
+        budget=parent.budget,
+    )
+    _equip(nested, config)
+    return nested
+
+
+def _shower(show: Show) -> Any:
+    def observe(verdict: Verdict) -> None:
+        show(Judged(verdict.to_dict()))
+
+    return observe
+
+
+def _started(session: Session, config: Config) -> SessionStarted:
+    return SessionStarted(
+        session.id,
+        Looked(config.knowing, session.id).session_name if config.knowing is not None else "",
+        session.source,
+        session.model or "",
+        session.cwd,
+        session.permission_mode,
+        session.transcript_path,
+    )

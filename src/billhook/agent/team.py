@@ -1,0 +1,206 @@
+"""What runs beside the conversation: background tasks, and teammates with a mailbox.
+
+A task is announced (TaskCreated), runs, and is done when TaskCompleted says so: a hook that is against it leaves the
+task open, and its reason goes back to the model. A teammate is a named agent; when its work is done and no mail is
+there, TeammateIdle is fired, which a hook can turn into more work.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from billhook.agent.shown import Notice, Show, TaskChanged
+from billhook.agent.tool import ToolError
+from billhook.events import TaskCompleted, TaskCreated, TeammateIdle
+from billhook.session import FORCED_AT_MOST, Session
+
+if TYPE_CHECKING:
+    from billhook.agent.loop import Agent
+
+Job = Callable[[], Awaitable[str]]
+State = Literal["started", "done", "failed", "open", "idle"]
+_TOLD: Final = 4_000
+"""Characters of a task's output that the model is told unasked."""
+
+
+class Mate:
+    """A teammate: a name and a mailbox. Lives as long as the team."""
+
+    def __init__(self, name: str, team: str) -> None:
+        self.name, self.team = name, team
+        self.mail: asyncio.Queue[str] = asyncio.Queue()
+        self.idle = asyncio.Event()
+        """It has nothing to do, and no hook found it something."""
+        self.forced = 0
+        """How often in a row a hook found it something."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {"teammate_name": self.name, "team_name": self.team}
+
+
+class Task:
+    """One background task. Lives as long as the team."""
+
+    def __init__(self, task_id: str, subject: str, description: str, mate: Mate | None) -> None:
+        self.id, self.subject, self.description, self.mate = task_id, subject, description, mate
+        self.output, self.state = "", "started"
+        self.ended = asyncio.Event()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the events of a task have."""
+        about = {"task_id": self.id, "task_subject": self.subject, "task_description": self.description}
+        return about if self.mate is None else about | self.mate.fields
+
+
+class Team:
+    """All tasks and teammates of one main session. Lives as long as that; `close` ends whatever still runs."""
+
+    def __init__(self, show: Show, name: str = "main") -> None:
+        self.show, self.name = show, name
+        self.tasks: dict[str, Task] = {}
+        self.mates: dict[str, Mate] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._reopened: list[str] = []
+
+    # -- background tasks
+
+    async def start(self, agent: "Agent", subject: str, description: str, job: Job) -> Task:
+        """Create a task and let it run. Raises ToolError when a hook is against it."""
+        task = await self._announced(agent.session, subject, description, self.mates.get(agent.name))
+        self._follow(self._run(agent.session, task, job), task)
+        return task
+
+    async def _announced(self, session: Session, subject: str, description: str, mate: Mate | None) -> Task:
+        task = Task(f"task_{len(self.tasks) + 1}", subject, description, mate)
+        created = await session.fire(TaskCreated, **task.fields)
+        if created.denied or session.stopped is not None:
+            raise ToolError(created.reason or session.stopped or "a hook refused the task")
+        self.tasks[task.id] = task
+        self._changed(task, "started")
+        return task
+
+    async def _run(self, session: Session, task: Task, job: Job) -> None:
+        state: State = "done"
+        try:
+            task.output = await job()
+        except ToolError as error:
+            task.output, state = str(error), "failed"
+        refused = await self._completed(session, task, state)
+        if refused:
+            self._reopened.append(f"Task {task.id} ({task.subject}) is not accepted as done: {refused}")
+        else:
+            session.add_context(f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_TOLD]}")
+
+    async def _completed(self, session: Session, task: Task, state: State) -> str:
+        """Mark a task as done. Why a hook is against it; nothing: it is done."""
+        verdict = await session.fire(TaskCompleted, **task.fields)
+        if verdict.denied:
+            self._changed(task, "open", verdict.reason)
+            return verdict.reason or "a hook is against it"
+        self._changed(task, state)
+        return ""
+
+    async def output(self, task_id: str, seconds: float) -> str:
+        """What a task has given; waits for its end, at most so long."""
+        task = self.tasks.get(task_id)
+        if task is None:
+            raise ToolError(f"no task `{task_id}`; there are {', '.join(self.tasks) or 'none'}")
+        try:
+            await asyncio.wait_for(task.ended.wait(), seconds)
+        except TimeoutError:
+            return f"{task.id} is still running"
+        return f"{task.id} is {task.state}\n{task.output}".strip()
+
+    # -- teammates
+
+    async def hire(self, session: Session, agent: "Agent", subject: str, prompt: str) -> Task:
+        """A teammate that begins with a task. Raises ToolError when a hook is against it."""
+        if agent.name in self.mates or agent.name == self.name:
+            raise ToolError(f"there is an agent `{agent.name}` already; send it a message instead")
+        mate = Mate(agent.name, self.name)
+        task = await self._announced(session, subject, prompt, mate)
+        self.mates[mate.name] = mate
+        self._follow(self._live(agent, mate, task, prompt), task, mate)
+        return task
+
+    async def _live(self, agent: "Agent", mate: Mate, task: Task, prompt: str) -> None:
+        """Work, go idle, get mail, work. Ends with the team, or when a hook stops it."""
+        async with agent.session as session:
+            wanted: str | None = prompt
+            while wanted is not None and session.stopped is None:
+                ended = await agent.answer(wanted)
+                if not task.ended.is_set():
+                    task.output = ended.text
+                wanted = await self._next(session, mate, task, "done" if ended.how == "done" else "failed")
+
+    async def _next(self, session: Session, mate: Mate, task: Task, state: State) -> str | None:
+        """What a teammate does after its work: what a hook does not accept yet, its mail, what a hook finds for it."""
+        may_be_forced = mate.forced < FORCED_AT_MOST
+        if not task.ended.is_set():
+            refused = await self._completed(session, task, state)
+            if refused and may_be_forced and session.stopped is None:
+                mate.forced += 1
+                return refused
+            task.ended.set()
+        if mate.mail.empty():
+            idle = await session.fire(TeammateIdle, **mate.fields)
+            if session.stopped is not None:
+                return None
+            if idle.keep_going and may_be_forced:
+                mate.forced += 1
+                return idle.reason or "Go on."
+            if idle.keep_going:
+                self.show(Notice(f"hooks kept {mate.name} going {FORCED_AT_MOST} times in a row; it rests now"))
+            self._changed(task, "idle", mate.name)
+            await session.notify(f"{mate.name} has nothing to do", type="agent_needs_input", title=mate.name)
+            mate.idle.set()
+        mate.forced = 0
+        return await mate.mail.get()
+
+    def send(self, to: str, text: str) -> str:
+        """Put a message into a teammate's mailbox."""
+        if to not in self.mates:
+            raise ToolError(f"no teammate `{to}`; there are {', '.join(self.mates) or 'none'}")
+        self.mates[to].idle.clear()
+        self.mates[to].mail.put_nowait(text)
+        return f"sent to {to}"
+
+    # -- the end
+
+    async def settle(self) -> str:
+        """Wait until all tasks have ended and all teammates are idle; then say what is still open, for the model."""
+        while pending := [one for one in self._waited_for() if not one.is_set()]:
+            await pending[0].wait()
+        reopened, self._reopened = self._reopened, []
+        return "\n".join(reopened)
+
+    def _waited_for(self) -> list[asyncio.Event]:
+        return [*(task.ended for task in self.tasks.values()), *(mate.idle for mate in self.mates.values())]
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        for running in self._running:
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _follow(self, work: Coroutine[Any, Any, None], task: Task, mate: Mate | None = None) -> None:
+        """Let it run; whatever happens to it, nobody waits for it in vain."""
+
+        async def followed() -> None:
+            try:
+                await work
+            except Exception as error:
+                self._changed(task, "failed", f"{type(error).__name__}: {error}")
+            finally:
+                task.ended.set()
+                if mate is not None:
+                    mate.idle.set()
+                    self.mates.pop(mate.name, None)
+
+        self._running.add(asyncio.ensure_future(followed()))
+
+    def _changed(self, task: Task, state: State, detail: str = "") -> None:
+        task.state = state
+        self.show(TaskChanged(task.id, task.subject, state, detail))

@@ -1,0 +1,120 @@
+"""The conversation on disk: JSON lines, written as it happens, read again to resume.
+
+A line is `{"type": "message", ...}`, or `{"type": "compacted", ...}` with what remained of all lines before it. It
+holds what was said word for word, secrets too: without them a conversation can't go on. Only its owner can read it.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from billhook import strictjson
+from billhook.agent.conversation import Message, ToolResult, user
+from billhook.errors import UsageError
+from billhook.store.appending import open_to_append
+from billhook.store.files import StoreError, opened, read_bytes
+from billhook.store.places import file_name, project_name
+
+_LONGEST = 1 << 30
+INTERRUPTED = "interrupted: the tool may have run in part"
+
+
+class Transcript:
+    """One agent's transcript. Lives as long as the agent; each line is one write."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self.path, self.root = path, root
+        self.problem = ""
+        """Why it is not written; the run goes on without it."""
+        self._torn = False
+
+    def message(self, message: Message) -> None:
+        """Keep one message."""
+        self._append({"type": "message", **_shown(message)})
+
+    def compacted(self, messages: list[Message]) -> None:
+        """Keep what remains of everything so far."""
+        self._append({"type": "compacted", "messages": [_shown(message) for message in messages]})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        data = b"\n" * self._torn + strictjson.utf8({"time": _now(), **line}) + b"\n"
+        self._torn = False
+        try:
+            with opened(self.path.parent, self.root, create=True) as folder:
+                assert folder is not None
+                file = open_to_append(folder, self.path)
+                try:
+                    os.write(file, data)
+                finally:
+                    os.close(file)
+        except (StoreError, OSError) as error:
+            self.problem = self.problem or f"the transcript can't be written: {error}"
+
+    def read(self) -> list[Message]:
+        """The conversation so far. A torn last line is left out; a tool call that has no result gets one that says so,
+        because a model refuses a conversation in which one is missing."""
+        data = read_bytes(self.path, _LONGEST, root=self.root) or b""
+        self._torn = data != b"" and not data.endswith(b"\n")
+        messages: list[Message] = []
+        for line in data.splitlines():
+            try:
+                read = msgspec.json.decode(line, type=_Line)
+            except msgspec.MsgspecError:
+                continue
+            if read.type == "compacted":
+                messages = list(read.messages)
+            elif read.type == "message" and read.role in ("user", "assistant"):
+                messages.append(msgspec.convert({"role": read.role, "content": read.content}, Message))
+        return _whole(messages)
+
+
+class _Line(msgspec.Struct):
+    type: str
+    role: str = ""
+    content: list[Any] = []
+    messages: list[Message] = []
+
+
+def transcript_of(root: Path, project: str, session_id: str, agent_id: str = "") -> Transcript:
+    """Where an agent's transcript lies: below the state root, by project and session."""
+    folder = root / "billhook" / "transcripts" / project_name(project)
+    name = file_name(session_id, folder)
+    path = folder / name / f"{file_name(agent_id, folder)}.jsonl" if agent_id else folder / f"{name}.jsonl"
+    return Transcript(path, root)
+
+
+def resumed(root: Path, project: str, session_id: str) -> tuple[Transcript, list[Message]]:
+    """The transcript of an earlier session of a project, and its conversation. UsageError when there is none."""
+    transcript = transcript_of(root, project, session_id)
+    messages = transcript.read()
+    if not messages:
+        raise UsageError(
+            f"session `{session_id}` has no transcript here",
+            place=str(transcript.path),
+            hint="`billhook events list` shows the sessions; only those of `billhook agent` can be resumed",
+        )
+    return transcript, messages
+
+
+def _whole(messages: list[Message]) -> list[Message]:
+    whole: list[Message] = []
+    for i, message in enumerate(messages):
+        whole.append(message)
+        following = messages[i + 1] if i + 1 < len(messages) else None
+        given = {block.tool_use_id for block in following.content if isinstance(block, ToolResult)} if following else ()
+        missing = [use for use in message.tool_uses if use.id not in given]
+        if missing:
+            whole.append(user(*(ToolResult(use.id, INTERRUPTED, True) for use in missing)))
+    return whole
+
+
+def _shown(message: Message) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(message)
+    return shown
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,14 +1,18 @@
 """From what a file declares to a hook that an engine runs; or to what stands in its place."""
 
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
 import msgspec
 
 from billhook.answers import Answer, Decision, OnFailure, Reply, Status
 from billhook.config.consent import Consent, Consented
 from billhook.config.declared import Action, Declared, Exec, Python, Run, Say, Url
 from billhook.errors import RuleError
-from billhook.events import EVENTS
+from billhook.events import EVENTS, parse
 from billhook.handlers import command, execute, literal
 from billhook.hook import Condition, Context, Handler, Hook, Source
+from billhook.meanings import meanings
 from billhook.rules import condition
 from billhook.store.approvals import Approval
 
@@ -30,6 +34,8 @@ class Limits(msgspec.Struct, frozen=True):
 def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
     """The hook, ready to run."""
     run = _handler(declared, limits)
+    if hears_failures(declared):
+        run = ToldOfFailures(run)  # type: ignore[arg-type]  # a command is async
     marks = consent.fingerprint.marks if consent.fingerprint is not None else ()
     if marks:
         run = Consented(run, marks, declared.gate)  # type: ignore[arg-type]  # only what runs programs names files
@@ -73,6 +79,33 @@ def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:
 UNREADABLE = "unreadable-file"
 
 
+AFTER, FAILED = "PostToolUse", "PostToolUseFailure"
+
+
+def hears_failures(declared: Declared) -> bool:
+    """Whether it is a command of a seed that knows one event after the tool, with a flag for whether that failed."""
+    told_inside = meanings(declared.dialect).feedback is not None
+    runs_program = isinstance(declared.action, Run | Exec)
+    return told_inside and runs_program and AFTER in declared.events and FAILED not in declared.events
+
+
+class ToldOfFailures(msgspec.Struct, frozen=True):
+    """A command that is told of a tool that failed as of any other: PostToolUse, its error flag set."""
+
+    run: Callable[[Context], Awaitable[Reply]]
+    keeps_time: ClassVar[bool] = True
+
+    async def __call__(self, ctx: Context) -> Reply:
+        if ctx.event_type != FAILED:
+            return await self.run(ctx)
+        told = ctx.copy()
+        told.deadline = ctx.deadline
+        said = {key: value for key, value in ctx.event.payload.items() if key not in ("error", "is_interrupt")}
+        failed = {"tool_response": getattr(ctx.event, "error", ""), "tool_result_is_error": True}
+        told.event = parse({**said, "hook_event_name": AFTER, **failed})
+        return await self.run(told)
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """Can't be asked, and says why."""
 
@@ -98,7 +131,7 @@ def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background
     return Hook(
         name=declared.name,
         run=run,
-        events=declared.events,
+        events=(*declared.events, FAILED) if hears_failures(declared) else declared.events,
         title=declared.title or declared.does,
         match=declared.match,
         condition=_condition(declared),

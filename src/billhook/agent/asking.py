@@ -1,0 +1,70 @@
+"""The question that a person is asked before a tool runs, as text, and what their answer means."""
+
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from billhook import strictjson, tools
+
+if TYPE_CHECKING:
+    from billhook.session import Question
+
+_LONGEST: Final = 4000
+"""Characters of one text. Of a longer one both ends are shown: what is left out is counted, never only the end."""
+_WORDS: Final[dict[str, Literal["once", "session", "no"]]] = {
+    **dict.fromkeys(("y", "yes", "once", "1"), "once"),
+    **dict.fromkeys(("s", "session", "2"), "session"),
+    **dict.fromkeys(("n", "no", "3", ""), "no"),
+}
+
+
+def question_text(question: "Question") -> str:
+    """What would run, why it is asked, and the answers. Nothing in it can move the cursor or look like another line:
+    whatever the model wrote stands behind a bar."""
+    lines = [f"{_harmless(question.tool_name)} wants to run:"]
+    for label, text in _facts(question.tool_name, question.tool_input):
+        lines += [f"  {label}:"] if label else []
+        lines += [f"  | {line}" for line in _harmless(_shortened(text)).split("\n")]
+    if question.reason:
+        lines.append(f"why: {_one_line(question.reason)}")
+    session = "   [s] yes, for this session" if question.rememberable else ""
+    lines.append(f"[y] yes, once{session}   [n] no")
+    return "\n".join(lines)
+
+
+def read_answer(line: str, *, rememberable: bool = True) -> Literal["once", "session", "no"] | None:
+    """What an answer means; None: it was none, ask again. Nothing at all is a no."""
+    answer = _WORDS.get(line.strip().lower())
+    return None if answer == "session" and not rememberable else answer
+
+
+def _facts(tool_name: str, tool_input: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the call is about, each with its label; the command of a shell needs none."""
+    command = tools.command_of(tool_name, tool_input)
+    facts = [("", command)] if command is not None else []
+    rest = {name: value for name, value in tool_input.items() if command is None or name != "command"}
+    for name, value in rest.items():
+        facts.append((_one_line(name), value if isinstance(value, str) else strictjson.compact(value)))
+    return facts or [("", "(no input)")]
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half:,} characters are not shown ...\n{text[-half:]}"
+
+
+def _one_line(text: str) -> str:
+    return _harmless(" ".join(_shortened(text).split()))
+
+
+def _harmless(text: str) -> str:
+    """Control characters, escape sequences and bidi overrides become visible escapes; lines stay lines."""
+    return text if text.isascii() and text.isprintable() else "".join(_visible(char) for char in text)
+
+
+def _visible(char: str) -> str:
+    if char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs":
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

@@ -1,0 +1,219 @@
+"""Permissions: what of an agent's calls runs, is asked about or denied, by rules, modes and what the person said.
+
+The first that applies decides: a deny rule; the mode plan; an ask rule, or a hook that asks; a hook that allows; the
+mode bypassPermissions; what the person allowed for the session; allow rules; reading inside the workspace; the mode
+acceptEdits. What is left is asked, and in the mode dontAsk denied. docs/trust.md has it as a table.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from billhook import strictjson, tools
+from billhook.answers import Decision
+from billhook.config.findings import nearest
+from billhook.config.permitting import MODES, Permitted, Rules
+from billhook.errors import BillhookError, UsageError
+from billhook.rules import EDITS, READS, covers
+from billhook.session import Ruling
+
+READING: Final = READS | {"Task", "SendMessage", "TaskOutput", "TodoWrite"}
+"""Tools that change nothing by themselves. What a subagent does is judged call by call."""
+
+_NO_MATTER: Final = frozenset({"command", "description", "timeout", "run_in_background"})
+"""Fields of a shell call that don't change what the command does; the command itself is looked at first."""
+
+
+class Inside(Protocol):
+    """What a workspace is asked."""
+
+    def inside(self, text: str, /) -> bool:
+        """Whether an absolute path lies in it, with links followed."""
+        ...
+
+
+class AgentPermissions:
+    """The rules of one agent and of its subagents. Lives as long as the session: it knows what the person allowed for
+    the rest of it."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        workspace: Inside,
+        *,
+        reading: Collection[str] = READING,
+        editing: Collection[str] = EDITS,
+    ) -> None:
+        """Raises BillhookError when a rule that may deny something is not known: `rules.fatal`."""
+        for found in rules.fatal[:1]:
+            raise BillhookError(
+                f"permission rules can't be read, and one of them may deny something: {found.message}",
+                place=found.place,
+                hint=found.hint or "mend the file; `billhook check` shows what is wrong",
+            )
+        self._rules, self._inside = rules, workspace.inside
+        self._reading, self._editing = frozenset(reading), frozenset(editing)
+        self._remembered: dict[tuple[str, ...], frozenset[Permitted]] = {}
+        """What the person allowed for the session, and the ask rules that they knew of when they did."""
+
+    def starting_mode(self, asked: str | None = None) -> str:
+        """The mode to start in: what the person asks for, else what the files say. UsageError when it can't be had."""
+        mode = asked or self._rules.mode
+        if mode not in MODES:
+            near = nearest(mode, MODES)
+            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MODES)}"
+            raise UsageError(f"no permission mode `{mode}`", hint=hint)
+        if mode == "bypassPermissions" and self._rules.bypass_disabled:
+            if asked:
+                why = "a settings file says `disableBypassPermissionsMode`"
+                raise UsageError(f"the permission mode `{mode}` is refused: {why}", hint="choose another mode")
+            return "default"
+        return mode
+
+    def judge(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str, mode: str, hook: Decision) -> Ruling:
+        """What becomes of a call; `hook` is what hooks said of it."""
+        ruling = self._judged(_Call.of(tool_name, tool_input, cwd), mode, hook)
+        if mode == "dontAsk" and ruling.decision is Decision.ASK:
+            return Ruling(Decision.DENY, f"{ruling.reason} (in the mode dontAsk nobody is asked)", "mode dontAsk")
+        return ruling
+
+    def remember(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str) -> None:
+        """The person said yes for the rest of the session: to this very command line, to this tool inside the
+        workspace, or outside of it to this tool for this file."""
+        call = _Call.of(tool_name, tool_input, cwd)
+        key = self._key(call)
+        if key is not None:
+            known = frozenset(self._struck(self._rules.ask, call))
+            self._remembered[key] = self._remembered.get(key, frozenset()) | known
+
+    def _judged(self, call: "_Call", mode: str, hook: Decision) -> Ruling:
+        for denied in self._struck(self._rules.deny, call):
+            return Ruling(Decision.DENY, f"denied by {denied.shown}", _by(denied))
+        if mode == "plan" and call.name not in self._reading:
+            return Ruling(Decision.DENY, f"in the mode plan nothing is changed, and {call.name} may", "mode plan")
+        return self._must_ask(call, hook) or self._may_run(call, mode, hook) or self._unruled(call)
+
+    def _must_ask(self, call: "_Call", hook: Decision) -> Ruling | None:
+        """An ask rule that the person's word for the session does not cover, or a hook that asks."""
+        key = self._key(call)
+        answered = self._remembered.get(key, frozenset()) if key is not None else frozenset()
+        open_rules = [one for one in self._struck(self._rules.ask, call) if one not in answered]
+        if hook is Decision.ASK:
+            reason = f"{call.name} needs permission: a hook asks"
+            return Ruling(Decision.ASK, reason, "hook", firm=True, rememberable=False)
+        for one in open_rules:
+            reason = f"{call.name} needs permission: {one.shown}"
+            return Ruling(Decision.ASK, reason, _by(one), firm=True, rememberable=key is not None)
+        return None
+
+    def _may_run(self, call: "_Call", mode: str, hook: Decision) -> Ruling | None:
+        if hook is Decision.ALLOW:
+            return Ruling(Decision.ALLOW, by="hook")
+        if mode == "bypassPermissions" and not self._rules.bypass_disabled:
+            return Ruling(Decision.ALLOW, by="mode bypassPermissions")
+        if self._key(call) in self._remembered:
+            return Ruling(Decision.ALLOW, by="the person, for this session")
+        if by := self._allowed(call):
+            return Ruling(Decision.ALLOW, by=by)
+        if call.name in self._reading and self._at_home(call):
+            return Ruling(Decision.ALLOW, by="it only reads")
+        if mode == "acceptEdits" and call.name in self._editing and call.paths and self._at_home(call):
+            return Ruling(Decision.ALLOW, by="mode acceptEdits")
+        return None
+
+    def _unruled(self, call: "_Call") -> Ruling:
+        why = "no rule allows it"
+        if call.paths and not self._at_home(call):
+            why += ", and it is about a path outside the workspace"
+        return Ruling(Decision.ASK, f"{call.name} needs permission: {why}", rememberable=self._key(call) is not None)
+
+    def _struck(self, rules: Sequence[Permitted], call: "_Call") -> Iterator[Permitted]:
+        """The rules that strike. A relative path in one starts at the project and where the agent is: `cd` leaves no
+        rule behind."""
+        for one in rules:
+            if any(one.rule.strikes(call.name, call.input, folder) for folder in {one.folder or call.cwd, call.cwd}):
+                yield one
+
+    def _allowed(self, call: "_Call") -> str:
+        """What allows the call: one rule by itself, or several together; nothing when it is not covered."""
+        for folder, group in self._allow_groups(call):
+            if covers([one.rule for one in group], call.name, call.input, folder):
+                alone = (one for one in group if one.rule.covers(call.name, call.input, folder))
+                return next((_by(one) for one in alone), "permissions.allow")
+        return ""
+
+    def _allow_groups(self, call: "_Call") -> Iterable[tuple[str, list[Permitted]]]:
+        """The allow rules that may cover a call together, by what their relative paths start from."""
+        if tools.is_shell(call.name):
+            return [(call.cwd, list(self._rules.allow))]
+        groups: dict[str, list[Permitted]] = {}
+        for one in self._rules.allow:
+            groups.setdefault(one.folder or call.cwd, []).append(one)
+        return groups.items()
+
+    def _at_home(self, call: "_Call") -> bool:
+        """Whether everything that it is about lies in the workspace, as far as that can be told."""
+        return not call.odd and all(path.startswith("/") and self._inside(path) for path in call.paths)
+
+    def _key(self, call: "_Call") -> tuple[str, ...] | None:
+        """What one answer for the session covers; None: nothing but the call itself."""
+        if tools.is_shell(call.name):
+            command = call.input.get("command")
+            rest = {name: value for name, value in call.input.items() if name not in _NO_MATTER}
+            return (call.name, command, call.cwd, strictjson.compact(rest)) if isinstance(command, str) else None
+        if call.odd:
+            return None
+        if not call.paths:
+            return (call.name,)
+        if self._at_home(call):
+            return (call.name, "inside the workspace")
+        try:
+            return (call.name, *(os.path.realpath(os.path.expanduser(path)) for path in call.paths))
+        except (OSError, ValueError):  # no path that a system knows
+            return None
+
+
+def _by(one: Permitted) -> str:
+    return f"permissions.{one.kind} `{one.text or one.rule}`"
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A call as rules see it: its paths made absolute, from where the agent is."""
+
+    name: str
+    input: dict[str, Any]
+    cwd: str
+    paths: tuple[str, ...]
+    odd: bool
+    """What should be a path is something else, or leads where nobody can tell."""
+
+    @classmethod
+    def of(cls, tool_name: str, tool_input: dict[str, Any], cwd: str) -> "_Call":
+        name = tools.canonical(tool_name)
+        paths = tuple(_absolute(path, cwd) for path in tools.paths_of(name, tool_input))
+        placed = dict(tool_input)
+        if name in EDITS or name in READS:  # of other tools the rules see the input as it is
+            for key in _PATHS & tool_input.keys():
+                value = tool_input[key]
+                placed[key] = _absolute(value, cwd) if isinstance(value, str) else value
+        if not paths and name in _SEARCHES:
+            paths, placed["path"] = (cwd,), cwd
+        odd = tools.odd_paths(tool_input) or _leads_away(name, tool_input)
+        return cls(name, placed, cwd, paths, odd)
+
+
+_PATHS: Final = frozenset({"file_path", "path", "notebook_path"})
+_SEARCHES: Final = {"Glob": "pattern", "Grep": "glob", "LS": ""}
+"""Tools that search where the agent is when they are told no folder, and what may lead them elsewhere."""
+
+
+def _absolute(path: str, cwd: str) -> str:
+    return path if path.startswith("~") else os.path.join(cwd, path)
+
+
+def _leads_away(name: str, tool_input: dict[str, Any]) -> bool:
+    """Whether a search's own pattern may leave the folder that it searches."""
+    pattern = tool_input.get(_SEARCHES.get(name, ""))
+    return isinstance(pattern, str) and (".." in pattern or "{" in pattern or pattern.startswith(("/", "~")))

@@ -87,6 +87,7 @@ async def _shell(command: str, cwd: Path, seconds: float, report: Path | None = 
         kept[child._out] = output
     ended = await child.wait(seconds)
     assert ended is not None
+    output += ended.stdout  # what was kept elsewhere: nothing, in general
     text = output.text().rstrip("\n")
     if ended.code == 0:
         return text or "(no output)"
@@ -145,7 +146,7 @@ SPEC = ToolSpec(
         "properties": {
             "command": {"type": "string", "minLength": 1, "description": "The command, or several lines of them"},
             "timeout": {
-                "type": "number",
+                "type": "integer",
                 "minimum": 1,
                 "description": f"Milliseconds after which it is ended: {SECONDS * 1000:.0f} when not given (in the "
                 f"background {LONGEST * 1000:.0f}), at most {LONGEST * 1000:.0f}",

@@ -79,7 +79,7 @@ def edit(workspace: Workspace) -> Tool:
 def _part(file: BinaryIO, first: int, lines: int) -> str:
     """Some lines of a file, with a last line that says how to get at the rest."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    text, line, seen = "", 1, 0
+    text, line, last, seen = "", 1, 0, 0
     while piece := file.readline(_PIECE):  # of a line without an end, too, only pieces are held
         if line == first + lines:
             return f"{text}[... there is more: read on with `offset` {line} ...]"
@@ -90,10 +90,10 @@ def _part(file: BinaryIO, first: int, lines: int) -> str:
         seen += len(piece)
         if seen > LARGEST:
             raise ToolError(f"`offset` {first} lies beyond the first {LARGEST:,} bytes: read it with a command")
-        line += piece.endswith(b"\n")
+        last, line = line, line + piece.endswith(b"\n")
     text += decode(b"", final=True)
     if seen and not text:
-        raise ToolError(f"`offset` {first} lies beyond the end, which is in line {line}")
+        raise ToolError(f"`offset` {first} lies beyond the end: the last line is {last}")
     return text
 
 

@@ -1,0 +1,61 @@
+"""The list of what there is to do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .calling import Agent
+
+
+def test_the_answer_shows_the_list(tmp_path: Path) -> None:
+    """Done, in progress in its own words, and to do."""
+    todos = [
+        {"content": "Read\nthe code", "status": "completed"},
+        {"content": "Write a test", "status": "in_progress", "activeForm": "Writing a test"},
+        {"content": "Run it", "status": "in_progress", "activeForm": None},
+        {"content": "Ship it", "status": "pending", "activeForm": "Shipping it"},
+    ]
+    shown = "1 of 4 done\n[x] Read the code\n[>] Writing a test\n[>] Run it\n[ ] Ship it"
+    assert Agent(tmp_path).call("TodoWrite", todos=todos) == shown
+
+
+def test_each_call_gives_the_whole_list_and_a_mistake_changes_nothing(tmp_path: Path) -> None:
+    """The second list takes the place of the first; a broken one doesn't."""
+    from billhook.agent.tools.todo import TodoList, todo_write
+
+    todos = TodoList()
+    agent = Agent(tmp_path)
+    agent.tools["TodoWrite"] = todo_write(todos)
+    agent.call("TodoWrite", todos=[{"content": "a", "status": "pending"}, {"content": "b", "status": "pending"}])
+    agent.call("TodoWrite", todos=[{"content": "c", "status": "pending"}])
+    agent.fails("TodoWrite", todos=[{"content": "d", "status": "pending"}, {"content": "e", "status": "odd"}])
+    assert [todo.content for todo in todos.todos] == ["c"]
+    assert agent.call("TodoWrite", todos=[]) == "The list is empty"
+    assert todos.todos == ()
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "missing": (None, "`todos` is missing: it must be a list"),
+    "a text": ("do it", "`todos` must be a list, not a text"),
+    "an object": ({"content": "a"}, "`todos` must be a list, not an object"),
+    "a list of texts": (["do it"], "`todos[0]` must be an object, not a text"),
+    "no content": ([{"status": "pending"}], "todos[0]: `content` is missing: it must be a text"),
+    "empty content": ([{"content": "", "status": "pending"}], "todos[0]: `content` is empty"),
+    "content of another type": ([{"content": 3, "status": "pending"}], "todos[0]: `content` must be a text, not 3"),
+    "no status": ([{"content": "a"}], "todos[0]: `status` is missing: it must be a text"),
+    "an odd status": (
+        [{"content": "a", "status": "pending"}, {"content": "a", "status": "done"}],
+        "todos[1]: `status` must be one of pending, in_progress, completed, not `done`",
+    ),
+    "an odd active form": (
+        [{"content": "a", "status": "pending", "activeForm": True}],
+        "todos[0]: `activeForm` must be a text, not a boolean",
+    ),
+}
+
+
+@pytest.mark.parametrize(("todos", "said"), WRONG.values(), ids=WRONG)
+def test_a_mistake_is_named(tmp_path: Path, todos: Any, said: str) -> None:
+    """The field, what it must be, and what it was."""
+    assert Agent(tmp_path).fails("TodoWrite", todos=todos) == said

@@ -83,7 +83,8 @@ async def _shell(command: str, cwd: Path, seconds: float, report: Path | None = 
     # The model's keys pay for the agent, not for what a model makes of them: one `env` in a log would publish them.
     env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
     child = process.start(_argv(report), stdin=command.encode(), env=env, cwd=cwd)
-    if kept := getattr(child, "_kept", None):  # a command that could not be started has none
+    # Instead of the first MiB; a command that could not be started keeps nothing.
+    if kept := getattr(child, "_kept", None):
         kept[child._out] = output
     ended = await child.wait(seconds)
     assert ended is not None

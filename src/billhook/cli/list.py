@@ -22,6 +22,7 @@ from billhook.store.files import StoreError
 
 _LONGEST_NAME = 28
 _LONGEST_FACT = 70
+_LONGEST_HINT = 300
 _INDENT = 5
 _WAITING = ("new", "changed")
 _BOOKS = "Built in, without a say in decisions"
@@ -50,6 +51,7 @@ def verb(event: str | None, configs: tuple[str, ...], as_json: bool) -> int:
     elif not config.entries:
         say("\n".join(_empty(config, found)))
         say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
+        _hints(config)
     else:
         say("\n".join(_screen(found, wanted, fired)))
         _hints(config)
@@ -157,6 +159,9 @@ def _hints(config: Config) -> None:
     if config.pending:
         wait = "waits" if len(config.pending) == 1 else "wait"
         hints.append(f"{counted(len(config.pending), 'hook')} {wait} for your approval: `billhook trust`")
+    if waiting := config.permissions.pending:
+        names = ", ".join(one.shown for one in waiting)
+        hints.append(one_line(f"not approved, so that agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
     if config.problems:
         hints.append("something is wrong in these files: `billhook check` shows what")
     for hint in hints:

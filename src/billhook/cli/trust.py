@@ -12,12 +12,17 @@ from billhook.cli.chosen import chosen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, safe, say
 from billhook.cli.table import counted
+from billhook.cli.trust_permissions import rules_as_data, rules_called, rules_screen, rules_summary
 from billhook.cli.trust_screen import as_data, screen
 from billhook.cli.trusted import list_approvals, revoke
 from billhook.cli.values import nearest
 from billhook.config import Config, Entry, load_config
-from billhook.config.approving import ChangedError, approve_entry
+from billhook.config.approving import ChangedError, approve_entry, approve_rules
+from billhook.config.permitting import Waiting
 from billhook.errors import UsageError
+
+Pending = Entry | Waiting
+"""What waits for consent: a hook, or the allow rules of a file."""
 
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 
@@ -44,7 +49,8 @@ Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or 
 @click.option("--list", "listing", is_flag=True, help="Show what was approved.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
 def verb(hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, listing: bool, as_json: bool) -> int:
-    """Show the hooks that came with this project and wait for approval, each in full, and ask about each.
+    """Show the hooks that came with this project and wait for approval, each in full, and ask about each; and likewise
+    the permission rules of its settings files that let an agent's calls run without asking.
 
     Exactly what is shown is approved: a hook's definition, and the files that it names. When one of them changes, the
     hook waits again, and a gate blocks what it would have judged until then. A whole HASH approves without asking.
@@ -63,7 +69,7 @@ def verb(hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, li
     if yes or whole:
         _refuse_agents("--yes" if yes else "a hash")
     wanted = _wanted(config, hooks)
-    sure = wanted if yes else [entry for entry in wanted if entry.hash in whole]
+    sure = wanted if yes else [one for one in wanted if one.hash in whole]
     return _Going(config, wanted, sure, as_json=as_json).through()
 
 
@@ -75,13 +81,16 @@ def _refuse_agents(what: str) -> None:
         )
 
 
-def _wanted(config: Config, words: Sequence[str]) -> list[Entry]:
-    """The hooks that wait and were named; all of them when none was."""
+def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
+    """What waits and was named; all of it when nothing was."""
     if not words:
-        return list(config.pending)
-    found: dict[int, Entry] = {}
+        return [*config.pending, *config.permissions.pending]
+    found: dict[int, Pending] = {}
     for word in words:
         entries = chosen(config, word)
+        if not entries and (rules := rules_called(config, word)) is not None:
+            found |= {id(rules): rules}
+            continue
         if not entries:
             names = [entry.shown for entry in config.entries if entry.hash]
             hint = nearest(word, names) if names else "no hook of this project needs approval"
@@ -94,12 +103,12 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Entry]:
 
 
 class _Going:
-    """Going through the hooks that wait, one decision for each."""
+    """Going through what waits, one decision for each."""
 
-    def __init__(self, config: Config, wanted: list[Entry], sure: list[Entry], *, as_json: bool) -> None:
+    def __init__(self, config: Config, wanted: list[Pending], sure: list[Pending], *, as_json: bool) -> None:
         self.config, self.wanted, self.as_json = config, wanted, as_json
-        self.sure = {id(entry) for entry in sure}
-        self.approved: list[Entry] = []
+        self.sure = {id(one) for one in sure}
+        self.approved: list[Pending] = []
         self.changed = False
         self.over = False
         self.agent = ""
@@ -110,49 +119,56 @@ class _Going:
     def through(self) -> int:
         for text in configured.doubts(self.config):
             note(f"approvals that can't be believed don't count: {text}")
-        for number, entry in enumerate(self.wanted, 1):
+        for number, one in enumerate(self.wanted, 1):
             if not self.as_json:
-                say(screen(entry, number, len(self.wanted)) + "\n")
-            approved = not self.over and self._agreed(entry) and self._approve(entry)
+                about = (number, len(self.wanted))
+                say((rules_screen(one, *about) if isinstance(one, Waiting) else screen(one, *about)) + "\n")
+            approved = not self.over and self._agreed(one) and self._approve(one)
             if self.as_json:
-                say(strictjson.dumps(as_data(entry, approved)))
+                data = rules_as_data(one, approved) if isinstance(one, Waiting) else as_data(one, approved)
+                say(strictjson.dumps(data))
             if self.over:
                 break
         return self._end()
 
-    def _agreed(self, entry: Entry) -> bool:
-        if id(entry) in self.sure:
+    def _agreed(self, one: Pending) -> bool:
+        if id(one) in self.sure:
             return True
         if not self.asks:
             return False
-        word = _asked(f"approve {safe(entry.shown)}? [y/N/q] ")
+        word = _asked(f"approve {safe(one.shown)}? [y/N/q] ")
         self.over = word in ("q", "quit")
         return word in ("y", "yes")
 
-    def _approve(self, entry: Entry) -> bool:
+    def _approve(self, one: Pending) -> bool:
         try:
-            approve_entry(entry, self.config.root)
+            if isinstance(one, Waiting):
+                approve_rules(one, self.config.root)
+            else:
+                approve_entry(one, self.config.root)
         except ChangedError as error:
             self.changed = True
             say(f"not approved: {safe(str(error))}\n", err=True)
             return False
-        self.approved.append(entry)
+        self.approved.append(one)
         if not self.as_json:
-            say(click.style(f"approved {safe(entry.shown)}", fg="green") + "\n")
+            say(click.style(f"approved {safe(one.shown)}", fg="green") + "\n")
         return True
 
     def _end(self) -> int:
         """Look again, and say what runs now."""
         now = load_config(builtins=False)
-        hashes = {entry.hash for entry in self.wanted}
-        left = [entry for entry in now.pending if entry.hash in hashes]
+        hashes = {one.hash for one in self.wanted}
+        waiting: list[Pending] = [*now.pending, *now.permissions.pending]
+        left = [one for one in waiting if one.hash in hashes]
         if not self.as_json:
-            say(_summary(now, len(self.approved)))
+            hooks = sum(not isinstance(one, Waiting) for one in self.approved)
+            say("\n".join([_summary(now, hooks), *rules_summary(now)]))
         if hint := self._hint(left):
             say(f"\nhint: {hint}", err=True)
         return 1 if left or self.changed else 0
 
-    def _hint(self, left: Sequence[Entry]) -> str:
+    def _hint(self, left: Sequence[Pending]) -> str:
         if not left or self.approved or self.over or self.asks:
             return ""
         if self.agent:

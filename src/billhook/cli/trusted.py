@@ -14,6 +14,7 @@ from billhook.cli.table import counted, shown_path
 from billhook.cli.values import nearest
 from billhook.config import Config, Entry
 from billhook.config.declared import needs_consent
+from billhook.config.permitting import in_force
 from billhook.errors import UsageError
 from billhook.store.approvals import Approval, Approvals
 
@@ -42,7 +43,7 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
         raise UsageError("--revoke takes back what?", hint="name hooks, or say --all")
     approvals = Approvals(Path(config.root))
     known = _known(config, approvals, everywhere=False)
-    chosen = _chosen(known, words, config) if words else known
+    chosen = _with_all_rules(_chosen(known, words, config), known) if words else known
     gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
     for one in gone:
         if as_json:
@@ -52,7 +53,8 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
     if not as_json:
         names = list(dict.fromkeys(_shown(one, config) for one in gone))
         text = f"{counted(len(gone), 'approval')} taken back"
-        say(f"{text}; not run any more: {', '.join(map(safe, names))}" if gone else "nothing was approved here")
+        what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
+        say(f"{text}; {what}: {', '.join(map(safe, names))}" if gone else "nothing was approved here")
     return 0 if gone else 1
 
 
@@ -94,6 +96,13 @@ def _with_earlier(found: list[Approval], known: list[Approval]) -> list[Approval
     return chosen
 
 
+def _with_all_rules(chosen: list[Approval], known: list[Approval]) -> list[Approval]:
+    """All lists of allow rules that were approved for a file, when one of them is taken back: else an earlier, longer
+    one would still cover what it has now."""
+    files = {one.file for one in chosen if not one.of_hook}
+    return [*chosen, *(one for one in known if one.file in files and not one.of_hook and one not in chosen)]
+
+
 def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
     """The approvals of the hook that is shown so; else of every hook that has the name; else those of the hash."""
     layers = {read.source.path: read.source.layer for read in config.sources}
@@ -109,7 +118,9 @@ def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
 
 def _entry_of(one: Approval, config: Config) -> Entry | None:
     """The hook that an approval is for: the one that it approves; else the one that came of it; else the only one of
-    that name in its file."""
+    that name in its file. None for the rules of a file."""
+    if not one.of_hook:
+        return None
     here = [entry for entry in config.entries if entry.hash and entry.declared.file == one.file]
     for entry in here:
         if entry.hash == one.hash:
@@ -135,6 +146,8 @@ def _shown(one: Approval, config: Config) -> str:
 def _standing(one: Approval, config: Config) -> str:
     """How an approval relates to what is there now."""
     if any(entry.hash == one.hash and entry.declared.file == one.file for entry in config.entries):
+        return "in force"
+    if not one.of_hook and in_force(one, config.sources):
         return "in force"
     if not os.path.exists(one.file):
         return "its file is gone"

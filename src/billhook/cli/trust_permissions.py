@@ -1,0 +1,75 @@
+"""Allow rules that came with a project: shown in full before they are approved, one file at a time."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from billhook.cli.chosen import is_hash_of, refuse_several
+from billhook.cli.show import safe
+from billhook.cli.table import counted, shown_path
+from billhook.config import Config
+from billhook.config.permitting import NAME, Waiting
+from billhook.errors import UsageError
+
+_LABEL = 12
+
+
+def rules_called(config: Config, word: str) -> Waiting | None:
+    """The rules that wait and are meant by a word: `permissions`, `permissions.allow`, with a layer before it, the name
+    that they are shown under, or a hash. UsageError when several are."""
+    waiting = config.permissions.pending
+    found = [one for one in waiting if word in _names(one) or is_hash_of(word, one.hash)]
+    refuse_several(word, [(f"{one.layer}/{NAME}", one.hash) for one in found])
+    if not found and word in (NAME, "permissions"):
+        raise UsageError("no allow rules of this project wait for approval", hint="`billhook trust --list` shows more")
+    return found[0] if found else None
+
+
+def _names(one: Waiting) -> tuple[str, ...]:
+    return (one.shown, "permissions", NAME, f"{one.layer}/{NAME}")
+
+
+def rules_screen(one: Waiting, number: int, count: int) -> str:
+    """Every rule that is approved with this file, for a person to read."""
+    return "\n".join(_lines(one, number, count))
+
+
+def _lines(one: Waiting, number: int, count: int) -> Iterator[str]:
+    standing = "more rules than were approved" if one.before is not None else "not approved yet"
+    yield f"{click.style(f'{number} of {count}  {safe(one.shown)}', bold=True)}  ({standing})"
+    yield ""
+    yield "  these calls of an agent would run without asking:"
+    for rule in one.rules:
+        new = click.style("  (new)", fg="green") if one.before is not None and str(rule.rule) not in one.before else ""
+        text = safe(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
+        yield f"    | {text}{new}"
+    yield ""
+    yield f"  {'from':<{_LABEL}}{safe(shown_path(one.file))}:{one.rules[0].line}"
+    yield f"  {'hash':<{_LABEL}}{one.hash}"
+
+
+def rules_as_data(one: Waiting, approved: bool) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "name": NAME,
+        "approved": approved,
+        "state": "new" if one.before is None else "changed",
+        "allow": [{"rule": str(rule.rule), "line": rule.line, "column": rule.column} for rule in one.rules],
+        "source": f"{one.file}:{one.rules[0].line}",
+        "layer": one.layer,
+        "file": one.file,
+        "hash": one.hash,
+        "before": None if one.before is None else list(one.before),
+    }
+
+
+def rules_summary(now: Config) -> list[str]:
+    """Which allow rules of the project count now, and which wait; nothing where it has none."""
+    counting: dict[str, int] = {}
+    for one in now.permissions.allow:
+        if one.layer in ("project", "local"):
+            counting[one.file] = counting.get(one.file, 0) + 1
+    lines = [f"{NAME} of {shown_path(file)}: {counted(count, 'rule')} in force" for file, count in counting.items()]
+    lines += [f"{one.shown}: {counted(len(one.rules), 'rule')} not in force" for one in now.permissions.pending]
+    return [safe(line) for line in lines]

@@ -9,7 +9,7 @@ import msgspec
 
 from billhook.cli import configured
 from billhook.cli.check_formats import FORMATS
-from billhook.cli.show import note, say
+from billhook.cli.show import note, safe, say
 from billhook.cli.values import nearest, one_of
 from billhook.config import sources
 from billhook.config.declared import Declared
@@ -18,6 +18,7 @@ from billhook.config.history import budget_of, facts, log_of
 from billhook.config.lint import lint
 from billhook.config.lint.codes import is_note, sections
 from billhook.config.lint.log import lint_log
+from billhook.config.lint.permission import lint_permissions
 from billhook.config.loading import Config, load_config
 from billhook.errors import UsageError
 from billhook.store.files import StoreError
@@ -71,6 +72,8 @@ def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: 
         say(text)
     if not found.files and format_ == "text" and not as_json:
         say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
+    if format_ == "text" and not as_json:
+        _name_waiting(_folders(paths))
     return 2 if found.unread else 1 if any(not is_note(one.code) for one in kept) else 0
 
 
@@ -83,6 +86,8 @@ def checked(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     tops = {read.source.path: read.places for config in configs for read in config.sources}
     hooks = [_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"]
     findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks])
+    for rules in (config.permissions for config in configs):
+        findings += [*rules.problems, *lint_permissions(rules)]
     if with_log:
         named = {(hook.file, hook.name) for hook in hooks}
         findings += [one for folder in _folders(paths) for one in _of_the_log(folder, named)]
@@ -93,6 +98,13 @@ def checked(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
     files = {read.source.path for config in configs for read in config.sources}
     return Checked(tuple(ordered), len(entries), len(files))
+
+
+def _name_waiting(folders: Iterable[str]) -> None:
+    """One line about allow rules that are not approved: nothing is wrong with them, but they have no effect."""
+    waiting = [one.shown for folder in folders for one in configured.load(folder).permissions.pending]
+    if waiting:
+        say(f"\nhint: not approved, so that agents still ask: {safe(', '.join(waiting))} (`billhook trust`)", err=True)
 
 
 def _folders(paths: Sequence[str]) -> list[str]:

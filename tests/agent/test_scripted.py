@@ -244,8 +244,13 @@ NAMES: dict[str, tuple[str, dict[str, str], str, str]] = {
     "a bare gpt": ("gpt-5", {}, "unknown model", "did you mean `openai:gpt-5`?"),
     "no file": ("scripted", {}, "`scripted` needs a file", "scripted:turns.yaml"),
     "no name and no key": ("", {"MODEL_ID": "x"}, "no model", "scripted:FILE"),
-    "no key": ("anthropic:x", {"OPENAI_API_KEY": "k"}, "no key for anthropic", "ANTHROPIC_API_KEY or ANTHROPIC_AUTH"),
-    "an empty key": ("openai:x", {"OPENAI_API_KEY": ""}, "no key for openai", "set OPENAI_API_KEY"),
+    "no key": (
+        "anthropic:x",
+        {"OPENAI_API_KEY": "k"},
+        "no key: ANTHROPIC_API_KEY",
+        "ANTHROPIC_API_KEY or ANTHROPIC_AUTH",
+    ),
+    "an empty key": ("openai:x", {"OPENAI_API_KEY": ""}, "no key: OPENAI_API_KEY", "set OPENAI_API_KEY"),
 }
 
 

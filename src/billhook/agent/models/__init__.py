@@ -24,8 +24,6 @@ def open_model(name: str, env: Mapping[str, str]) -> Model:
         return _scripted(model)
     if service not in SERVICES:
         raise UsageError(f"unknown model `{name}`", hint=_meant(name, service))
-    if not any(env.get(key) for key in KEYS[service]):
-        raise UsageError(f"no key for {service}", hint=f"set {' or '.join(KEYS[service])}")
     return _client(service, model or env.get("MODEL_ID") or DEFAULTS[service], env)
 
 

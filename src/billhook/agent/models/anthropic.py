@@ -1,0 +1,132 @@
+"""Claude, through Anthropic's own SDK: the Messages API, streamed."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from anthropic import AsyncAnthropic
+from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
+from anthropic.types import Usage as UsageAtStart
+
+from billhook import strictjson
+from billhook.agent.conversation import Block, Message, Text, ToolResult, Usage
+from billhook.agent.model import Completion, Request, Say
+from billhook.agent.models.failures import failure
+from billhook.agent.models.keys import key_in
+from billhook.agent.models.wire import Answer, Call, End, merged, sayable
+
+MAX_TOKENS = 32_000
+"""The longest answer, thoughts included."""
+
+_ENDS: dict[str, End] = {"max_tokens": "cut", "model_context_window_exceeded": "cut", "refusal": "refused"}
+
+
+class Anthropic:
+    """One model of Anthropic's. Calls that fail for a while are tried again by the SDK.
+
+    Thoughts are neither shown nor sent back: they are bound to everything before them, and a hook may change that.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        env: Mapping[str, str],
+        *,
+        max_retries: int = 4,
+        timeout: float = 600,
+        max_tokens: int = MAX_TOKENS,
+    ) -> None:
+        """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer's. `timeout` is how many
+        seconds nothing may come. Raises UsageError for a key that is none."""
+        name, self._key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+        self._model = model
+        self._max_tokens = max_tokens
+        self._client = AsyncAnthropic(
+            api_key=self._key if name == "ANTHROPIC_API_KEY" else None,
+            auth_token=self._key if name == "ANTHROPIC_AUTH_TOKEN" else None,
+            base_url=env.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
+            max_retries=max_retries,
+            timeout=timeout,
+        )
+
+    @property
+    def name(self) -> str:
+        return f"anthropic:{self._model}"
+
+    async def complete(self, request: Request, say: Say) -> Completion:
+        answer = Answer(request)
+        async with aclosing(self._pieces(request, answer)) as pieces:
+            async for piece in pieces:
+                say(piece)
+        return answer.completion("anthropic")
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _pieces(self, request: Request, answer: Answer) -> AsyncGenerator[str, None]:
+        """The texts of the answer as they come; the rest goes into `answer`."""
+        try:
+            # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
+            async with await self._client.messages.create(**self._body(request), stream=True) as events:
+                async for event in events:
+                    if piece := _take(event, answer):
+                        yield piece
+        except Exception as error:
+            raise failure(error, "anthropic", [self._key]) from None
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": self._max_tokens,
+            "messages": [_message(one) for one in merged(request.messages)],
+        }
+        if request.system:
+            body["system"] = request.system
+        if request.tools:
+            body["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+                for tool in request.tools
+            ]
+        return dict(sayable(body))
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return {"role": message.role, "content": [_block(block) for block in message.content]}
+
+
+def _block(block: Block) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, ToolResult):
+        content = block.content or "(no output)"  # the service refuses an error that says nothing
+        result = {"type": "tool_result", "tool_use_id": block.tool_use_id, "content": content}
+        return {**result, "is_error": True} if block.is_error else result
+    return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
+
+
+def _take(event: RawMessageStreamEvent, answer: Answer) -> str:
+    """Put one event into the answer; gives the text that it brought."""
+    match event.type:
+        case "message_start":
+            answer.usage = _usage(event.message.usage, answer.usage)
+        case "content_block_start" if event.content_block.type == "tool_use":
+            block = event.content_block
+            answer.add_call(
+                event.index, Call(block.id, block.name, strictjson.dumps(block.input) if block.input else "")
+            )
+        case "content_block_start" if event.content_block.type == "text":
+            return answer.add_text(event.content_block.text)
+        case "content_block_delta" if event.delta.type == "input_json_delta":
+            answer.calls[event.index].arguments += event.delta.partial_json
+        case "content_block_delta" if event.delta.type == "text_delta":
+            return answer.add_text(event.delta.text)
+        case "message_delta":
+            answer.usage = _usage(event.usage, answer.usage)
+            answer.end = _ENDS.get(event.delta.stop_reason, "complete") if event.delta.stop_reason else answer.end
+    return ""
+
+
+def _usage(said: UsageAtStart | MessageDeltaUsage, before: Usage) -> Usage:
+    """What was counted so far. What came from a cache was sent as well."""
+    sent = (said.input_tokens, said.cache_creation_input_tokens, said.cache_read_input_tokens)
+    return Usage(max(before.input_tokens, sum(tokens or 0 for tokens in sent)), said.output_tokens or 0)

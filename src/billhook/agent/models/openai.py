@@ -1,0 +1,126 @@
+"""Models of OpenAI, and of the many services that speak like it: Chat Completions, streamed, through OpenAI's SDK."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionChunk
+from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
+
+from billhook import strictjson
+from billhook.agent.conversation import Message, ToolResult, Usage
+from billhook.agent.model import Completion, Request, Say
+from billhook.agent.models.failures import failure
+from billhook.agent.models.keys import key_in
+from billhook.agent.models.wire import Answer, Call, End, merged, sayable
+
+_ENDS: dict[str, End] = {"length": "cut", "content_filter": "refused"}
+
+
+class OpenAI:
+    """One model of OpenAI's, or of the service at OPENAI_BASE_URL. Calls that fail for a while are tried again by the
+    SDK, which also reads OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
+
+    def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
+        """The key is OPENAI_API_KEY. `timeout` is how many seconds nothing may come. Raises UsageError for a key that
+        is none."""
+        _, self._key = key_in(env, "OPENAI_API_KEY")
+        self._model = model
+        self._client = AsyncOpenAI(
+            api_key=self._key,
+            organization=env.get("OPENAI_ORG_ID") or None,
+            project=env.get("OPENAI_PROJECT_ID") or None,
+            base_url=env.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
+            max_retries=max_retries,
+            timeout=timeout,
+        )
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self._model}"
+
+    async def complete(self, request: Request, say: Say) -> Completion:
+        answer = Answer(request)
+        async with aclosing(self._pieces(request, answer)) as pieces:
+            async for piece in pieces:
+                say(piece)
+        return answer.completion("openai")
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _pieces(self, request: Request, answer: Answer) -> AsyncGenerator[str, None]:
+        """The texts of the answer as they come; the rest goes into `answer`."""
+        try:
+            async with await self._client.chat.completions.create(**self._body(request), stream=True) as chunks:
+                async for chunk in chunks:
+                    if piece := _take(chunk, answer):
+                        yield piece
+        except Exception as error:
+            raise failure(error, "openai", [self._key]) from None
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        system = [{"role": "system", "content": request.system}] if request.system else []
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": system + [wire for message in merged(request.messages) for wire in _messages(message)],
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
+                }
+                for tool in request.tools
+            ]
+        return dict(sayable(body))
+
+
+def _messages(message: Message) -> Iterator[dict[str, Any]]:
+    """A message of ours as one or several of theirs: each result of a tool is one of its own."""
+    for block in message.content:
+        if isinstance(block, ToolResult):
+            content = f"Error: {block.content}" if block.is_error else block.content
+            yield {"role": "tool", "tool_call_id": block.tool_use_id, "content": content}
+    if message.tool_uses:
+        yield {"role": "assistant", "content": message.text or None, "tool_calls": _tool_calls(message)}
+    elif message.text:
+        yield {"role": message.role, "content": message.text}
+
+
+def _tool_calls(message: Message) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": use.id,
+            "type": "function",
+            "function": {"name": use.name, "arguments": strictjson.dumps(sayable(use.input))},
+        }
+        for use in message.tool_uses
+    ]
+
+
+def _take(chunk: ChatCompletionChunk, answer: Answer) -> str:
+    """Put one chunk into the answer; gives the text that it brought."""
+    if chunk.usage:
+        answer.usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
+    if not chunk.choices:
+        return ""
+    choice = chunk.choices[0]
+    if choice.finish_reason:
+        answer.end = _ENDS.get(choice.finish_reason, "complete")
+    for part in choice.delta.tool_calls or ():
+        _take_call(part, answer)
+    return answer.add_text(choice.delta.content or choice.delta.refusal or "")
+
+
+def _take_call(part: ChoiceDeltaToolCall, answer: Answer) -> None:
+    """A part of a call: the first brings id and name, each the next piece of its arguments."""
+    call = answer.calls.get(part.index)
+    if call is None or (part.id and part.id != call.id):  # some services give all calls the same number
+        call = Call(part.id or "", "")
+        answer.add_call(part.index, call)
+    if part.function:
+        call.name = call.name or part.function.name or ""
+        call.arguments += part.function.arguments or ""

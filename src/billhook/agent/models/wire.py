@@ -1,0 +1,114 @@
+"""What the wire formats of all services have in common: how a conversation goes out, and how an answer comes in."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, count, groupby
+from typing import Any, Literal
+
+import msgspec
+
+from billhook import strictjson
+from billhook.agent.conversation import Block, Message, Text, ToolResult, ToolUse, Usage, assistant
+from billhook.agent.model import Completion, ModelError, Request
+from billhook.errors import StrictJSONError
+
+UNREADABLE = "unreadable_tool_call"
+"""The name of a use whose input can't be read. No tool has it: it is refused like any use of a tool that isn't there,
+the model sees what it wrote and what is wrong with it, and nothing runs with an input that the model did not give."""
+
+
+def merged(messages: Iterable[Message]) -> Iterator[Message]:
+    """The conversation as services want it: roles take turns, no text is empty, and results of tools come first."""
+    said = (Message(one.role, tuple(block for block in one.content if not _empty(block))) for one in messages)
+    for role, group in groupby((one for one in said if one.content), lambda one: one.role):
+        blocks = [block for message in group for block in message.content]
+        yield Message(role, tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResult))))
+
+
+def _empty(block: Block) -> bool:
+    return isinstance(block, Text) and not block.text.strip()
+
+
+def sayable(value: Any) -> Any:
+    """A JSON value that can be sent as UTF-8: what a tool printed may have halves of characters in it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {sayable(key): sayable(one) for key, one in value.items()}
+    return [sayable(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+class Call(msgspec.Struct):
+    """A use of a tool, while it is being written."""
+
+    id: str
+    name: str
+    arguments: str = ""
+
+
+End = Literal["", "complete", "cut", "refused"]
+
+
+class Answer:
+    """What has come of one answer so far."""
+
+    def __init__(self, request: Request) -> None:
+        self.parts: list[Text | Call] = []
+        self.calls: dict[int, Call] = {}
+        """Those among the parts, by the number that the service gave them."""
+        self.usage = Usage()
+        self.end: End = ""
+        """How the service says that it ended. As long as it says nothing, nothing of it may be used."""
+        self._taken = {use.id for message in request.messages for use in message.tool_uses}
+
+    def add_text(self, piece: str) -> str:
+        if self.parts and isinstance(last := self.parts[-1], Text):
+            self.parts[-1] = Text(last.text + piece)
+        elif piece:
+            self.parts.append(Text(piece))
+        return piece
+
+    def add_call(self, number: int, call: Call) -> None:
+        self.parts.append(call)
+        self.calls[number] = call
+
+    def completion(self, service: str) -> Completion:
+        """The whole answer. Raises ModelError when there is none, or when what it wanted to do was lost."""
+        if not self.end:
+            raise ModelError(f"{service} broke off in the middle of an answer", kind="server_error", hint="try again")
+        kept = self._kept()
+        if self.end == "refused" and not kept:
+            raise ModelError(f"{service} declined to answer")
+        lost = len(kept) < len(self.parts) and not any(isinstance(part, Call) for part in kept)
+        if self.end == "cut" and (lost or not kept):
+            message = f"{service} reached its limit of output tokens before it had said what to do"
+            raise ModelError(message, kind="max_output_tokens", hint="ask for smaller steps")
+        return Completion(assistant(*(self._block(part) for part in kept)), self.usage)
+
+    def _kept(self) -> list[Text | Call]:
+        """What may be used. A call that the limit has cut off may not: half of a command can be another command."""
+        if self.end == "refused":
+            return [part for part in self.parts if isinstance(part, Text)]
+        in_a_call = self.end == "cut" and self.parts and isinstance(self.parts[-1], Call)
+        return self.parts[:-1] if in_a_call else self.parts
+
+    def _block(self, part: Text | Call) -> Text | ToolUse:
+        return self._tool_use(part) if isinstance(part, Call) else part
+
+    def _tool_use(self, call: Call) -> ToolUse:
+        use_id = self._new_id(call.id)
+        try:
+            given = strictjson.loads(call.arguments, max_bytes=None) if call.arguments.strip() else {}
+            fault = "" if isinstance(given, dict) else "the arguments are not a JSON object"
+        except StrictJSONError as error:
+            fault = f"the arguments are not JSON: {error.message}"
+        if fault or not call.name:
+            said = {"tool": call.name, "arguments": call.arguments, "fault": fault or "the tool has no name"}
+            return ToolUse(use_id, UNREADABLE, said)
+        return ToolUse(use_id, call.name, given)
+
+    def _new_id(self, wanted: str) -> str:
+        """Some services give none, or the same ones in each answer."""
+        ids = chain([wanted] if wanted else [], (f"{wanted or 'call'}_{number}" for number in count(1)))
+        new = next(one for one in ids if one not in self._taken)
+        self._taken.add(new)
+        return new

@@ -64,8 +64,11 @@ def start(
     stdin: bytes,
     env: Mapping[str, str],
     cwd: str | bytes | os.PathLike[str] | None = None,
+    keep: bytearray | None = None,
 ) -> "Child":
     """Start a command in its own process group, with the payload on its standard input.
+
+    `keep` is what standard output is added to; without it the first bytes are kept.
 
     Never raises for a command that can't be started: then `wait` returns an `Exit` with `start_error` at once.
     The child must be waited for until it gave an `Exit`; `wait(0)` ends it now.
@@ -77,11 +80,16 @@ def start(
     marker = os.urandom(8).hex()
     env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
     with starting():
-        return _start(argv, stdin, env, cwd, marker)
+        return _start(argv, stdin, env, cwd, marker, keep)
 
 
 def _start(
-    argv: Sequence[str], stdin: bytes, env: Mapping[str, str], cwd: str | bytes | os.PathLike[str] | None, marker: str
+    argv: Sequence[str],
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: str | bytes | os.PathLike[str] | None,
+    marker: str,
+    keep: bytearray | None,
 ) -> "Child":
     pipes: list[int] = []
     try:
@@ -98,7 +106,7 @@ def _start(
     os.close(out_write)
     os.close(err_write)
     try:
-        child = Child(pid, marker, out_read, err_read)
+        child = Child(pid, marker, out_read, err_read, keep)
     except OSError as error:
         Tree(pid, marker).abandon()
         for fd in (in_read, in_write, out_read, err_read):
@@ -119,11 +127,11 @@ class Child:
     loop of another thread. One `wait` at a time.
     """
 
-    def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
+    def __init__(self, pid: int, marker: str, out: int, err: int, keep: bytearray | None = None) -> None:
         self._pid = pid
         self._tree = Tree(pid, marker)
         self._out, self._err = out, err
-        self._kept = {out: bytearray(), err: bytearray()}
+        self._kept = {out: bytearray() if keep is None else keep, err: bytearray()}
         self._room = {out: STDOUT_CAP, err: STDERR_CAP}
         self._open = {out, err}
         self._truncated = False

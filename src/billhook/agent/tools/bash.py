@@ -82,13 +82,10 @@ async def _shell(command: str, cwd: Path, seconds: float, report: Path | None = 
     output = Output(CAP)
     # The model's keys pay for the agent, not for what a model makes of them: one `env` in a log would publish them.
     env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
-    child = process.start(_argv(report), stdin=command.encode(), env=env, cwd=cwd)
-    # Instead of the first MiB; a command that could not be started keeps nothing.
-    if kept := getattr(child, "_kept", None):
-        kept[child._out] = output
+    child = process.start(_argv(report), stdin=command.encode(), env=env, cwd=cwd, keep=output)
     ended = await child.wait(seconds)
     assert ended is not None
-    output += ended.stdout  # what was kept elsewhere: nothing, in general
+    output += ended.stdout  # nothing, where `keep` is known
     text = output.text().rstrip("\n")
     if ended.code == 0:
         return text or "(no output)"

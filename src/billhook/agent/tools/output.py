@@ -7,8 +7,8 @@ from typing import Self
 class Output(bytearray):
     """Takes any amount of bytes and keeps `cap` characters of them; lives as long as the command runs.
 
-    `process` keeps the first MiB of an output in a bytearray that it adds to. The end of a long output is what tells
-    how a build went, so this one keeps text of its own instead, and as a bytearray it stays empty.
+    `process` adds what a command prints to a bytearray. The end of a long output is what tells how a build went, so
+    this one keeps text of its own instead, and as a bytearray it stays empty.
     """
 
     def __init__(self, cap: int) -> None:

@@ -1,5 +1,6 @@
 """Put an agent together from a configuration, and keep its session open."""
 
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from billhook.agent.delegating import delegating_tools
 from billhook.agent.loop import BUDGET, Agent
 from billhook.agent.model import Model
 from billhook.agent.permissions import AgentPermissions
-from billhook.agent.shown import Judged, Notice, SessionStarted, Show
+from billhook.agent.shown import Notice, SessionStarted, Show, judged
 from billhook.agent.team import Job, Team
 from billhook.agent.tools import standard_tools
 from billhook.agent.tools.workspace import Workspace
@@ -42,14 +43,15 @@ async def open_agent(
     an earlier session. What happens is told to `show`."""
     root = Path(config.root)
     workspace = Workspace(cwd)
+    permissions = AgentPermissions(config.permissions, workspace)
     transcript, messages = resumed(root, config.project, resume) if resume else (None, [])
     session = Session(
         config.engine(host="agent", observers=[_shower(show)], listen=show),
         cwd=str(workspace.root),
         source="resume" if resume else "startup",
         ask=ask,
-        permissions=AgentPermissions(config.permissions, workspace),
-        permission_mode=permission_mode or config.permissions.mode,
+        permissions=permissions,
+        permission_mode=permissions.starting_mode(permission_mode),
         session_id=resume,
         model=model.name,
         agent_type="main",
@@ -77,6 +79,18 @@ async def open_agent(
             await agent.team.close()
             if transcript.problem:
                 show(Notice(transcript.problem))
+
+
+async def begin_anew(agent: Agent, config: Config) -> None:
+    """Begin anew, as `/clear` does: another session with a transcript of its own, nothing said, nothing remembered.
+    What runs in the background is ended."""
+    await agent.team.close()
+    session_id = str(uuid.uuid4())
+    agent.transcript = transcript_of(Path(config.root), config.project, session_id)
+    agent.team, agent.messages = Team(agent.show), []
+    agent.session.permissions = AgentPermissions(config.permissions, agent.workspace)
+    await agent.session.clear(session_id=session_id, transcript_path=str(agent.transcript.path))
+    agent.show(_started(agent.session, config))
 
 
 def _equip(agent: Agent, config: Config) -> None:
@@ -112,7 +126,7 @@ def _spawn(config: Config, parent: Agent, kind: str, agent_id: str, name: str) -
 
 def _shower(show: Show) -> Any:
     def observe(verdict: Verdict) -> None:
-        show(Judged(verdict.to_dict()))
+        show(judged(verdict))
 
     return observe
 

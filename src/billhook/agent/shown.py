@@ -9,6 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from billhook.agent.conversation import Usage
+from billhook.answers import FAILURES, UNSET, Decision, Outcome, Verdict
+from billhook.events import Block
 
 
 class Shown(msgspec.Struct, frozen=True, tag_field="type"):
@@ -73,10 +75,42 @@ class ToolEnded(Shown, frozen=True, tag="tool_result"):
     agent: str
 
 
+Did = Literal[
+    "denied",
+    "objected",
+    "asked",
+    "deferred",
+    "allowed",
+    "stopped",
+    "kept_going",
+    "rewrote_input",
+    "rewrote_output",
+    "told_model",
+    "told_user",
+    "failed",
+    "failed_open",
+    "warned",
+]
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """One thing that a hook did. `objected`: it was too late to prevent it; `failed_open`: it failed, and the event
+    went on without its answer; `warned`: a part of its answer was not taken."""
+
+    hook: str
+    did: Did
+    text: str
+    duration_ms: float
+
+
 class Judged(Shown, frozen=True, tag="verdict"):
-    """Hooks were asked about an event; `verdict` is the same object as everywhere."""
+    """Hooks were asked about an event; `verdict` is the same object as everywhere, `deeds` what each hook did."""
 
     verdict: dict[str, Any]
+    deeds: tuple[Deed, ...] = ()
+    tool_use_id: str | None = None
+    agent: str = "main"
+    """A subagent's type, when it is an event of one."""
 
 
 class Notice(Shown, frozen=True, tag="notice"):
@@ -110,6 +144,42 @@ class Ended(Shown, frozen=True, tag="ended"):
     """The last thing the model said, or the reason."""
     usage: Usage = Usage()
 
+
+def judged(verdict: Verdict) -> Judged:
+    """A verdict, as it is shown."""
+    about = verdict.about
+    deeds = tuple(deed for outcome in verdict.outcomes for deed in _deeds(outcome, about.block))
+    agent = about.agent_type if about.agent_id else None
+    return Judged(verdict.to_dict(), deeds, getattr(about, "tool_use_id", None) or None, agent or "main")
+
+
+def _deeds(outcome: Outcome, block: Block) -> list[Deed]:
+    answer, done = outcome.answer, list[tuple[Did, str]]()
+    if outcome.status in FAILURES:
+        done.append(("failed_open" if outcome.failed_open else "failed", outcome.error))
+    if answer.decision is not Decision.NONE:
+        late = answer.decision is Decision.DENY and block in (Block.MODEL, Block.USER, Block.IGNORED)
+        done.append(("objected" if late else _DECIDED[answer.decision], answer.reason))
+    if answer.stop:
+        done.append(("stopped", answer.stop_reason))
+    if answer.keep_going:
+        done.append(("kept_going", answer.reason))
+    if answer.updated_input is not None:
+        done.append(("rewrote_input", ""))
+    if answer.updated_output is not UNSET:
+        done.append(("rewrote_output", ""))
+    done += [("told_model", answer.context)] if answer.context else []
+    done += [("told_user", answer.message)] if answer.message else []
+    done += [("warned", lost) for lost in outcome.lost]
+    return [Deed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
+
+
+_DECIDED: dict[Decision, Did] = {
+    Decision.DENY: "denied",
+    Decision.ASK: "asked",
+    Decision.DEFER: "deferred",
+    Decision.ALLOW: "allowed",
+}
 
 Show = Callable[[Any], None]
 """Gets everything that happens."""

@@ -102,10 +102,12 @@ class Session:
     async def _end(self) -> None:
         await self.fire(SessionEnd, deadline=HURRY, reason=self.end_reason)
 
-    async def clear(self) -> None:
+    async def clear(self, *, session_id: str = "", transcript_path: str | None = None) -> None:
         """Begin anew, as `/clear` does: this session ends, and another with a new id starts."""
         await self.fire(SessionEnd, deadline=HURRY, reason="clear")
-        self.id, self._prompt_id, self.stopped = str(uuid.uuid4()), None, None
+        self.id, self._prompt_id, self.stopped = session_id or str(uuid.uuid4()), None, None
+        self.source = "clear"
+        self.transcript_path = self.transcript_path if transcript_path is None else transcript_path
         self._contexts.clear()
         await self._start("clear")
 

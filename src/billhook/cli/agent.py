@@ -1,0 +1,231 @@
+"""`billhook agent`: the agent loop in a terminal, one prompt or a chat. Every step of it asks the hooks."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from billhook import process
+from billhook.cli import configured
+from billhook.cli.firing import catch_signals
+from billhook.cli.loaded import config_option, loaded
+from billhook.cli.show import note
+from billhook.cli.table import with_shown_paths
+from billhook.cli.values import nearest
+from billhook.config.permitting import MODES
+from billhook.errors import UsageError
+
+if TYPE_CHECKING:
+    from billhook.agent.loop import Agent
+    from billhook.agent.model import Model
+    from billhook.agent.shown import Ended
+    from billhook.cli.agent_screen import Screen
+    from billhook.cli.agent_terminal import Interrupts, Terminal
+    from billhook.config import Config
+    from billhook.session import Question
+
+
+def _mode(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value not in MODES:
+        raise UsageError(f"unknown --permission-mode `{value}`", hint=nearest(value, MODES))
+    return value
+
+
+@click.command(
+    "agent",
+    epilog="""\b
+Examples:
+  billhook agent                                    a chat
+  billhook agent -p 'tidy up the tests' > answer    one prompt; the answer alone is on stdout
+  git diff | billhook agent --permission-mode plan  all of stdin is the prompt
+  billhook agent --resume . -p 'go on'              the newest session here goes on
+  billhook agent --model scripted:turns.yaml -p hi  without a key, as a file has it
+  billhook agent -p hi --json                       typed events, one a line
+
+\b
+Exit code: 0 done, 1 blocked, stopped or failed, 2 usage or broken input,
+130 interrupted (128 and its number for other signals).""",
+)
+@click.option("-p", "--prompt", metavar="TEXT", help="One prompt: the agent works until it is done, and ends.")
+@click.option(
+    "--model",
+    metavar="M",
+    default="",
+    help="scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the service whose key is set, and MODEL_ID]",
+)
+@config_option
+@click.option(
+    "--permission-mode",
+    "mode",
+    metavar="M",
+    callback=_mode,
+    help="default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
+)
+@click.option("--resume", metavar="ID", help="Go on with a session: its id, its name, or `.` for the newest here.")
+@click.option("--init", "setup", flag_value="init", help="Fire Setup (init) first.")
+@click.option("--maintenance", "setup", flag_value="maintenance", help="Fire Setup (maintenance) first.")
+@click.option(
+    "--context-budget", "budget", metavar="TOKENS", type=int, help="Compact the conversation when it is longer."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print typed events, one line of JSON each.")
+def verb(**given: Any) -> int:
+    """Run an agent in this folder: a model, tools (Bash, Read, Write, Edit, Task ...) and your hooks around every step.
+
+    What hooks decide is shown where it happens: who denied, why, in how many milliseconds. In a chat /help shows the
+    commands; Ctrl-C stops the turn, twice the session.
+    """
+    if given["budget"] is not None and given["budget"] < 1:
+        raise UsageError("--context-budget must be at least 1", hint="a number of tokens, as in --context-budget 50000")
+    run = _Run(given)
+    process.adopt_orphans()
+    caught: list[int] = []
+    try:
+        code = asyncio.run(run.main())
+        catch_signals(caught)
+    finally:
+        catch_signals(caught)
+        run.close()
+        process.settle()
+    return code
+
+
+class _Run:
+    """One run of the verb."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        from billhook.agent.models import open_model
+
+        self.given = given
+        self.model: Model = open_model(given["model"], os.environ)
+        self.config: Config = loaded(given["configs"])
+        self.resume = _resumed(given["resume"])
+        self.prompt: str | None = _prompt(given["prompt"])
+        self._close: Callable[[], None] | None = None
+
+    async def main(self) -> int:
+        """The whole session; the exit code."""
+        from billhook.agent.opening import open_agent
+        from billhook.cli.agent_screen import in_loop
+        from billhook.cli.agent_terminal import Interrupts, Terminal
+
+        show, screen = self._shower()
+        terminal = Terminal(screen)
+        interrupts = Interrupts(screen.urgent)
+        interrupts.catch()
+        ended: Ended | None = None
+        self._tell_what_waits()
+        try:
+            async with open_agent(
+                self.config,
+                self.model,
+                cwd=os.getcwd(),
+                show=in_loop(show),
+                ask=self._asker(terminal),
+                permission_mode=self.given["mode"],
+                resume=self.resume,
+                setup=self.given["setup"],
+                **({"budget": self.given["budget"]} if self.given["budget"] else {}),
+            ) as agent:
+                self._close = agent.session.engine.background.cancel
+                try:
+                    if self.prompt is None:
+                        return await self._chat(agent, terminal, interrupts, screen)
+                    ended = await self._one_shot(agent, interrupts)
+                    if not self.given["as_json"]:
+                        show(ended)
+                finally:
+                    interrupts.leave()
+        except asyncio.CancelledError:
+            if not interrupts.code:
+                raise
+        finally:
+            screen.flush()
+            await self.model.close()
+        if ended is not None and self.given["as_json"]:
+            show(ended)
+        return interrupts.code or _CODES[ended.how if ended else "interrupted"]
+
+    async def _one_shot(self, agent: "Agent", interrupts: "Interrupts") -> "Ended":
+        from billhook.agent.shown import Ended
+        from billhook.cli.agent_terminal import StoppedError
+
+        assert self.prompt is not None
+        try:
+            return await interrupts.turn(agent.run(self.prompt))
+        except StoppedError:
+            return Ended("interrupted", "", agent.usage)
+
+    async def _chat(self, agent: "Agent", terminal: "Terminal", interrupts: "Interrupts", screen: "Screen") -> int:
+        from billhook.agent.opening import begin_anew
+        from billhook.cli.agent_chat import Chat
+
+        chat = Chat(agent, terminal, interrupts, clear=lambda: begin_anew(agent, self.config), tell=screen.urgent)
+        code = await chat.run()
+        return interrupts.code or code
+
+    def _shower(self) -> tuple[Callable[[Any], None], "Screen"]:
+        """What gets the events, and where lines for the person go."""
+        from billhook.cli.agent_screen import Screen, Stream
+
+        hooks = sum(entry.state == "runs" for entry in self.config.entries)
+        screen = Screen(hooks=hooks, streams=self.prompt is None or sys.stdout.isatty())
+        return (Stream(), screen) if self.given["as_json"] else (screen, screen)
+
+    def _tell_what_waits(self) -> None:
+        for text in configured.notes(self.config):
+            note(with_shown_paths(text))
+
+    def _asker(self, terminal: "Terminal") -> Any:
+        """Asks the person; None where there is nobody."""
+        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+            return None
+        from billhook.agent.asking import question_text, read_answer
+
+        async def ask(question: "Question") -> str:
+            def read(line: str) -> str | None:
+                return read_answer(line, rememberable=question.rememberable)
+
+            return await terminal.answer(question_text(question), "? ", read, "no")
+
+        return ask
+
+    def close(self) -> None:
+        """End hooks that still run in the background."""
+        if self._close is not None:
+            self._close()
+
+
+_CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130}
+
+
+def _resumed(word: str | None) -> str:
+    if word is None:
+        return ""
+    from billhook.cli.agent_resume import session_meant
+    from billhook.cli.events_log import here
+
+    return session_meant(word, here())
+
+
+def _prompt(given: str | None) -> str | None:
+    """The one prompt: of -p, or all of standard input when that is no terminal; None: a chat."""
+    if given is None and _is_terminal(sys.stdin):
+        return None
+    text = given if given is not None else _all_of_stdin()
+    if not text.strip():
+        raise UsageError("the prompt is empty", hint="billhook agent -p 'what to do'; without -p in a terminal: a chat")
+    return text
+
+
+def _all_of_stdin() -> str:
+    return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and not stream.closed and bool(stream.isatty())
+
+
+__all__ = ["verb"]

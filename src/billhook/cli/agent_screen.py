@@ -1,0 +1,329 @@
+"""What a person sees of an agent's run: its text as it comes, and a line for what tools and hooks do.
+
+The model's text is for standard output, all else for standard error: `billhook agent -p ... > answer` gets the answer.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import Any, Final
+
+import click
+import msgspec
+
+from billhook import strictjson, tools
+from billhook.agent.shown import (
+    Compacted,
+    Deed,
+    Ended,
+    Judged,
+    Notice,
+    Said,
+    SessionStarted,
+    Show,
+    TaskChanged,
+    TextDelta,
+    ToolCalled,
+    ToolEnded,
+)
+from billhook.cli.show import not_written, safe, say
+from billhook.cli.table import counted, one_line, shown_path, width
+from billhook.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
+
+SLOW: Final = 0.5
+"""Seconds after which a hook is said to be still running."""
+_RESULT_LINES: Final = 3
+_SAYINGS: Final = {
+    "denied": ("denied by", "red"),
+    "objected": ("objected to by", "red"),
+    "asked": ("asked by", "yellow"),
+    "deferred": ("deferred by", "yellow"),
+    "allowed": ("allowed by", "green"),
+    "stopped": ("stopped by", "red"),
+    "kept_going": ("kept going by", "yellow"),
+    "rewrote_input": ("input rewritten by", "cyan"),
+    "rewrote_output": ("output rewritten by", "cyan"),
+    "told_model": ("context from", "cyan"),
+    "told_user": ("message from", "cyan"),
+    "failed": ("failed:", "yellow"),
+    "failed_open": ("FAILED OPEN:", "red"),
+    "warned": ("not taken whole:", "yellow"),
+}
+_QUIET: Final = frozenset({"session-naming", "turn-tracker"})
+"""Built-ins that tell the model at each start what the person knows anyway."""
+
+
+class Stream:
+    """Everything as JSON, one typed event a line, on standard output."""
+
+    def __call__(self, event: Any) -> None:
+        try:
+            say(strictjson.dumps(msgspec.to_builtins(event)))
+        except OSError as error:
+            not_written(error)  # the run goes on: what it does was asked for
+
+
+class Screen:
+    """The terminal. Lives as long as the run. `streams`: the model's text is shown as it comes; otherwise only the last
+    one is for standard output, whole, and what it said on the way goes to standard error."""
+
+    def __init__(self, *, hooks: int, streams: bool) -> None:
+        self._hooks, self._streams = hooks, streams
+        self._verbatim = not sys.stdout.isatty()
+        self._held: list[str] | None = []
+        """Lines that wait for the first one, which says what this is."""
+        self._in_line = False
+        self._prompt = ""
+        self._last = ""
+        """What the model said last, not shown yet."""
+        self._denied: set[str | None] = set()
+        self._slow = _SlowHooks(self.urgent)
+
+    def __call__(self, event: Any) -> None:
+        """Show something that happened."""
+        match event:
+            case SessionStarted():
+                self._begin(event)
+            case TextDelta() if event.agent == "main" and self._streams:
+                self._write(event.text)
+            case Said():
+                self._said(event)
+            case ToolCalled():
+                self._on_the_way()
+                self.line(f"{_who(event.agent)}{click.style(event.name, bold=True)}  {_short(event.name, event.input)}")
+            case ToolEnded():
+                self._result(event)
+            case Judged():
+                self._judged(event)
+            case Notice():
+                self.line(f"note: {safe(event.text)}")
+            case Compacted():
+                self.line(f"compacted ({event.trigger}): {one_line(event.summary, width() - 20)}")
+            case TaskChanged():
+                self.line(_task(event))
+            case HookStarted() | HookFinished() | HookTimedOut() | HookCancelled():
+                self._slow.hear(event)
+            case Ended():
+                self._ended(event)
+
+    def line(self, text: str) -> None:
+        """A line on standard error."""
+        if self._held is not None:
+            self._held.append(text)
+            return
+        if self._in_line:
+            self._write("\n")
+        if self._prompt and _can_wipe():
+            _put("\r\x1b[K")
+        elif self._prompt:
+            text = f"\n{text}"
+        say(text, err=True)
+        if self._prompt:
+            _put(self._prompt.rpartition("\n")[2])
+
+    def urgent(self, text: str) -> None:
+        """A line that does not wait for the first one."""
+        self.flush()
+        self.line(text)
+
+    def flush(self) -> None:
+        """Show what waits, whatever comes."""
+        held, self._held = self._held or [], None
+        for text in held:
+            self.line(text)
+
+    def prompt(self, text: str) -> None:
+        """Ask the person for a line; nothing: they have answered."""
+        if text:
+            self.flush()
+            self._prompt = ""
+            *before, last = text.split("\n")
+            for one in before:
+                self.line(one)
+            if self._in_line:
+                self._write("\n")
+            _put(last)
+        self._prompt = text
+
+    # -- events
+
+    def _begin(self, event: SessionStarted) -> None:
+        name = event.session_name or event.session_id[:8]
+        facts = [event.model, shown_path(event.cwd, here=False), counted(self._hooks, "hook")]
+        facts += [f"mode {event.permission_mode}"]
+        facts += [event.source] if event.source != "startup" else []
+        held, self._held = self._held or [], None
+        self.line(f"{click.style(safe(name), bold=True)}  {safe(', '.join(facts))}")
+        for text in held:
+            self.line(text)
+
+    def _said(self, event: Said) -> None:
+        if event.agent != "main":
+            if event.text:
+                self.line(f"{_who(event.agent)}{one_line(event.text, width() - len(event.agent) - 2)}")
+        elif not self._streams:
+            self._on_the_way()
+            self._last = event.text
+        elif self._in_line:
+            self._write("\n")
+
+    def _on_the_way(self) -> None:
+        """What the model said was not its last word."""
+        if self._last:
+            self.line(safe(self._last))
+        self._last = ""
+
+    def _result(self, event: ToolEnded) -> None:
+        denied = event.tool_use_id in self._denied
+        self._denied.discard(event.tool_use_id)
+        if denied and event.is_error:
+            return  # the hook's line says it
+        lines = [line for line in event.content.split("\n") if line.strip()]
+        for number, line in enumerate(lines[:_RESULT_LINES]):
+            mark = "error: " if event.is_error and number == 0 else ""
+            shown = one_line(f"{mark}{line}", width() - 4)
+            self.line("    " + click.style(shown, fg="red" if mark else None, dim=not event.is_error))
+        if len(lines) > _RESULT_LINES:
+            self.line(click.style(f"    ... {counted(len(lines) - _RESULT_LINES, 'more line')}", dim=True))
+
+    def _judged(self, event: Judged) -> None:
+        name = event.verdict["event"]
+        for deed in event.deeds:
+            if deed.did == "told_model" and deed.hook in _QUIET:
+                continue
+            if deed.did in ("denied", "stopped") and name == "PreToolUse":
+                self._denied.add(event.tool_use_id)
+            self.line(f"    {_who(event.agent)}{_deed(deed, name)}")
+
+    def _ended(self, event: Ended) -> None:
+        if event.how == "done":
+            self._answer()
+            return
+        self._on_the_way()
+        if event.how == "interrupted":
+            self.line(click.style("stopped", fg="yellow"))
+        else:
+            word = "error" if event.how == "failed" else event.how
+            self.line(f"{click.style(word, fg='red')}: {safe(event.text)}" if event.text else word)
+
+    def _answer(self) -> None:
+        if not self._streams:
+            self.flush()
+            self._write(self._last + "\n" * (not self._last.endswith("\n")))
+        self._last = ""
+
+    # -- standard output
+
+    def _write(self, text: str) -> None:
+        """The model's own words, as they are where no terminal reads them."""
+        if not text:
+            return
+        try:
+            click.echo(text.encode("utf-8", "replace") if self._verbatim else safe(text), nl=False)
+        except OSError as error:
+            not_written(error)
+        self._in_line = self._streams and not text.endswith("\n")
+
+
+class _SlowHooks:
+    """Says that a hook is still running, once, and then how that ended."""
+
+    def __init__(self, line: Show) -> None:
+        self._line = line
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+
+    def hear(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
+        if isinstance(event, HookStarted):
+            loop = asyncio.get_running_loop()
+            self._timers[event.asking] = loop.call_later(SLOW, self._late, event)
+            return
+        timer = self._timers.pop(event.asking, None)
+        if timer is not None and timer.when() > asyncio.get_running_loop().time():
+            timer.cancel()
+        elif timer is not None:
+            self._line(f"    hook `{safe(event.hook)}` {_how(event)} after {event.duration_ms / 1e3:.1f} s")
+
+    def _late(self, event: HookStarted) -> None:
+        if event.asking in self._timers:
+            left = f"it has {event.timeout:g} s"
+            self._line(f"    hook `{safe(event.hook)}` is still running ({SLOW} s) on {safe(event.event)}; {left} ...")
+
+
+def _how(event: HookFinished | HookTimedOut | HookCancelled) -> str:
+    match event:
+        case HookTimedOut():
+            return "timed out"
+        case HookCancelled():
+            return "was ended"
+        case _:
+            return "finished" if event.status == "ok" else event.status.replace("_", " ")
+
+
+def in_loop(show: Show) -> Show:
+    """The same for hooks in the background, which are heard from threads of their own: only the loop's own shows."""
+    loop, own = asyncio.get_running_loop(), threading.get_ident()
+
+    def shown(event: Any) -> None:
+        if threading.get_ident() == own:
+            show(event)
+            return
+        with suppress(RuntimeError):  # the loop has ended: nobody watches any more
+            loop.call_soon_threadsafe(show, event)
+
+    return shown
+
+
+def _deed(deed: Deed, event: str) -> str:
+    """`denied by guard (12 ms): no rm`; what is not about a tool call names its event first."""
+    words, colour = _SAYINGS[deed.did]
+    where = "" if event == "PreToolUse" else f"{event}: "
+    first = f"{where}{click.style(words, fg=colour)} {safe(deed.hook)} ({_milliseconds(deed.duration_ms)})"
+    if deed.did == "failed_open":
+        first += ", and the event went on without its answer"
+    return f"{first}: {_text(deed.text)}" if deed.text else first
+
+
+def _text(text: str) -> str:
+    lines = safe(text[:2000]).split("\n")
+    return "\n      ".join(lines)
+
+
+def _milliseconds(number: float) -> str:
+    return f"{number:.0f} ms" if number >= 10 else f"{number:.1f} ms"
+
+
+def _who(agent: str) -> str:
+    return "" if agent == "main" else f"{safe(agent)}: "
+
+
+def _short(name: str, given: dict[str, Any]) -> str:
+    """The short of a tool's input: what it is about, in one line."""
+    room = max(20, width() - len(name) - 4)
+    command = tools.command_of(name, given)
+    if command is not None:
+        return one_line(command, room)
+    for field in ("file_path", "path", "description", "to", "task_id"):
+        if isinstance(given.get(field), str):
+            return one_line(shown_path(given[field]), room)
+    return one_line(strictjson.compact(given), room) if given else ""
+
+
+def _task(event: TaskChanged) -> str:
+    state = {"open": "is not accepted as done", "idle": "has nothing to do"}.get(event.state, event.state)
+    who = event.detail if event.state == "idle" else event.task_id
+    detail = f": {event.detail}" if event.detail and event.state != "idle" else ""
+    return one_line(f"{who} {state} ({event.subject}){detail}", width())
+
+
+def _can_wipe() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _put(text: str) -> None:
+    with suppress(OSError):
+        click.echo(text, nl=False, err=True)
+
+
+__all__ = ["Screen", "Stream", "in_loop"]

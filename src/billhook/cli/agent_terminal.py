@@ -1,0 +1,167 @@
+"""The person at the terminal: the lines they type while the loop goes on, and Ctrl-C."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+"""Signals that end a session. The first Ctrl-C only stops the turn."""
+
+
+class StoppedError(Exception):
+    """The person stopped it."""
+
+
+class Prompting(Protocol):
+    """Where prompts are shown."""
+
+    def prompt(self, text: str) -> None:
+        """The person is asked for a line; nothing: they have answered."""
+        ...
+
+
+class Terminal:
+    """Reads lines without holding up the event loop. The terminal stays as it is: whoever edits a line is its driver.
+
+    Several may wait for a line: a question comes before the prompt that it broke into.
+    """
+
+    def __init__(self, screen: Prompting, descriptor: int = 0) -> None:
+        self._screen, self._descriptor = screen, descriptor
+        self._waiting: list[tuple[str, asyncio.Future[str | None]]] = []
+        self._begun = b""
+        self._asking = asyncio.Lock()
+
+    async def line(self, prompt: str) -> str | None:
+        """The next line, without its end; None: there is none any more (Ctrl-D)."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[str | None] = loop.create_future()
+        waiting = prompt, future
+        if not self._waiting:
+            loop.add_reader(self._descriptor, self._read)
+        self._waiting.append(waiting)
+        self._screen.prompt(prompt)
+        try:
+            return await future
+        finally:
+            self._waiting.remove(waiting)
+            if self._waiting:
+                self._screen.prompt(self._waiting[-1][0])
+            else:
+                loop.remove_reader(self._descriptor)
+                self._screen.prompt("")
+
+    async def answer(self, question: str, prompt: str, read: Callable[[str], T | None], otherwise: T) -> T:
+        """The answer to a question, one at a time; `otherwise` when there is nobody any more. What was typed before
+        the question was there is no answer to it."""
+        async with self._asking:
+            while True:
+                self._forget_typed()
+                line = await self.line(f"{question}\n{prompt}")
+                if line is None:
+                    return otherwise
+                answer = read(line)
+                if answer is not None:
+                    return answer
+
+    def again(self) -> None:
+        """Show once more what the person is asked."""
+        if self._waiting:
+            self._screen.prompt(self._waiting[-1][0])
+
+    def _forget_typed(self) -> None:
+        import termios
+
+        self._begun = b""
+        with suppress(termios.error):
+            termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    def _read(self) -> None:
+        """The terminal has a line; or what stands before a Ctrl-D, which is none yet; or its end."""
+        try:
+            data = os.read(self._descriptor, 1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:  # the terminal is gone
+            data = b""
+        self._begun += data
+        if data and not data.endswith(b"\n"):
+            return
+        line = self._begun.decode("utf-8", "replace").rstrip("\n") if self._begun else None
+        self._begun = b""
+        future = self._waiting[-1][1]
+        if not future.done():
+            future.set_result(line)
+
+
+class Interrupts:
+    """What a signal does: the first Ctrl-C stops the turn, a second one the session, and so do other signals at once.
+
+    Lives as long as the event loop. Once the session ends, signals change nothing any more: its last hooks have a short
+    deadline of their own.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._main = asyncio.current_task()
+        self._turn: asyncio.Task[Any] | None = None
+        self._pressed = 0
+        self._leaving = False
+        self.at_prompt = False
+        """The person is asked what to do next: the first Ctrl-C only empties the line."""
+        self.code = 0
+        """The exit code, when a signal ended the session."""
+
+    def catch(self) -> None:
+        """From now on signals come here."""
+        if sys.platform == "win32":
+            return
+        for name in ENDING:
+            number = getattr(signal, name)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
+
+    def typed(self) -> None:
+        """The person did something else than to press Ctrl-C."""
+        self._pressed = 0
+
+    def leave(self) -> None:
+        """The session is about to end by itself."""
+        self._leaving = True
+
+    async def turn(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work that the person can stop. Raises StoppedError when they did, after everything is cleaned up."""
+        task: asyncio.Task[T] = asyncio.ensure_future(work)
+        self._turn = task
+        try:
+            await asyncio.wait([task])
+            if task.cancelled():
+                raise StoppedError
+            return task.result()
+        finally:
+            self._turn = None
+
+    def _signalled(self, number: int) -> None:
+        if self.code:
+            return
+        self._pressed += 1
+        spared = self._turn is not None or self.at_prompt
+        last = number != signal.SIGINT or self._pressed > 1 or not spared
+        if last:
+            self.code = 128 + number
+        if self._turn is not None:
+            self._tell("ending the session ..." if last else "stopping ...")
+            self._turn.cancel()
+        elif not last:
+            self._tell("Ctrl-C once more ends the session")
+        elif self._main is not None and not self._leaving:
+            self._main.cancel()
+
+
+__all__ = ["Interrupts", "StoppedError", "Terminal"]

@@ -115,8 +115,8 @@ Options:
                              all.  [default: 100 in the table]
   --offset N                 Leave out N, and take those before them; with
                              --first, those after.
-  --json                     JSON lines, each record whole, as it was logged.
-                             This is what a pipe gets.
+  --json                     JSON lines: each record whole, as it was logged,
+                             and its event. This is what a pipe gets.
   --human                    The table, also in a pipe.
   -m, --minimal              One short line for each record; in JSON, a few
                              fields.
@@ -190,10 +190,15 @@ def test_an_empty_log_is_no_error(place: Recorded, arguments: tuple[str, ...]) -
 
 
 def test_lines_of_json(night: Recorded) -> None:
-    """Where the output is no terminal: the lines of the log as they are."""
-    assert night.run().out == night.log.read_text()
-    assert night.run("--json").out == night.log.read_text()
-    assert night.run().err == ""
+    """Where the output is no terminal: the lines of the log as they are, with the event of each behind the hash."""
+    shown = night.run()
+    assert night.run("--json").out == shown.out and shown.err == ""
+    for line, logged in zip(shown.out.splitlines(), night.log.read_text().splitlines(), strict=True):
+        assert line.startswith(f'{logged[:-1]},"payload":{{')
+        record, payload = json.loads(logged), json.loads(line)["payload"]
+        assert payload["hook_event_name"] == record["event"] and payload.get("tool_name") == record.get("tool")
+    third = shown.out.splitlines(keepends=True)[2]
+    assert night.run("show", "3").out == third and night.run("export").out == night.log.read_text()
 
 
 def test_on_a_terminal(night: Recorded) -> None:

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from billhook import Verdict
+from billhook import EVENTS, PreToolUse, Verdict
 from billhook.config import load_config
 from billhook.config.snapshot import kept
-from billhook.events import parse
+from billhook.events import decode, parse
+from billhook.store.reading import LogReader
+from billhook.store.record import Record
 from config.project import Project
 
 USER = "~/.config/billhook/hooks.yaml"
@@ -204,6 +207,117 @@ def test_every_event_is_recorded(project: Project) -> None:
         ("Strange", {"x": 1}),
     ]
     assert {record["session_name"] for record in records(project)} == {records(project)[0]["session_name"]} != {""}
+
+
+BASE = {"session_id": "abc-1", "transcript_path": "/t/abc-1.jsonl", "permission_mode": "acceptEdits"}
+CALL = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+WIRE: list[tuple[str, dict[str, Any]]] = [
+    ("PreToolUse", {**CALL, "tool_use_id": "toolu_1"}),
+    ("PreToolUse", {**CALL, "tool_use_id": "toolu_1", "agent_id": "a1", "agent_type": "reviewer", "prompt_id": "p",
+                    "effort": {"level": "high"}, "mcp_server": {"name": "m"}, "not_known_yet": [1]}),
+    ("PreToolUse", {**CALL, "tool_name": "bash", "tool_use_id": "toolu_1"}),
+    ("PostToolUse", {**CALL, "tool_response": {"stdout": "a"}, "tool_use_id": "toolu_1", "duration_ms": 12}),
+    ("PostToolUse", {**CALL, "tool_response": None, "tool_use_id": "toolu_1"}),
+    ("PostToolUseFailure", {**CALL, "tool_use_id": "toolu_1", "error": "exit 1", "is_interrupt": False}),
+    ("Notification", {"message": "m", "title": "t", "notification_type": "permission_prompt"}),
+    ("UserPromptSubmit", {"prompt": "do it"}),
+    ("SessionStart", {"source": "startup", "agent_type": "main", "model": "m-1"}),
+    ("SessionEnd", {"reason": "clear"}),
+    ("Stop", {"stop_hook_active": False}),
+    ("SubagentStart", {"agent_id": "a1", "agent_type": "reviewer"}),
+    ("SubagentStop", {"stop_hook_active": True, "agent_id": "a1", "agent_transcript_path": "/t/a1.jsonl",
+                      "agent_type": "reviewer"}),
+    ("PreCompact", {"trigger": "auto", "custom_instructions": None}),
+    ("PermissionRequest", {**CALL, "tool_use_id": "toolu_1", "permission_suggestions": [{"type": "addRules"}]}),
+    ("PermissionDenied", {**CALL, "tool_use_id": "toolu_1", "reason": "rule Bash(ls)"}),
+    ("Setup", {"trigger": "init"}),
+    ("TeammateIdle", {"teammate_name": "bob", "team_name": "blue"}),
+    ("TaskCompleted", {"task_id": "1", "task_subject": "s", "task_description": "d", "teammate_name": "bob",
+                       "team_name": "blue"}),
+    ("PostToolBatch", {"tool_calls": [CALL]}),
+    ("Strange", {"x": 1, "agent_id": "a1"}),
+    ("Strange", {**CALL, "tool_use_id": "toolu_1", "x": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("made", ["received", "constructed"])
+@pytest.mark.parametrize(("event", "fields"), WIRE, ids=[f"{number} {event}" for number, (event, _) in enumerate(WIRE)])
+def test_every_field_of_an_event(project: Project, event: str, fields: dict[str, Any], made: str) -> None:
+    """A record has everything that the event came with: put together again it is the event (seed 001, section 3)."""
+    sent = {"hook_event_name": event, **BASE, "cwd": str(project.folder), **fields}
+    about = decode(json.dumps(sent).encode())
+    if made == "constructed" and event in EVENTS and "not_known_yet" not in fields and not about.extra:
+        about = EVENTS[event](**{key: value for key, value in sent.items() if key != "hook_event_name"})
+    load_config(project.folder, home=project.root).engine(host="claude").fire_sync(about)
+    (record,) = read(project)
+    assert record.payload == sent
+    assert (record.transcript_path, record.permission_mode) == ("/t/abc-1.jsonl", "acceptEdits")
+    assert (record.agent_id, record.agent_type) == (fields.get("agent_id"), fields.get("agent_type"))
+
+
+def read(project: Project) -> list[Record]:
+    return [entry.record for entry in LogReader(log_file(project).parent, project.root).forward()]
+
+
+def test_fields_are_redacted_like_the_rest(project: Project) -> None:
+    """Wherever a secret stands."""
+    failed = {"tool_use_id": "toolu_1", "error": "e", "is_interrupt": True}
+    fire(project, "PostToolUseFailure", **CALL, **failed, transcript_path=f"/t/{SECRET}", why={"token": SECRET})
+    (record,) = records(project)
+    assert SECRET not in json.dumps(record) and record["redacted"] == 2
+    assert record["fields"]["is_interrupt"] is True and record["transcript_path"].startswith("/t/[redacted ")
+
+
+def test_fields_that_may_quote_the_input_go_with_it(project: Project) -> None:
+    """Without `include_input` only whose event it was is kept; without `include_output` a failure's error is not."""
+    project.write(USER, "builtins: {event-logger: {options: {include_input: false, include_output: false}}}\n")
+    fire(project, "PermissionRequest", **CALL, **BASE, permission_suggestions=["Bash(ls)"])
+    fire(project, "PostToolUseFailure", **CALL, **BASE, error="no such file: ls", is_interrupt=False)
+    fire(project, "SubagentStart", **BASE, agent_id="a1", agent_type="reviewer")
+    for record in read(project):
+        assert record.input is record.output is record.fields is None
+        assert record.permission_mode == "acceptEdits" and "ls" not in json.dumps(record.payload)
+    assert read(project)[-1].payload == {
+        "hook_event_name": "SubagentStart", "cwd": str(project.folder), **BASE, "agent_id": "a1",
+        "agent_type": "reviewer",
+    }  # fmt: skip
+
+
+def test_an_event_of_a_program_may_hold_anything(project: Project) -> None:
+    """A path for a text, an object that holds itself: it is recorded all the same."""
+    loop: dict[str, Any] = {}
+    loop["again"] = loop
+    path: Any = Path("/t/x")
+    odd = PreToolUse(tool_name="Bash", tool_input={}, session_id="s", transcript_path=path, mcp_server=loop)
+    verdict = load_config(project.folder, home=project.root).engine().fire_sync(odd)
+    assert all(outcome.success for outcome in verdict.outcomes)
+    (record,) = read(project)
+    assert record.transcript_path == "/t/x" and "can't be written" in record.fields["mcp_server"]
+
+
+def test_a_large_field_lies_in_the_side_file(project: Project) -> None:
+    """And is a part of the event again when the record is put together."""
+    bash(project, much="x" * 100_000)
+    (record,) = read(project)
+    assert record.side is not None and record.side.fields == ("fields",) and "much" not in record.payload
+    whole = LogReader(log_file(project).parent, project.root).whole(record)
+    assert whole.payload["much"] == "x" * 100_000
+
+
+def test_a_line_of_before(project: Project) -> None:
+    """Records that were written without these fields are read as they are."""
+    bash(project)
+    line = json.loads(log_file(project).read_bytes())
+    old = {key: value for key, value in line.items() if key not in ("fields", *BASE)}
+    record = msgspec.json.decode(json.dumps(old), type=Record)
+    assert record.payload == {
+        "session_id": "", "transcript_path": "", "cwd": str(project.folder), "hook_event_name": "PreToolUse",
+        "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1",
+    }  # fmt: skip
+    prompt = msgspec.structs.replace(
+        record, event="UserPromptSubmit", tool=None, input={"prompt": "p", "permission_mode": "plan"}
+    )
+    assert prompt.payload["permission_mode"] == "plan" and prompt.payload["prompt"] == "p"
 
 
 @pytest.mark.parametrize("rule", ["warn", "deny"])

@@ -154,13 +154,17 @@ def known_sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def as_logged(entry: Entry, logs: Logs) -> bytes:
-    """The record as one line of JSON, whole: the line as it is, unless a part lies elsewhere."""
-    return entry.line if _as_it_is(entry) else _with_side(entry, logs.whole(entry))
+    """The record as one line of JSON, whole: the line as it is, unless a part lies elsewhere; and at its end `payload`,
+    the event as it came."""
+    return line_of(entry, entry.record if entry.record.side is None else logs.whole(entry))
 
 
 def line_of(entry: Entry, whole: Record) -> bytes:
     """As `as_logged`, of a record that was put together before."""
-    return entry.line if _as_it_is(entry) else _with_side(entry, whole)
+    line = entry.line if _as_it_is(entry) else _with_side(entry, whole)
+    if whole.note is not None or not line.endswith(b"}"):
+        return line
+    return b'%b,"payload":%b}' % (line[:-1], strictjson.encode(msgspec.to_builtins(whole.payload)))
 
 
 def _as_it_is(entry: Entry) -> bool:

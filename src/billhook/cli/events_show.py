@@ -41,7 +41,7 @@ Examples:
 )
 @click.argument("id_", metavar="NR|ID")
 @click.option("--json", "as_json", is_flag=True,
-              help="The record as one line of JSON, as it was logged. This is what a pipe gets.")  # fmt: skip
+              help="A line of JSON: the record as it was logged, and its event. This is what a pipe gets.")  # fmt: skip
 @click.option("--human", is_flag=True, help="The text for people, also in a pipe.")
 def verb(id_: str, as_json: bool, human: bool) -> int:
     """Show one record in full: what was asked, what every hook said, what came of it.
@@ -139,6 +139,7 @@ def _screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
         ("input as rewritten", record.rewritten_input),
         ("output", record.output),
         ("output as rewritten", record.rewritten_output),
+        ("what else the event said", record.fields),
     ):
         if value is not None:
             yield from ("", click.style(title, bold=True), *_value(value))
@@ -152,6 +153,8 @@ def _facts(record: Record, entry: Entry, names: Names) -> Iterator[str]:
         turn_ = f", turn {turn(record)}" if record.turn_id else ""
         yield from _labelled("session", f"{names.of(record)} ({record.session_id}){turn_}")
     yield from _labelled("tool use", record.tool_use_id)
+    yield from _labelled("agent", " ".join(filter(None, (record.agent_type, record.agent_id))))
+    yield from _labelled("mode", record.permission_mode)
     yield from _labelled("folder", shown_path(record.cwd, here=False))
     yield from _labelled("asked by", record.host)
     yield from _labelled("took", f"{record.duration_ms:.1f} ms")

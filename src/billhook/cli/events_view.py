@@ -40,7 +40,7 @@ def format_options(verb: Any) -> Any:
     """How the records are printed: `--json`, `--human`, `--minimal`."""
     options = (
         click.option("--json", "as_json", is_flag=True,
-                     help="JSON lines, each record whole, as it was logged. This is what a pipe gets."),
+                     help="JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."),
         click.option("--human", is_flag=True, help="The table, also in a pipe."),
         click.option("--minimal", "-m", is_flag=True, help="One short line for each record; in JSON, a few fields."),
     )  # fmt: skip

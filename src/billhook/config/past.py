@@ -14,7 +14,7 @@ from billhook.config.declared import LAYERS
 from billhook.config.explaining import Explained, Explanation, explain
 from billhook.config.loading import Config
 from billhook.errors import BillhookError
-from billhook.events import EVENTS, Event, parse
+from billhook.events import Event, parse
 from billhook.store.record import Record, Said
 
 Row = Mapping[str, Any]
@@ -256,20 +256,10 @@ def _no_snapshot(record: Record) -> str:
 
 def event_of(record: Record) -> Event | None:
     """The event that a record is about, as far as the log has it; None: not enough of it to tell."""
-    payload: dict[str, Any] = {"session_id": record.session_id, "cwd": record.cwd, "transcript_path": ""}
-    if record.tool is not None:
-        payload |= {"tool_name": record.tool, "tool_input": record.input, "tool_use_id": record.tool_use_id or ""}
-        kind = EVENTS.get(record.event)
-        if kind is not None and "tool_response" in kind.__struct_fields__:
-            payload["tool_response"] = record.output
-        if kind is not None and "error" in kind.__struct_fields__:
-            payload["error"] = record.output if isinstance(record.output, str) else ""
-        if not isinstance(record.input, Mapping):
-            return None
-    elif isinstance(record.input, Mapping):
-        payload |= record.input
+    if record.tool is not None and not isinstance(record.input, Mapping):
+        return None
     try:
-        return parse({**payload, "hook_event_name": record.event})
+        return parse(record.payload)
     except BillhookError:
         return None
 

@@ -11,7 +11,7 @@ from billhook.answers import CONDITION_RAISED, NOTHING, UNSET, Answer, Outcome, 
 from billhook.builtins.event_logger import NAME
 from billhook.config.declared import Declared
 from billhook.errors import BillhookError, UnrecordedError
-from billhook.events import Event
+from billhook.events import EVENTS, JSON_FIELDS, Event
 from billhook.hook import Context, Hook, Knows
 
 if TYPE_CHECKING:
@@ -30,11 +30,15 @@ _STANDING: Final = {
     "not yet": "not run yet",
     "same": "same as another",
 }
+_WHOSE: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
+"""Fields of every event that a record has by the same name, where they are not empty."""
 _ABOUT_ALL: Final = frozenset(
-    {"hook_event_name", "session_id", "transcript_path", "cwd", "tool_name", "tool_input", "tool_response"}
-    | {"tool_use_id", "tool_result_is_error", "tool_output"}
+    {"hook_event_name", "session_id", "cwd", "tool_name", "tool_input", "tool_response"}
+    | {"tool_use_id", "tool_result_is_error", "tool_output", *_WHOSE}
 )
 """Fields of an event that have a place of their own in a record, or none."""
+_OWN: Final = {name: frozenset(kind.__annotations__).intersection(_WHOSE) for name, kind in EVENTS.items()}
+"""Those that are an event's own all the same: a subagent's start is about that agent."""
 _MOST_EVENTS: Final = 256
 """Kinds of events that are remembered: their names come from outside."""
 
@@ -115,7 +119,7 @@ class Recording:
             "session_name": session.session_name,
             "turn_id": session.turn_id,
             "tool": tools.canonical(tool) if tool else None,
-            "tool_use_id": getattr(event, "tool_use_id", None),
+            "tool_use_id": _tool_use(event),
             "cwd": event.cwd,
             "project": self.config.project,
             "host": host,
@@ -140,14 +144,22 @@ class Recording:
         """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""
         shown: dict[str, Any] = {}
         if self.options["include_input"]:
-            shown |= {"input": _input(verdict.about), "rewritten_input": verdict.tool_input}
+            shown |= {"input": _input(verdict.about), "fields": _fields(verdict.about)}
+            shown |= {"rewritten_input": verdict.tool_input}
         if self.options["include_output"]:
             rewritten = None if verdict.tool_output is UNSET else verdict.tool_output
             shown |= {"output": _output(verdict.about), "rewritten_output": rewritten}
         shown = {key: _writable(value) for key, value in shown.items() if value is not None}
         told = {key: value for key, value in (("context", verdict.context), ("messages", verdict.messages)) if value}
         reason = verdict.reason or verdict.stop_reason or None
-        return {"reason": reason, **shown, **told, "outcomes": [_said(outcome) for outcome in verdict.outcomes]}
+        whose = {key: str(value) for key in _WHOSE if (value := getattr(verdict.about, key))}
+        return {
+            "reason": reason,
+            **whose,
+            **shown,
+            **told,
+            "outcomes": [_said(outcome) for outcome in verdict.outcomes],
+        }
 
     # -- who was not asked
 
@@ -237,6 +249,11 @@ def _tool(event: Event) -> str:
     return found if isinstance(found, str) else ""
 
 
+def _tool_use(event: Event) -> str | None:
+    found = getattr(event, "tool_use_id", None) or event.payload.get("tool_use_id")
+    return found if isinstance(found, str) else None
+
+
 def _input(event: Event) -> Any:
     """The tool's input; of other events, their own fields, and None when there are none."""
     if hasattr(event, "tool_input"):
@@ -244,7 +261,27 @@ def _input(event: Event) -> Any:
     payload = event.payload
     if "tool_input" in payload:
         return payload["tool_input"]
-    return {key: value for key, value in payload.items() if key not in _ABOUT_ALL} or None
+    return _rest(event) or None
+
+
+def _fields(event: Event) -> dict[str, Any] | None:
+    """What a tool's event says beside its input and output; None when that is nothing, or stands in the input."""
+    if not hasattr(event, "tool_input") and "tool_input" not in event.payload:
+        return None
+    called = _tool(event)
+    rest = _rest(event) | ({"tool_name": called} if tools.canonical(called) != called else {})
+    if event.hook_event_name == "PostToolUseFailure":
+        rest.pop("error", None)  # it is the output
+    for field in JSON_FIELDS:  # as input and output, null is not written
+        if getattr(event, field, "") is None:
+            rest[field] = None
+    return {key: _writable(value) for key, value in rest.items()} or None
+
+
+def _rest(event: Event) -> dict[str, Any]:
+    """The fields of an event that have no place of their own in a record, and those that it is about."""
+    placed = _ABOUT_ALL - _OWN.get(event.hook_event_name, frozenset())
+    return {key: value for key, value in event.payload.items() if key not in placed}
 
 
 def _output(event: Event) -> Any:

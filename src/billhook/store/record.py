@@ -7,7 +7,7 @@ import msgspec
 VERSION: Final = 1
 LARGEST_LINE: Final = 64 << 10
 """Bytes. What a record has beyond that lies in a side file."""
-LARGE_FIELDS: Final = ("input", "output", "context", "messages", "outcomes", "not_asked", "rewritten_input",
+LARGE_FIELDS: Final = ("input", "output", "fields", "context", "messages", "outcomes", "not_asked", "rewritten_input",
                        "rewritten_output")  # fmt: skip
 """The fields that may move to the side file, largest first, until the line fits."""
 
@@ -70,6 +70,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Its canonical name."""
     tool_use_id: str | None = None
     cwd: str = ""
+    transcript_path: str = ""
+    permission_mode: str | None = None
+    agent_id: str | None = None
+    """The subagent in which it happened."""
+    agent_type: str | None = None
     project: str = ""
     host: str = ""
     """Who asked: `claude` and the other dialects of `billhook hook`, `fire`, `library`."""
@@ -86,6 +91,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     input: Any = None
     """The tool's input; of other events, their own fields. Absent when the options say so."""
     output: Any = None
+    fields: Any = None
+    """The fields of a tool's event that have no other place here, by the names that they came with."""
     rewritten_input: Any = None
     rewritten_output: Any = None
     context: tuple[str, ...] = ()
@@ -107,6 +114,21 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         a record has a reason, and nobody's outcome."""
         elsewhere = self.side is not None and "outcomes" in self.side.fields
         return bool(self.outcomes) or elsewhere or not (self.reason or self.failed_open)
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The event as it came, in the names of the wire, as far as the log has it: secrets taken out, and without what
+        its owner did not want in the log. Of a record with a side file, that which was put together."""
+        placed = {"transcript_path": self.transcript_path, "cwd": self.cwd, "permission_mode": self.permission_mode,
+                  "agent_id": self.agent_id, "agent_type": self.agent_type}  # fmt: skip
+        placed = {name: value for name, value in placed.items() if value is not None}
+        base = {"session_id": self.session_id, **placed, "hook_event_name": self.event}
+        if self.tool is None:
+            return {**base, **self.input} if isinstance(self.input, dict) else base
+        said = "error" if self.event == "PostToolUseFailure" else "tool_response"
+        about_tool = {"tool_input": self.input, said: self.output, "tool_use_id": self.tool_use_id}
+        known = {name: value for name, value in about_tool.items() if value is not None}
+        return {**base, "tool_name": self.tool, **known, **(self.fields if isinstance(self.fields, dict) else {})}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

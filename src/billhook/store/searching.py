@@ -147,7 +147,7 @@ def says(record: Record, text: str) -> bool:
     return (
         any(text in one for one in _texts(record))
         or any(_said(said, text) for said in record.outcomes)
-        or any(contains(one, text) for one in (record.input, record.output, record.not_asked))
+        or any(contains(one, text) for one in (record.input, record.output, record.fields, record.not_asked))
         or any(contains(one, text) for one in (record.rewritten_input, record.rewritten_output))
     )
 
@@ -155,7 +155,8 @@ def says(record: Record, text: str) -> bool:
 def _texts(record: Record) -> Iterator[str]:
     yield from (record.event, record.tool or "", record.decision, record.reason or "", record.session_name)
     yield from (record.session_id, record.turn_id, record.tool_use_id or "", record.time, record.cwd, record.project)
-    yield from (record.host, record.note or "", *record.context, *record.messages)
+    yield from (record.host, record.note or "", *record.context, *record.messages, record.transcript_path)
+    yield from (record.permission_mode or "", record.agent_id or "", record.agent_type or "")
 
 
 def _said(said: Said, text: str) -> bool:

@@ -1,5 +1,7 @@
 """One tool call, from PreToolUse to the result that the model gets: exactly one, whatever happens."""
 
+import asyncio
+import copy
 import time
 import uuid
 from collections.abc import Callable
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from billhook import strictjson
+from billhook import strictjson, tools
 from billhook.answers import UNSET, Decision, Outcome, Verdict
 from billhook.errors import UsageError
 from billhook.events import PermissionDenied, PermissionRequest, PostToolUse, PostToolUseFailure, PreToolUse
@@ -45,6 +47,9 @@ class Call(msgspec.Struct, frozen=True):
 Execute = Callable[[dict[str, Any]], Any]
 """Runs a tool with its input, and may be async: gives a text or what JSON can say, and raises when the tool failed."""
 
+INTERRUPTS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+"""What ends more than the tool."""
+
 
 class Calls:
     """The tool calls of one session. Lives as long as that."""
@@ -61,12 +66,19 @@ class Calls:
         if use in self._used:
             raise UsageError(f"the tool use `{use}` was judged already", hint="give each call of a tool its own id")
         self._used.add(use)
+        if self.session.stopped is not None:
+            return self._too_late(use, name, tool_input)
         call = await self._judged(use, name, tool_input)
         if call.result is None:
             call = await self._permitted(call)
         if call.result is None:
             self._open.add(use)
         return replace(call, began=time.monotonic())
+
+    def _too_late(self, use: str, name: str, tool_input: dict[str, Any]) -> Call:
+        """A run that a hook has ended runs no more tools, and asks nobody about them."""
+        event = self.session.event(PreToolUse, tool_name=name, tool_input=tool_input, tool_use_id=use)
+        return self._refused(Call(use, name, tool_input, Verdict(event)), f"not run: {self.session.stopped}")
 
     async def _judged(self, use: str, name: str, tool_input: dict[str, Any]) -> Call:
         """PreToolUse. A deny ends it here, and so does a defer."""
@@ -87,6 +99,12 @@ class Calls:
     # -- permission
 
     async def _permitted(self, call: Call) -> Call:
+        try:
+            return await self._ruled(call)
+        except Exception as error:  # rules that break let nothing pass
+            return self._refused(call, f"the permissions failed: {shown(error)}")
+
+    async def _ruled(self, call: Call) -> Call:
         ruling = self._ruling(call)
         match ruling.decision:
             case Decision.ALLOW:
@@ -98,8 +116,9 @@ class Calls:
 
     def _ruling(self, call: Call) -> Ruling:
         session, said = self.session, call.before.decision
+        name = tools.canonical(call.tool_name)
         ruling = session.permissions.judge(
-            call.tool_name, call.tool_input, cwd=session.cwd, mode=session.permission_mode, hook=said
+            name, call.tool_input, cwd=session.cwd, mode=session.permission_mode, hook=said
         )
         if said is Decision.ASK and ruling.decision is Decision.ASK:
             by = ", ".join(f"hook `{one.hook}`" for one in call.before.outcomes if one.answer.decision is Decision.ASK)
@@ -122,6 +141,8 @@ class Calls:
             why = ruling.reason or f"{call.tool_name} needs permission"
             return await self._denied(call, f"{why} (nobody can be asked)")
         await session.notify(f"{call.tool_name} needs your permission", type="permission_prompt")
+        if session.stopped is not None:
+            return self._refused(call, session.stopped)
         return await self._answered(call, ruling)
 
     async def _answered(self, call: Call, ruling: Ruling) -> Call:
@@ -131,10 +152,10 @@ class Calls:
         try:
             answer = await awaited(session.ask(question))
         except Exception as error:
-            return await self._denied(call, f"the person could not be asked: {error}")
+            return await self._denied(call, f"the person could not be asked: {shown(error)}")
         if answer is True or answer in ("once", "yes", "session"):
             if answer == "session" and ruling.rememberable:
-                session.permissions.remember(call.tool_name, call.tool_input, cwd=session.cwd)
+                session.permissions.remember(tools.canonical(call.tool_name), call.tool_input, cwd=session.cwd)
             return call
         why = f" ({ruling.reason})" if ruling.reason else ""
         return self._refused(call, f"The person was asked and said no{why}.")
@@ -162,6 +183,22 @@ class Calls:
         )
         retry = (verdict.extras or {}).get("retry") is True
         return self._refused(call, f"{reason}\nA hook says: you may try again." if retry else reason)
+
+    # -- the tool
+
+    async def run(self, call: Call, execute: Execute) -> ToolResult:
+        """Run a call that may run. An interrupt goes on its way when the hooks know of it."""
+        cancelled = _cancellations()
+        try:
+            output = await awaited(execute(own_copy(call)))
+        except INTERRUPTS as error:
+            if isinstance(error, asyncio.CancelledError) and _cancellations() == cancelled:
+                return await self.after(call, None, shown(error), False)  # it cancelled something of its own
+            await self.after(call, None, interruption(error), True)
+            raise
+        except Exception as error:
+            return await self.after(call, None, shown(error), False)
+        return await self.after(call, output, None, False)
 
     # -- after the tool
 
@@ -192,16 +229,39 @@ class Calls:
         content, is_error = merged.text, merged.is_error
         for outcome in _alone(after.outcomes):
             if outcome.answer.decision is Decision.DENY:  # too late to prevent it: the model is told that it was wrong
-                content, is_error = f"{content}\n\n{outcome.answer.reason}".strip(), True
+                content, is_error = "\n\n".join(filter(str.strip, (content, outcome.answer.reason))), True
         self.session.keep_context(_alone((*call.before.outcomes, *after.outcomes)))
         return ToolResult(call.tool_use_id, content, is_error)
+
+
+def own_copy(call: Call) -> dict[str, Any]:
+    """The input for the tool, which may write into it: hooks after it see the one that was judged."""
+    return copy.deepcopy(call.tool_input)
+
+
+def interruption(error: BaseException) -> str:
+    """What hooks are told of an interrupt."""
+    return f"interrupted: {shown(error)}" if isinstance(error, SystemExit) else "interrupted"
+
+
+def shown(error: BaseException) -> str:
+    """An error in words."""
+    return str(error) or type(error).__name__
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _text(output: Any) -> str:
     """What a tool returned, as the model reads it."""
     if isinstance(output, str):
         return output
-    return "" if output is None else strictjson.compact(output)
+    try:
+        return "" if output is None else strictjson.compact(output)
+    except RecursionError:  # it holds itself
+        return str(output)
 
 
 def _alone(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:

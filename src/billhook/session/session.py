@@ -1,6 +1,5 @@
 """A session and its subagents: the events of their lives."""
 
-import asyncio
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -108,6 +107,7 @@ class Session:
         self.id, self._prompt_id, self.stopped = session_id or str(uuid.uuid4()), None, None
         self.source = "clear"
         self.transcript_path = self.transcript_path if transcript_path is None else transcript_path
+        self.turn = self._forced = 0
         self._contexts.clear()
         await self._start("clear")
 
@@ -122,10 +122,14 @@ class Session:
 
     async def ask_hooks(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
         """Fire an event whose context is the caller's affair."""
-        verdict = await self.engine.fire(event(**{**self._base(), **fields}), deadline=deadline)
+        verdict = await self.engine.fire(self.event(event, **fields), deadline=deadline)
         if verdict.stop and event is not SessionEnd:
             self.stop_run(verdict.stop_reason or f"a hook stopped the run at {verdict.event}")
         return verdict
+
+    def event(self, event: type[Event], **fields: Any) -> Event:
+        """An event of this session."""
+        return event(**{**self._base(), **fields})
 
     def _base(self) -> dict[str, Any]:
         """What all events of the session have."""
@@ -161,11 +165,15 @@ class Session:
     # -- prompts and the end of a turn
 
     async def prompt(self, text: str) -> Verdict:
-        """A prompt was submitted. `denied`: the model must not see it; the reason is for the person."""
+        """A prompt was submitted. `denied`: the model must not see it; the reason is for the person. A run that a hook
+        stopped goes on with the next prompt, but not one that was stopped at the session's very start."""
+        self.stopped = self.stopped if self.turn == 0 else None
         self.turn += 1
-        self._prompt_id = str(uuid.uuid4())
-        self._forced, self.stopped = 0, None
-        return await self.fire(UserPromptSubmit, prompt=text)
+        self._prompt_id, self._forced = str(uuid.uuid4()), 0
+        verdict = await self.ask_hooks(UserPromptSubmit, prompt=text)
+        if not verdict.denied:  # what hooks said about a prompt that nobody sees concerns no later one
+            self.keep_context(verdict.outcomes)
+        return verdict
 
     async def stop(self, last_message: str | None = None) -> Verdict:
         """The agent has finished its reply. `keep_going`: a hook wants more, and the reason is what to do next. Hooks
@@ -225,16 +233,7 @@ class Session:
     ) -> ToolResult:
         """Judge a call, run it with the input as rewritten, and let hooks see what came of it."""
         call = await self.before_tool(name, tool_input, tool_use_id=tool_use_id)
-        if call.result is not None:
-            return call.result
-        try:
-            output = await awaited(execute(call.tool_input))
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            await self.after_tool(call, error="interrupted by the person", is_interrupt=True)
-            raise
-        except Exception as error:
-            return await self.after_tool(call, error=str(error) or type(error).__name__)
-        return await self.after_tool(call, output)
+        return call.result or await self._calls.run(call, execute)
 
     async def before_tool(self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "") -> Call:
         """PreToolUse and permission. Run the tool with the `tool_input` of what comes back, then call `after_tool`;
@@ -249,7 +248,10 @@ class Session:
 
     async def batch(self, calls: Sequence[Mapping[str, Any]]) -> Verdict:
         """All tools of one reply have run: `tool_name`, `tool_input`, `tool_use_id` and `tool_response` of each."""
-        return await self.fire(PostToolBatch, tool_calls=[dict(call) for call in calls])
+        verdict = await self.fire(PostToolBatch, tool_calls=[dict(call) for call in calls])
+        if verdict.denied:  # a block here ends the loop
+            self.stop_run(verdict.reason or "a hook stopped the run at PostToolBatch")
+        return verdict
 
 
 class Subagent(Session):
@@ -271,6 +273,7 @@ class Subagent(Session):
         self.parent, self.agent_id, self.detached = parent, agent_id, detached
         self.agent_transcript_path = transcript_path
         self._prompt_id = parent._prompt_id
+        self.stopped = None if detached else parent.stopped
         self._has_stopped = False
 
     def _base(self) -> dict[str, Any]:
@@ -283,8 +286,17 @@ class Subagent(Session):
         if not self._has_stopped:  # it broke off: whoever counts starts and stops must not wait for ever
             await self.fire(SubagentStop, deadline=HURRY, agent_transcript_path=self.agent_transcript_path)
 
-    async def _fire_stop(self, last_message: str | None) -> Verdict:
+    async def prompt(self, text: str) -> Verdict:
+        self._has_stopped = False
+        return await super().prompt(text)
+
+    async def stop(self, last_message: str | None = None) -> Verdict:
         self._has_stopped = True
+        verdict = await super().stop(last_message)
+        self._has_stopped = not verdict.keep_going
+        return verdict
+
+    async def _fire_stop(self, last_message: str | None) -> Verdict:
         return await self.fire(
             SubagentStop,
             stop_hook_active=self._forced > 0,

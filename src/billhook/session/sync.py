@@ -1,6 +1,7 @@
 """The same session for loops that are not async: each call blocks until its hooks have answered."""
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -9,8 +10,9 @@ from billhook import stepping
 from billhook.answers import Verdict
 from billhook.engine import Engine
 from billhook.events import Event
-from billhook.session.calls import Call, Execute, ToolResult
+from billhook.session.calls import INTERRUPTS, Call, Execute, ToolResult, interruption, own_copy, shown
 from billhook.session.session import Session
+from billhook.session.waiting import awaited
 
 T = TypeVar("T")
 
@@ -33,6 +35,18 @@ class SyncSession:
     @property
     def id(self) -> str:
         return self.session.id
+
+    @property
+    def cwd(self) -> str:
+        return self.session.cwd
+
+    @property
+    def transcript_path(self) -> str:
+        return self.session.transcript_path
+
+    @property
+    def permission_mode(self) -> str:
+        return self.session.permission_mode
 
     @property
     def turn(self) -> int:
@@ -72,14 +86,31 @@ class SyncSession:
     ) -> str | None:
         return _run(self.session.compact(summarise, trigger=trigger, instructions=instructions))
 
-    def subagent(self, agent_type: str, *, agent_id: str = "", transcript_path: str = "") -> "SyncSession":
-        nested = self.session.subagent(agent_type, agent_id=agent_id, transcript_path=transcript_path)
+    def subagent(
+        self, agent_type: str, *, agent_id: str = "", transcript_path: str = "", detached: bool = False
+    ) -> "SyncSession":
+        nested = self.session.subagent(
+            agent_type, agent_id=agent_id, transcript_path=transcript_path, detached=detached
+        )
         return SyncSession(nested)
 
     def call_tool(
         self, name: str, tool_input: dict[str, Any], execute: Execute, *, tool_use_id: str = ""
     ) -> ToolResult:
-        return _run(self.session.call_tool(name, tool_input, execute, tool_use_id=tool_use_id))
+        """Here the tool runs in the caller's own thread, with no loop around it: it may start one."""
+        call = self.before_tool(name, tool_input, tool_use_id=tool_use_id)
+        if call.result is not None:
+            return call.result
+        try:
+            output = execute(own_copy(call))
+            if inspect.isawaitable(output):
+                output = _run(awaited(output))
+        except INTERRUPTS as error:
+            self.after_tool(call, error=interruption(error), is_interrupt=True)
+            raise
+        except Exception as error:
+            return self.after_tool(call, error=shown(error))
+        return self.after_tool(call, output)
 
     def before_tool(self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "") -> Call:
         return _run(self.session.before_tool(name, tool_input, tool_use_id=tool_use_id))

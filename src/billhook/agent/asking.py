@@ -55,7 +55,7 @@ def _shortened(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _harmless(" ".join(_shortened(text).split()))
+    return " ".join(_harmless(_shortened(text)).split())
 
 
 def _harmless(text: str) -> str:

@@ -133,7 +133,9 @@ class AgentPermissions:
         """The rules that strike. A relative path in one starts at the project and where the agent is: `cd` leaves no
         rule behind."""
         for one in rules:
-            if any(one.rule.strikes(call.name, call.input, folder) for folder in {one.folder or call.cwd, call.cwd}):
+            if one.rule.strikes(call.name, call.given, call.cwd) or (
+                one.folder not in ("", call.cwd) and one.rule.strikes(call.name, call.input, one.folder)
+            ):
                 yield one
 
     def _allowed(self, call: "_Call") -> str:
@@ -180,10 +182,12 @@ def _by(one: Permitted) -> str:
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A call as rules see it: its paths made absolute, from where the agent is."""
+    """A call as rules see it."""
 
     name: str
+    given: dict[str, Any]
     input: dict[str, Any]
+    """Its paths made absolute, from where the agent is."""
     cwd: str
     paths: tuple[str, ...]
     odd: bool
@@ -201,7 +205,7 @@ class _Call(msgspec.Struct, frozen=True):
         if not paths and name in _SEARCHES:
             paths, placed["path"] = (cwd,), cwd
         odd = tools.odd_paths(tool_input) or _leads_away(name, tool_input)
-        return cls(name, placed, cwd, paths, odd)
+        return cls(name, tool_input, placed, cwd, paths, odd)
 
 
 _PATHS: Final = frozenset({"file_path", "path", "notebook_path"})
@@ -210,7 +214,7 @@ _SEARCHES: Final = {"Glob": "pattern", "Grep": "glob", "LS": ""}
 
 
 def _absolute(path: str, cwd: str) -> str:
-    return path if path.startswith("~") else os.path.join(cwd, path)
+    return path if not path or path.startswith("~") else os.path.join(cwd, path)
 
 
 def _leads_away(name: str, tool_input: dict[str, Any]) -> bool:

@@ -1,0 +1,97 @@
+"""The question before a tool runs: harmless on a terminal, and answers that can't be mistaken."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billhook.agent.asking import question_text, read_answer
+from billhook.session import Question
+
+
+def asked(name: str, tool_input: dict[str, Any], **more: Any) -> list[str]:
+    return question_text(Question(name, tool_input, **more)).split("\n")
+
+
+def test_a_command() -> None:
+    """What would run, why it is asked, and the answers."""
+    reason = "Bash needs permission: permissions.ask `Bash(git push *)` (.claude/settings.json:4)"
+    assert asked("Bash", {"command": "git push\necho done"}, reason=reason) == [
+        "Bash wants to run:",
+        "  | git push",
+        "  | echo done",
+        f"why: {reason}",
+        "[y] yes, once   [s] yes, for this session   [n] no",
+    ]
+
+
+def test_an_edit() -> None:
+    """Every field is shown."""
+    assert asked("Edit", {"file_path": "a.py", "new_string": "x\ny", "replace_all": True}, rememberable=False) == [
+        "Edit wants to run:",
+        "  file_path:",
+        "  | a.py",
+        "  new_string:",
+        "  | x",
+        "  | y",
+        "  replace_all:",
+        "  | true",
+        "[y] yes, once   [n] no",
+    ]
+
+
+def test_nothing_to_show() -> None:
+    """A call without input."""
+    assert asked("TodoRead", {})[1] == "  | (no input)"
+
+
+def test_the_end_of_a_long_command_is_shown() -> None:
+    """What is dangerous may stand last."""
+    lines = asked("Bash", {"command": "echo " + "x" * 10_000 + "; rm -rf ~"})
+    assert lines[-2].endswith("; rm -rf ~") and any("6,015 characters are not shown" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("ls\x1b[2K\rrm x", "ls\\x1b[2K\\x0drm x"),
+        ("ls \u202egnp.exe", "ls \\u202egnp.exe"),
+        ("a\x07\x9b", "a\\x07\\x9b"),
+        ("\U000e0041", "\\U000e0041"),
+    ],
+    ids=["escape", "bidi", "c1", "tag"],
+)
+def test_control_characters_are_shown(hostile: str, shown: str) -> None:
+    """In the command, in other fields, in the tool's name and in the reason."""
+    assert f"  | {shown}" in asked("Bash", {"command": hostile})
+    text = question_text(Question(hostile, {hostile: hostile}, hostile))
+    assert text.count(shown) == 4
+
+
+@given(st.text(), st.dictionaries(st.text(), st.text(), max_size=3), st.text())
+def test_nothing_looks_like_the_question(name: str, tool_input: dict[str, str], reason: str) -> None:
+    """Whatever stands in a call: lines of ours are ours, and nothing moves the cursor."""
+    text = question_text(Question(name.replace("\n", ""), tool_input, reason))
+    assert all(char.isprintable() or char in "\n\t" or char.isspace() for char in text)
+    assert "\r" not in text and "\x1b" not in text
+    assert sum(line.startswith("[y]") for line in text.split("\n")) <= 1 + name.startswith("[y]")
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        *((word, "once") for word in ("y", "Y", "yes", "once", " 1 \n")),
+        *((word, "session") for word in ("s", "session", "SESSION\n", "2")),
+        *((word, "no") for word in ("n", "no", "3", "", "\n")),
+        *((word, None) for word in ("yy", "ja", "4", "yes no", "0", "y;")),
+    ],
+)
+def test_answers(line: str, answer: str | None) -> None:
+    """Words, letters and numbers; nothing is a no, and everything else is asked again."""
+    assert read_answer(line) == answer
+
+
+def test_no_session_where_none_is_offered() -> None:
+    """It is asked again."""
+    assert read_answer("s", rememberable=False) is None and read_answer("y", rememberable=False) == "once"

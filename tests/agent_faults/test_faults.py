@@ -18,10 +18,23 @@ from billhook.agent.transcript import Transcript
 from billhook.config import load_config
 from billhook.events import EVENTS, Block
 
-SEED_001 = (
-    "Setup SessionStart UserPromptSubmit PreToolUse PermissionRequest PostToolUse PostToolUseFailure SubagentStart "
-    "SubagentStop PreCompact Stop TaskCompleted TeammateIdle Notification SessionEnd"
-).split()  # noqa: SIM905 (a list of words)
+SEED_001 = [
+    "Setup",
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "Stop",
+    "TaskCompleted",
+    "TeammateIdle",
+    "Notification",
+    "SessionEnd",
+]
 TAG = f"86{os.getpid()}"
 """What all of the sleeping processes of this test have in their command line."""
 FAULTS = {

@@ -89,32 +89,33 @@ def test_tools_are_used(service: str) -> None:
     )
 
 
-UNREADABLE_ARGUMENTS = {
-    "half of it": '{"command": "rm -rf /tmp/x',
-    "no object": '["ls"]',
-    "nothing": "null",
-    "a key twice": '{"command": "ls", "command": "rm -rf /"}',
-    "no number": '{"n": NaN}',
-    "more behind it": '{"command": "ls"} {"command": "rm"}',
-}
+UNREADABLE_ARGUMENTS = (
+    '{"command": "rm -rf /tmp/x',
+    '["ls"]',
+    "null",
+    '{"command": "ls", "command": "rm -rf /"}',
+    '{"n": NaN}',
+    '{"command": "ls"} {"command": "rm"}',
+)
 
 
 @both
-@pytest.mark.parametrize("arguments", UNREADABLE_ARGUMENTS.values(), ids=UNREADABLE_ARGUMENTS)
-def test_arguments_that_cant_be_read_run_nothing(service: str, arguments: str) -> None:
+def test_arguments_that_cant_be_read_run_nothing(service: str) -> None:
     """The use has a name that no tool has, and holds what the model wrote; its neighbour stays as it is."""
-    done = answer(service, Say(uses=(Use("Bash", arguments, "a"), use("Read", {"x": 1}, "b"))))
-    broken, sound = done.message.tool_uses
-    assert (broken.id, broken.name) == ("a", UNREADABLE)
-    assert broken.input["tool"] == "Bash" and broken.input["arguments"] == arguments and broken.input["fault"]
+    uses = [Use("Bash", arguments, f"u{number}") for number, arguments in enumerate(UNREADABLE_ARGUMENTS)]
+    *broken, sound = answer(service, Say(uses=(*uses, use("Read", {"x": 1}, "b")))).message.tool_uses
+    assert [one.id for one in broken] == [one.id for one in uses]
+    assert {one.name for one in broken} == {UNREADABLE} and {one.input["tool"] for one in broken} == {"Bash"}
+    assert tuple(one.input["arguments"] for one in broken) == UNREADABLE_ARGUMENTS
+    assert all(one.input["fault"].startswith("the arguments are not ") for one in broken)
     assert sound == ToolUse("b", "Read", {"x": 1})
 
 
 @both
-def test_a_use_without_a_name_runs_nothing(service: str) -> None:
-    """It can't be read either."""
-    done = answer(service, Say(uses=(Use("", "{}", "a"),)))
-    assert [one.name for one in done.message.tool_uses] == [UNREADABLE]
+def test_a_use_without_a_good_name_runs_nothing(service: str) -> None:
+    """It can't be read either, and the odd name is not sent back as one."""
+    done = answer(service, Say(uses=(Use("", "{}", "a"), Use("Bash<|end|>", "{}", "b"), Use("Bash", "{}", "c"))))
+    assert [one.name for one in done.message.tool_uses] == [UNREADABLE, UNREADABLE, "Bash"]
 
 
 @both
@@ -264,6 +265,15 @@ def test_nobody_listens(service: str) -> None:
     with pytest.raises(ModelError, match=f"^{service} can't be reached: ") as caught:
         with_model(gone, lambda model: model.complete(ASKED, lambda piece: None))
     assert caught.value.kind == "server_error"
+
+
+@both
+@pytest.mark.parametrize("url", ["localhost:1", "ftp://x", "http://", "http://[", "x"])
+def test_a_base_url_that_is_none(service: str, url: str) -> None:
+    """It is refused before anything is sent to it, and not shown: it may hold a password."""
+    env = {**environment(service, ""), f"{service.upper()}_BASE_URL": url}
+    with pytest.raises(UsageError, match=f"^{service.upper()}_BASE_URL is no address of a service\n\nhint: as in "):
+        open_model(f"{service}:m", env)
 
 
 @both

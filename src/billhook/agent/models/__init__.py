@@ -6,7 +6,7 @@ from billhook.agent.model import Model
 from billhook.errors import UsageError
 
 SERVICES = ("scripted", "anthropic", "openai")
-DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol"}
+DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
 """Whom we ask when neither the name nor MODEL_ID says it."""
 
 KEYS = {"anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "openai": ("OPENAI_API_KEY",)}

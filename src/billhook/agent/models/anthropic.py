@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from anthropic import AsyncAnthropic
+from anthropic import AsyncAnthropic, Timeout
 from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
 from anthropic.types import Usage as UsageAtStart
 
@@ -12,8 +12,8 @@ from billhook import strictjson
 from billhook.agent.conversation import Block, Message, Text, ToolResult, Usage
 from billhook.agent.model import Completion, Request, Say
 from billhook.agent.models.failures import failure
-from billhook.agent.models.keys import key_in
-from billhook.agent.models.wire import Answer, Call, End, merged, sayable
+from billhook.agent.models.variables import address_in, key_in
+from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
 
 MAX_TOKENS = 32_000
 """The longest answer, thoughts included."""
@@ -37,16 +37,16 @@ class Anthropic:
         max_tokens: int = MAX_TOKENS,
     ) -> None:
         """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer's. `timeout` is how many
-        seconds nothing may come. Raises UsageError for a key that is none."""
+        seconds nothing may come. Raises UsageError for a key or an address that is none."""
         name, self._key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
         self._model = model
         self._max_tokens = max_tokens
         self._client = AsyncAnthropic(
             api_key=self._key if name == "ANTHROPIC_API_KEY" else None,
             auth_token=self._key if name == "ANTHROPIC_AUTH_TOKEN" else None,
-            base_url=env.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
+            base_url=address_in(env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
             max_retries=max_retries,
-            timeout=timeout,
+            timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
         )
 
     @property

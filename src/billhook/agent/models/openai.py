@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, Timeout
 from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
@@ -12,8 +12,8 @@ from billhook import strictjson
 from billhook.agent.conversation import Message, ToolResult, Usage
 from billhook.agent.model import Completion, Request, Say
 from billhook.agent.models.failures import failure
-from billhook.agent.models.keys import key_in
-from billhook.agent.models.wire import Answer, Call, End, merged, sayable
+from billhook.agent.models.variables import address_in, key_in
+from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
 
 _ENDS: dict[str, End] = {"length": "cut", "content_filter": "refused"}
 
@@ -23,17 +23,17 @@ class OpenAI:
     SDK, which also reads OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
 
     def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
-        """The key is OPENAI_API_KEY. `timeout` is how many seconds nothing may come. Raises UsageError for a key that
-        is none."""
+        """The key is OPENAI_API_KEY. `timeout` is how many seconds nothing may come. Raises UsageError for a key or an
+        address that is none."""
         _, self._key = key_in(env, "OPENAI_API_KEY")
         self._model = model
         self._client = AsyncOpenAI(
             api_key=self._key,
             organization=env.get("OPENAI_ORG_ID") or None,
             project=env.get("OPENAI_PROJECT_ID") or None,
-            base_url=env.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
+            base_url=address_in(env, "OPENAI_BASE_URL", "https://api.openai.com/v1"),
             max_retries=max_retries,
-            timeout=timeout,
+            timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
         )
 
     @property

@@ -1,5 +1,6 @@
 """A model that says what a file tells it to: for demonstrations and tests, without a key."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -48,6 +49,7 @@ class Scripted:
         """The next turn, without waiting for anything. Raises ModelError where the script says so."""
         self.requests.append(request)
         turn = self._next(request)
+        await asyncio.sleep(0)  # a real model gives others their turn as well
         if turn.error:
             raise ModelError(turn.message, kind=turn.error)
         for piece in _pieces(turn.text):

@@ -1,5 +1,6 @@
 """What the wire formats of all services have in common: how a conversation goes out, and how an answer comes in."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, count, groupby
 from typing import Any, Literal
@@ -14,6 +15,11 @@ from billhook.errors import StrictJSONError
 UNREADABLE = "unreadable_tool_call"
 """The name of a use whose input can't be read. No tool has it: it is refused like any use of a tool that isn't there,
 the model sees what it wrote and what is wrong with it, and nothing runs with an input that the model did not give."""
+
+LONGEST_CONNECT = 10.0
+"""Seconds to wait for a service that may not be there at all."""
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def merged(messages: Iterable[Message]) -> Iterator[Message]:
@@ -101,9 +107,10 @@ class Answer:
             fault = "" if isinstance(given, dict) else "the arguments are not a JSON object"
         except StrictJSONError as error:
             fault = f"the arguments are not JSON: {error.message}"
-        if fault or not call.name:
-            said = {"tool": call.name, "arguments": call.arguments, "fault": fault or "the tool has no name"}
-            return ToolUse(use_id, UNREADABLE, said)
+        if not _TOOL_NAME.fullmatch(call.name):
+            fault = "no tool can have this name"  # sent back, it would be refused with all that was said before
+        if fault:
+            return ToolUse(use_id, UNREADABLE, {"tool": call.name, "arguments": call.arguments, "fault": fault})
         return ToolUse(use_id, call.name, given)
 
     def _new_id(self, wanted: str) -> str:

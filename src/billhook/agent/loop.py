@@ -59,6 +59,7 @@ class Agent:
         self.budget = budget
         self.usage = Usage()
         self._refused_at = 0
+        self._used = {use.id for message in self.messages for use in message.tool_uses}
 
     # -- the loop
 
@@ -71,6 +72,8 @@ class Agent:
             if not still_open:
                 break
             ended = await self.answer(still_open)
+        if ended.how == "done" and self.session.stopped is not None:  # by a hook of what ran beside it
+            return self._end("stopped", self.session.stopped)
         return ended
 
     async def turn(self, prompt: str) -> Ended:
@@ -97,7 +100,7 @@ class Agent:
                 said = reply.text
                 if reply.tool_uses:
                     await self.use_tools(reply.tool_uses)
-                elif await self.may_stop(said):
+                elif await self.may_stop(said) and self.session.stopped is None:
                     return self._end("done", said)
                 if self.size > self.budget and self.session.stopped is None:
                     await self.compact("auto")
@@ -115,8 +118,9 @@ class Agent:
             completion = await self.model.complete(
                 Request(system, tuple(self.messages), specs, self.name), self._show_piece
             )
-        except ModelError:
-            self.session.add_context(context) if context else None
+        except BaseException:  # nobody has read it yet
+            if context:
+                self.session.add_context(context)
             raise
         reply = self._with_own_ids(completion.message)
         self.usage += completion.usage
@@ -170,6 +174,7 @@ class Agent:
         if summary is None:
             self._refused_at = self.size
             return False
+        self._refused_at = 0
         self.messages = [user(f"The conversation so far, in short:\n\n{summary}\n\nGo on from there.")]
         self.transcript.compacted(self.messages)
         self.show(Compacted(trigger, summary))
@@ -198,16 +203,16 @@ class Agent:
         self.show(TextDelta(text, self.name))
 
     def _with_own_ids(self, reply: Message) -> Message:
-        """A model that gives two calls the same id would get one result for both."""
-        used = {use.id for message in self.messages for use in message.tool_uses}
+        """A model that gives two calls the same id would get one result for both. One that was used before the
+        conversation was compacted or cleared stays used: hooks and the log know it."""
         blocks = []
         for block in reply.content:
             if isinstance(block, ToolUse):
                 number, own = 1, block.id
-                while own in used or not own:
+                while own in self._used or not own:
                     number += 1
                     own = f"{block.id}-{number}"
-                used.add(own)
+                self._used.add(own)
                 block = replace(block, id=own)  # noqa: PLW2901
             blocks.append(block)
         return Message(reply.role, tuple(blocks))

@@ -1,7 +1,7 @@
 """Put an agent together from a configuration, and keep its session open."""
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from billhook.agent.transcript import resumed, transcript_of
 from billhook.answers import Verdict
 from billhook.config import Config
 from billhook.config.knowing import Looked
+from billhook.hook import Hook
 from billhook.session import Ask, Session, Subagent
 
 SYSTEM = """\
@@ -38,15 +39,16 @@ async def open_agent(
     resume: str = "",
     setup: Literal["init", "maintenance"] | None = None,
     budget: int = BUDGET,
+    hooks: Iterable[Hook] = (),
 ) -> AsyncIterator[Agent]:
     """An agent in an open session: SessionStart was fired, SessionEnd will be, whatever happens. `resume` is the id of
-    an earlier session. What happens is told to `show`."""
+    an earlier session. What happens is told to `show`; `hooks` are the caller's own, beside the configured ones."""
     root = Path(config.root)
     workspace = Workspace(cwd)
     permissions = AgentPermissions(config.permissions, workspace)
     transcript, messages = resumed(root, config.project, resume) if resume else (None, [])
     session = Session(
-        config.engine(host="agent", observers=[_shower(show)], listen=show),
+        config.engine(hooks=hooks, host="agent", observers=[_shower(show)], listen=show),
         cwd=str(workspace.root),
         source="resume" if resume else "startup",
         ask=ask,
@@ -77,8 +79,8 @@ async def open_agent(
             yield agent
         finally:
             await agent.team.close()
-            if transcript.problem:
-                show(Notice(transcript.problem))
+            if problem := transcript.problem or agent.transcript.problem:  # after `begin_anew` it has another
+                show(Notice(problem))
 
 
 async def begin_anew(agent: Agent, config: Config) -> None:

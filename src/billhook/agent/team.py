@@ -6,6 +6,7 @@ there, TeammateIdle is fired, which a hook can turn into more work.
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -63,6 +64,7 @@ class Team:
         self.mates: dict[str, Mate] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._reopened: list[str] = []
+        self._numbers = itertools.count(1)
 
     # -- background tasks
 
@@ -73,7 +75,7 @@ class Team:
         return task
 
     async def _announced(self, session: Session, subject: str, description: str, mate: Mate | None) -> Task:
-        task = Task(f"task_{len(self.tasks) + 1}", subject, description, mate)
+        task = Task(f"task_{next(self._numbers)}", subject, description, mate)
         created = await session.fire(TaskCreated, **task.fields)
         if created.denied or session.stopped is not None:
             raise ToolError(created.reason or session.stopped or "a hook refused the task")
@@ -89,7 +91,7 @@ class Team:
             task.output, state = str(error), "failed"
         refused = await self._completed(session, task, state)
         if refused:
-            self._reopened.append(f"Task {task.id} ({task.subject}) is not accepted as done: {refused}")
+            self._reopen(task, refused)
         else:
             session.add_context(f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_TOLD]}")
 
@@ -101,6 +103,9 @@ class Team:
             return verdict.reason or "a hook is against it"
         self._changed(task, state)
         return ""
+
+    def _reopen(self, task: Task, why: str) -> None:
+        self._reopened.append(f"Task {task.id} ({task.subject}) is not accepted as done: {why}")
 
     async def output(self, task_id: str, seconds: float) -> str:
         """What a task has given; waits for its end, at most so long."""
@@ -129,11 +134,19 @@ class Team:
         """Work, go idle, get mail, work. Ends with the team, or when a hook stops it."""
         async with agent.session as session:
             wanted: str | None = prompt
-            while wanted is not None and session.stopped is None:
+            while wanted is not None:
                 ended = await agent.answer(wanted)
                 if not task.ended.is_set():
                     task.output = ended.text
+                if session.stopped is not None:
+                    self._was_stopped(mate, task, session.stopped)
+                    break
                 wanted = await self._next(session, mate, task, "done" if ended.how == "done" else "failed")
+
+    def _was_stopped(self, mate: Mate, task: Task, why: str) -> None:
+        if not task.ended.is_set():
+            self._changed(task, "failed", why)
+        self.show(Notice(f"a hook stopped {mate.name}: {why}"))
 
     async def _next(self, session: Session, mate: Mate, task: Task, state: State) -> str | None:
         """What a teammate does after its work: what a hook does not accept yet, its mail, what a hook finds for it."""
@@ -143,6 +156,8 @@ class Team:
             if refused and may_be_forced and session.stopped is None:
                 mate.forced += 1
                 return refused
+            if refused:
+                self._reopen(task, refused)
             task.ended.set()
         if mate.mail.empty():
             idle = await session.fire(TeammateIdle, **mate.fields)

@@ -7,12 +7,12 @@ holds what was said word for word, secrets too: without them a conversation can'
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from billhook import strictjson
-from billhook.agent.conversation import Message, ToolResult, user
+from billhook.agent.conversation import Block, Message, ToolResult, user
 from billhook.errors import UsageError
 from billhook.store.appending import open_to_append
 from billhook.store.files import StoreError, opened, read_bytes
@@ -47,7 +47,7 @@ class Transcript:
                 assert folder is not None
                 file = open_to_append(folder, self.path)
                 try:
-                    os.write(file, data)
+                    self._torn = os.write(file, data) < len(data)  # a full disk: the next line stands alone
                 finally:
                     os.close(file)
         except (StoreError, OSError) as error:
@@ -61,21 +61,23 @@ class Transcript:
         messages: list[Message] = []
         for line in data.splitlines():
             try:
-                read = msgspec.json.decode(line, type=_Line)
+                read = msgspec.json.decode(line, type=_Compacted | _Said)
             except msgspec.MsgspecError:
                 continue
-            if read.type == "compacted":
+            if isinstance(read, _Compacted):
                 messages = list(read.messages)
-            elif read.type == "message" and read.role in ("user", "assistant"):
-                messages.append(msgspec.convert({"role": read.role, "content": read.content}, Message))
+            else:
+                messages.append(Message(read.role, read.content))
         return _whole(messages)
 
 
-class _Line(msgspec.Struct):
-    type: str
-    role: str = ""
-    content: list[Any] = []
-    messages: list[Message] = []
+class _Said(msgspec.Struct, tag_field="type", tag="message"):
+    role: Literal["user", "assistant"]
+    content: tuple[Block, ...]
+
+
+class _Compacted(msgspec.Struct, tag_field="type", tag="compacted"):
+    messages: list[Message]
 
 
 def transcript_of(root: Path, project: str, session_id: str, agent_id: str = "") -> Transcript:

@@ -21,10 +21,11 @@ from billhook.errors import UsageError
 if TYPE_CHECKING:
     from billhook.agent.loop import Agent
     from billhook.agent.model import Model
-    from billhook.agent.shown import Ended
+    from billhook.agent.shown import Ended, Show
     from billhook.cli.agent_screen import Screen
     from billhook.cli.agent_terminal import Interrupts, Terminal
     from billhook.config import Config
+    from billhook.config.permitting import Rules
     from billhook.session import Question
 
 
@@ -83,13 +84,11 @@ def verb(**given: Any) -> int:
     process.adopt_orphans()
     caught: list[int] = []
     try:
-        code = asyncio.run(run.main())
-        catch_signals(caught)
+        return asyncio.run(run.main())
     finally:
         catch_signals(caught)
         run.close()
         process.settle()
-    return code
 
 
 class _Run:
@@ -107,66 +106,62 @@ class _Run:
 
     async def main(self) -> int:
         """The whole session; the exit code."""
-        from billhook.agent.opening import open_agent
-        from billhook.cli.agent_screen import in_loop
+        from billhook.agent.shown import Ended
         from billhook.cli.agent_terminal import Interrupts, Terminal
 
         show, screen = self._shower()
-        terminal = Terminal(screen)
-        interrupts = Interrupts(screen.urgent)
+        terminal, interrupts = Terminal(screen), Interrupts(screen.interrupted)
         interrupts.catch()
-        ended: Ended | None = None
         self._tell_what_waits()
+        ended = Ended("interrupted", "")
         try:
-            async with open_agent(
-                self.config,
-                self.model,
-                cwd=os.getcwd(),
-                show=in_loop(show),
-                ask=self._asker(terminal),
-                permission_mode=self.given["mode"],
-                resume=self.resume,
-                setup=self.given["setup"],
-                **({"budget": self.given["budget"]} if self.given["budget"] else {}),
-            ) as agent:
-                self._close = agent.session.engine.background.cancel
-                try:
-                    if self.prompt is None:
-                        return await self._chat(agent, terminal, interrupts, screen)
-                    ended = await self._one_shot(agent, interrupts)
-                    if not self.given["as_json"]:
-                        show(ended)
-                finally:
-                    interrupts.leave()
+            ended = await self._session(show, screen, terminal, interrupts)
         except asyncio.CancelledError:
             if not interrupts.code:
                 raise
         finally:
             screen.flush()
             await self.model.close()
-        if ended is not None and self.given["as_json"]:
+        if self.given["as_json"]:
             show(ended)
-        return interrupts.code or _CODES[ended.how if ended else "interrupted"]
+        return interrupts.code or _CODES[ended.how]
 
-    async def _one_shot(self, agent: "Agent", interrupts: "Interrupts") -> "Ended":
-        from billhook.agent.shown import Ended
-        from billhook.cli.agent_terminal import StoppedError
+    async def _session(self, show: "Show", screen: "Screen", terminal: "Terminal", interrupts: "Interrupts") -> "Ended":
+        from billhook.agent.loop import BUDGET
+        from billhook.agent.opening import open_agent
+        from billhook.cli.agent_screen import in_loop
 
-        assert self.prompt is not None
-        try:
-            return await interrupts.turn(agent.run(self.prompt))
-        except StoppedError:
-            return Ended("interrupted", "", agent.usage)
+        async with open_agent(
+            self.config,
+            self.model,
+            cwd=os.getcwd(),
+            show=in_loop(show),
+            ask=self._asker(terminal),
+            permission_mode=self.given["mode"],
+            resume=self.resume,
+            setup=self.given["setup"],
+            budget=self.given["budget"] or BUDGET,
+        ) as agent:
+            self._close = agent.session.engine.background.cancel
+            try:
+                if self.prompt is None:
+                    return await self._chat(agent, terminal, interrupts, screen)
+                ended = await interrupts.turn(agent.run(self.prompt), agent)
+                if not self.given["as_json"]:
+                    show(ended)
+                return ended
+            finally:
+                interrupts.leave()
 
-    async def _chat(self, agent: "Agent", terminal: "Terminal", interrupts: "Interrupts", screen: "Screen") -> int:
+    async def _chat(self, agent: "Agent", terminal: "Terminal", interrupts: "Interrupts", screen: "Screen") -> "Ended":
         from billhook.agent.opening import begin_anew
         from billhook.cli.agent_chat import Chat
 
-        chat = Chat(agent, terminal, interrupts, clear=lambda: begin_anew(agent, self.config), tell=screen.urgent)
-        code = await chat.run()
-        return interrupts.code or code
+        return await Chat(
+            agent, terminal, interrupts, clear=lambda: begin_anew(agent, self.config), tell=screen.urgent
+        ).run()
 
-    def _shower(self) -> tuple[Callable[[Any], None], "Screen"]:
+    def _shower(self) -> tuple["Show", "Screen"]:
         """What gets the events, and where lines for the person go."""
         from billhook.cli.agent_screen import Screen, Stream
 
@@ -175,7 +170,7 @@ class _Run:
         return (Stream(), screen) if self.given["as_json"] else (screen, screen)
 
     def _tell_what_waits(self) -> None:
-        for text in configured.notes(self.config):
+        for text in (*configured.notes(self.config), *_rules_that_wait(self.config.permissions)):
             note(with_shown_paths(text))
 
     def _asker(self, terminal: "Terminal") -> Any:
@@ -199,6 +194,20 @@ class _Run:
 
 
 _CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130}
+
+
+def _rules_that_wait(rules: "Rules") -> list[str]:
+    """At most one line about allow rules that are not approved, and one about rules that are wrong."""
+    found = []
+    if pending := rules.pending:
+        number = sum(len(waiting.rules) for waiting in pending)
+        are = "1 allow rule is" if number == 1 else f"{number} allow rules are"
+        where = ", ".join(waiting.shown for waiting in pending)
+        found.append(f"{are} not approved and don't count: {where} (`billhook trust` shows them)")
+    if problems := rules.problems:
+        first = problems[0]
+        found.append(f"a permission rule is wrong: {first.place}: {first.message} (`billhook check` shows all)")
+    return found
 
 
 def _resumed(word: str | None) -> str:

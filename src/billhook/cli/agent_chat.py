@@ -8,7 +8,7 @@ from typing import Any, Final
 from billhook.agent.loop import Agent
 from billhook.agent.model import ModelError
 from billhook.agent.shown import Ended
-from billhook.cli.agent_terminal import Interrupts, StoppedError, Terminal
+from billhook.cli.agent_terminal import Interrupts, Terminal
 from billhook.cli.values import nearest
 
 IDLE: Final = 60.0
@@ -41,28 +41,22 @@ class Chat:
         self.agent, self.terminal, self.interrupts = agent, terminal, interrupts
         self._clear, self._tell, self._idle = clear, tell, idle
 
-    async def run(self) -> int:
-        """Until the person has had enough, or a signal ends it; the exit code."""
+    async def run(self) -> Ended:
+        """Until the person has had enough, or a signal or a hook ends it."""
         session = self.agent.session
         if session.stopped is not None:
-            self.agent.show(Ended("stopped", session.stopped))
-            return 1
+            ended = Ended("stopped", session.stopped)
+            self.agent.show(ended)
+            return ended
         while not self.interrupts.code:
             work = await self._next()
             if work is None:
                 session.end_reason = "prompt_input_exit"
-                return 0
-            await self._do(work)
-        return self.interrupts.code
-
-    async def _do(self, work: Work) -> None:
-        """One turn, which Ctrl-C stops."""
-        try:
-            ended = await self.interrupts.turn(work)
-        except StoppedError:
-            ended = Ended("interrupted", "", self.agent.usage)
-        if ended is not None:
-            self.agent.show(ended)
+                return Ended("done", "", self.agent.usage)
+            ended = await self.interrupts.turn(work, self.agent)
+            if ended is not None:
+                self.agent.show(ended)
+        return Ended("interrupted", "", self.agent.usage)
 
     async def _next(self) -> Work | None:
         """What is to be done next: what the person says, or what a background task left open; None: nothing more."""

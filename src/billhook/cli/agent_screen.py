@@ -128,6 +128,13 @@ class Screen:
         self.flush()
         self.line(text)
 
+    def interrupted(self, text: str) -> None:
+        """A line in answer to Ctrl-C, in place of what the terminal shows for it."""
+        self.flush()
+        if not self._in_line and not self._prompt and _can_wipe():
+            _put("\r\x1b[K")
+        self.line(text)
+
     def flush(self) -> None:
         """Show what waits, whatever comes."""
         held, self._held = self._held or [], None
@@ -190,6 +197,8 @@ class Screen:
 
     def _judged(self, event: Judged) -> None:
         name = event.verdict["event"]
+        if event.verdict["keep_going"] and event.agent == "main":
+            self._on_the_way()
         for deed in event.deeds:
             if deed.did == "told_model" and deed.hook in _QUIET:
                 continue
@@ -199,7 +208,7 @@ class Screen:
 
     def _ended(self, event: Ended) -> None:
         if event.how == "done":
-            self._answer()
+            self._answer(event.text)
             return
         self._on_the_way()
         if event.how == "interrupted":
@@ -208,10 +217,10 @@ class Screen:
             word = "error" if event.how == "failed" else event.how
             self.line(f"{click.style(word, fg='red')}: {safe(event.text)}" if event.text else word)
 
-    def _answer(self) -> None:
+    def _answer(self, text: str) -> None:
         if not self._streams:
             self.flush()
-            self._write(self._last + "\n" * (not self._last.endswith("\n")))
+            self._write(text if text.endswith("\n") else f"{text}\n")
         self._last = ""
 
     # -- standard output

@@ -6,16 +6,16 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from billhook.agent.loop import Agent
+    from billhook.agent.shown import Ended
 
 T = TypeVar("T")
 
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 """Signals that end a session. The first Ctrl-C only stops the turn."""
-
-
-class StoppedError(Exception):
-    """The person stopped it."""
 
 
 class Prompting(Protocol):
@@ -135,17 +135,17 @@ class Interrupts:
         """The session is about to end by itself."""
         self._leaving = True
 
-    async def turn(self, work: Coroutine[Any, Any, T]) -> T:
-        """Work that the person can stop. Raises StoppedError when they did, after everything is cleaned up."""
+    async def turn(self, work: Coroutine[Any, Any, T], agent: "Agent") -> "T | Ended":
+        """Work that the person can stop: then it ended as interrupted, and everything is cleaned up."""
+        from billhook.agent.shown import Ended
+
         task: asyncio.Task[T] = asyncio.ensure_future(work)
         self._turn = task
         try:
             await asyncio.wait([task])
-            if task.cancelled():
-                raise StoppedError
-            return task.result()
         finally:
             self._turn = None
+        return Ended("interrupted", "", agent.usage) if task.cancelled() else task.result()
 
     def _signalled(self, number: int) -> None:
         if self.code:
@@ -164,4 +164,4 @@ class Interrupts:
             self._main.cancel()
 
 
-__all__ = ["Interrupts", "StoppedError", "Terminal"]
+__all__ = ["Interrupts", "Terminal"]

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from billhook import tools as names
 from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, Usage, user
 from billhook.agent.model import Model, ModelError, Request
+from billhook.agent.models.wire import UNREADABLE
 from billhook.agent.shown import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
 from billhook.agent.team import Team
 from billhook.agent.tool import Tool
@@ -144,7 +145,7 @@ class Agent:
             return ToolResult(use.id, f"not run: {self.session.stopped}", True)
         tool = self.tools.get(names.canonical(use.name))
         if tool is None:
-            return ToolResult(use.id, f"no tool `{use.name}`; there are {', '.join(self.tools)}", True)
+            return ToolResult(use.id, self._no_tool(use), True)
         began = time.monotonic()
         self.show(ToolCalled(use.id, tool.name, use.input, self.name))
         result = await self.session.call_tool(tool.name, use.input, tool.run, tool_use_id=use.id)
@@ -198,6 +199,11 @@ class Agent:
         completion = await self.model.complete(request, lambda piece: None)
         self.usage += completion.usage
         return completion.message.text
+
+    def _no_tool(self, use: ToolUse) -> str:
+        if use.name == UNREADABLE:
+            return str(use.input.get("fault"))
+        return f"no tool `{use.name}`; there are {', '.join(self.tools)}"
 
     def _show_piece(self, text: str) -> None:
         self.show(TextDelta(text, self.name))

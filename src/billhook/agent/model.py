@@ -35,8 +35,9 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 class ModelError(BillhookError):
-    """The model gave no answer. `kind` is one of the words that StopFailure knows (`rate_limit`, `overloaded`,
-    `authentication_failed`, `billing_error`, `invalid_request`, `model_not_found`, `server_error`, `max_output_tokens`, `unknown`)."""
+    """The model gave no answer. `kind` is one of the words that StopFailure knows: `rate_limit`, `overloaded`,
+    `authentication_failed`, `billing_error`, `invalid_request`, `model_not_found`, `server_error`, `max_output_tokens`,
+    `unknown`."""
 
     def __init__(self, message: str, *, kind: str = "unknown", details: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)

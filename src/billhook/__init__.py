@@ -19,8 +19,8 @@ The map, lowest layer first:
 - how it is done: `process`, `login`, `callbacks`, `handlers`, `webhooks` and `worker` (they make a hook's `run`),
   `plan` (order, matching), `stepping`, `background`, and `engine`, the loop that everybody reads first
 - what is made from it: `store` (what is kept on disk: approvals, state, the event log), `builtins` (hooks that ship),
-  `config` (hooks from files, and what is recorded of them)
-- where people meet it: `cli`
+  `config` (hooks from files, and what is recorded of them), `session` (what an agent loop calls)
+- where people meet it: `agent` (the loop that ships: models, tools, permissions), `cli`
 """
 
 from typing import TYPE_CHECKING, Any
@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from billhook.config.approving import approve
     from billhook.config.loading import Config, load, load_config
     from billhook.handlers import command, execute, literal
+    from billhook.session import Question, Ruling, Session, SyncSession, ToolResult
     from billhook.webhooks import webhook
     from billhook.worker import python
 
@@ -107,6 +108,11 @@ __version__ = "0.1.0"
 _LATER = {
     "Config": "config.loading",
     "Metrics": "builtins.metrics",
+    "Question": "session",
+    "Ruling": "session",
+    "Session": "session",
+    "SyncSession": "session",
+    "ToolResult": "session",
     "approve": "config.approving",
     "callback": "callbacks",
     "command": "handlers",
@@ -164,8 +170,11 @@ __all__ = [
     "PreCompact",
     "PreModelSwitch",
     "PreToolUse",
+    "Question",
     "Reply",
     "RuleError",
+    "Ruling",
+    "Session",
     "SessionEnd",
     "SessionStart",
     "Setup",
@@ -176,9 +185,11 @@ __all__ = [
     "StrictJSONError",
     "SubagentStart",
     "SubagentStop",
+    "SyncSession",
     "TaskCompleted",
     "TaskCreated",
     "TeammateIdle",
+    "ToolResult",
     "UnrecordedError",
     "UsageError",
     "UserPromptExpansion",

@@ -201,7 +201,7 @@ def test_a_second_cancellation_cuts_the_end_short(tmp_path: Path) -> None:
         task = asyncio.ensure_future(work())
         await asyncio.sleep(0.05)
         task.cancel()
-        while not lines(begun):
+        while not lines(begun):  # noqa: ASYNC110 (a process writes it)
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -672,6 +672,21 @@ def test_clear_is_another_session() -> None:
     assert ended.session_id == first
     assert started.session_id == last.session_id == session.id != first
     assert (session.turn, session.stopped, session.take_context(), started.prompt_id) == (0, None, "", None)
+
+
+def test_clear_may_say_who_comes_next() -> None:
+    """A loop that keeps transcripts names the new session and its file."""
+    noted = Noted()
+
+    async def work() -> None:
+        async with noted.session(session_id="s1", transcript_path="/t/s1") as session:
+            await session.clear(session_id="s2", transcript_path="/t/s2")
+
+    run(work())
+
+    assert [(one.session_id, one.transcript_path) for one in noted.events] == [("s1", "/t/s1")] * 2 + [
+        ("s2", "/t/s2")
+    ] * 2
 
 
 def test_any_event_can_be_fired() -> None:

@@ -59,11 +59,11 @@ class SyncSession:
     def take_context(self) -> str:
         return self.session.take_context()
 
-    def fire(self, event: type[Event], **fields: Any) -> Verdict:
-        return _run(self.session.fire(event, **fields))
+    def fire(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
+        return _run(self.session.fire(event, deadline=deadline, **fields))
 
-    def clear(self) -> None:
-        _run(self.session.clear())
+    def clear(self, *, session_id: str = "", transcript_path: str | None = None) -> None:
+        _run(self.session.clear(session_id=session_id, transcript_path=transcript_path))
 
     def prompt(self, text: str) -> Verdict:
         return _run(self.session.prompt(text))

@@ -89,7 +89,9 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
     for word in words:
         entries = chosen(config, word)
         if not entries and (rules := rules_called(config, word)) is not None:
-            found |= {id(rules): rules}
+            if not rules:
+                note(f"`{word}` is approved already")
+            found |= {id(one): one for one in rules}
             continue
         if not entries:
             names = [entry.shown for entry in config.entries if entry.hash]
@@ -199,7 +201,7 @@ def _summary(now: Config, approved: int) -> str:
     text = "; ".join(parts) + (f": {', '.join(map(safe, run))}" if run else "")
     waiting = [entry.shown for entry in now.pending]
     if not waiting:
-        return f"{text}\nnothing waits for approval"
+        return text if now.permissions.pending else f"{text}\nnothing waits for approval"
     wait = "waits" if len(waiting) == 1 else "wait"
     return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(safe, waiting))}"
 

@@ -5,25 +5,30 @@ from typing import Any
 
 import click
 
-from billhook.cli.chosen import is_hash_of, refuse_several
+from billhook.cli.chosen import is_hash_of
 from billhook.cli.show import safe
 from billhook.cli.table import counted, shown_path
 from billhook.config import Config
+from billhook.config.declared import needs_consent
 from billhook.config.permitting import NAME, Waiting
 from billhook.errors import UsageError
 
 _LABEL = 12
+_SHORT = 12
 
 
-def rules_called(config: Config, word: str) -> Waiting | None:
+def rules_called(config: Config, word: str) -> list[Waiting] | None:
     """The rules that wait and are meant by a word: `permissions`, `permissions.allow`, with a layer before it, the name
-    that they are shown under, or a hash. UsageError when several are."""
-    waiting = config.permissions.pending
-    found = [one for one in waiting if word in _names(one) or is_hash_of(word, one.hash)]
-    refuse_several(word, [(f"{one.layer}/{NAME}", one.hash) for one in found])
-    if not found and word in (NAME, "permissions"):
-        raise UsageError("no allow rules of this project wait for approval", hint="`billhook trust --list` shows more")
-    return found[0] if found else None
+    that they are shown under, or a hash. None: it means no rules; none of them: they are approved already. UsageError
+    when it could mean several."""
+    found = [one for one in config.permissions.pending if word in _names(one) or is_hash_of(word, one.hash)]
+    if len(found) > 1:
+        names = ", ".join(f"{one.layer}/{NAME} ({one.hash[:_SHORT]}, {one.shown})" for one in found)
+        raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"say which: {names}")
+    if found:
+        return found
+    approved = [one for one in config.permissions.allow if needs_consent(one.layer)]
+    return [] if any(word in ("permissions", NAME, f"{one.layer}/{NAME}") for one in approved) else None
 
 
 def _names(one: Waiting) -> tuple[str, ...]:
@@ -68,7 +73,7 @@ def rules_summary(now: Config) -> list[str]:
     """Which allow rules of the project count now, and which wait; nothing where it has none."""
     counting: dict[str, int] = {}
     for one in now.permissions.allow:
-        if one.layer in ("project", "local"):
+        if needs_consent(one.layer):
             counting[one.file] = counting.get(one.file, 0) + 1
     lines = [f"{NAME} of {shown_path(file)}: {counted(count, 'rule')} in force" for file, count in counting.items()]
     lines += [f"{one.shown}: {counted(len(one.rules), 'rule')} not in force" for one in now.permissions.pending]

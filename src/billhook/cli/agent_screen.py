@@ -115,10 +115,7 @@ class Screen:
             return
         if self._in_line:
             self._write("\n")
-        if self._prompt and _can_wipe():
-            _put("\r\x1b[K")
-        elif self._prompt:
-            text = f"\n{text}"
+        self._wipe_prompt()
         say(text, err=True)
         if self._prompt:
             _put(self._prompt.rpartition("\n")[2])
@@ -145,6 +142,7 @@ class Screen:
         """Ask the person for a line; nothing: they have answered."""
         if text:
             self.flush()
+            self._wipe_prompt()
             self._prompt = ""
             *before, last = text.split("\n")
             for one in before:
@@ -153,6 +151,11 @@ class Screen:
                 self._write("\n")
             _put(last)
         self._prompt = text
+
+    def _wipe_prompt(self) -> None:
+        """What comes now stands in place of the prompt, or below it."""
+        if self._prompt:
+            _put("\r\x1b[K" if _can_wipe() else "\n")
 
     # -- events
 

@@ -18,6 +18,10 @@ ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 """Signals that end a session. The first Ctrl-C only stops the turn."""
 
 
+_Waiting = tuple[str, "asyncio.Future[str | None]"]
+"""What somebody is asked, and who gets the line."""
+
+
 class Prompting(Protocol):
     """Where prompts are shown."""
 
@@ -34,28 +38,33 @@ class Terminal:
 
     def __init__(self, screen: Prompting, descriptor: int = 0) -> None:
         self._screen, self._descriptor = screen, descriptor
-        self._waiting: list[tuple[str, asyncio.Future[str | None]]] = []
+        self._waiting: list[_Waiting] = []
         self._begun = b""
         self._asking = asyncio.Lock()
 
-    async def line(self, prompt: str) -> str | None:
+    async def line(self, prompt: str, *, urgent: bool = False) -> str | None:
         """The next line, without its end; None: there is none any more (Ctrl-D)."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str | None] = loop.create_future()
         waiting = prompt, future
         if not self._waiting:
             loop.add_reader(self._descriptor, self._read)
-        self._waiting.append(waiting)
-        self._screen.prompt(prompt)
+        self._waiting.insert(len(self._waiting) if urgent else 0, waiting)
+        self._show(waiting)
         try:
             return await future
         finally:
+            on_top = self._waiting[-1] is waiting
             self._waiting.remove(waiting)
-            if self._waiting:
-                self._screen.prompt(self._waiting[-1][0])
-            else:
+            if not self._waiting:
                 loop.remove_reader(self._descriptor)
                 self._screen.prompt("")
+            elif on_top:
+                self._show(self._waiting[-1])
+
+    def _show(self, waiting: "_Waiting") -> None:
+        if self._waiting[-1] is waiting:
+            self._screen.prompt(waiting[0])
 
     async def answer(self, question: str, prompt: str, read: Callable[[str], T | None], otherwise: T) -> T:
         """The answer to a question, one at a time; `otherwise` when there is nobody any more. What was typed before
@@ -63,17 +72,12 @@ class Terminal:
         async with self._asking:
             while True:
                 self._forget_typed()
-                line = await self.line(f"{question}\n{prompt}")
+                line = await self.line(f"{question}\n{prompt}", urgent=True)
                 if line is None:
                     return otherwise
                 answer = read(line)
                 if answer is not None:
                     return answer
-
-    def again(self) -> None:
-        """Show once more what the person is asked."""
-        if self._waiting:
-            self._screen.prompt(self._waiting[-1][0])
 
     def _forget_typed(self) -> None:
         import termios

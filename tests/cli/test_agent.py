@@ -1,0 +1,425 @@
+"""`billhook agent` without a terminal: one prompt, its answer, its exit code, and what happened on the way."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.chatting import conversation, events, names, transcripts
+from cli.place import Place
+from cli.terminal import PROGRAM, Ended, gone, living
+
+SAYS = "- text: All done.\n"
+LISTS = "- text: I'll look.\n  tool: {name: Bash, input: {command: echo one; echo two}}\n- text: Two lines.\n"
+FREELY = ("--permission-mode", "bypassPermissions")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def agent(place: Place, script: str, *arguments: str, prompt: str = "go", **options: Any) -> Ended:
+    """One shot with a scripted model."""
+    place.file("turns.yaml", script)
+    return place.run("agent", "--model", "scripted:turns.yaml", "-p", prompt, *arguments, **options)
+
+
+# -- where things go
+
+
+def test_the_answer_alone_is_on_stdout(place: Place) -> None:
+    """What happens on the way is on standard error: the answer can go into a file."""
+    ended = agent(place, LISTS, *FREELY)
+    assert (ended.code, ended.out) == (0, "Two lines.\n")
+    assert re.search(
+        r"^[a-z]+-[a-z]+  scripted:turns.yaml, .*project, 0 hooks, mode bypassPermissions$", ended.err, re.M
+    )
+    assert "I'll look.\nBash  echo one; echo two\n    one\n    two\n" in ended.err
+
+
+def test_the_answer_is_as_the_model_gave_it(place: Place) -> None:
+    """In a file nothing is escaped; what is on the way to a screen is."""
+    script = '- text: "way \\e[31mred"\n  tool: {name: Bash, input: {command: "printf \'\\\\033[2J\'"}}\n'
+    ended = agent(place, script + '- text: "an answer \\e[31mred\\nü"\n', *FREELY)
+    assert ended.out == "an answer \x1b[31mred\nü\n"
+    assert "way \\x1b[31mred" in ended.err and "\\x1b[2J" in ended.err
+    assert "\x1b" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "stdin", [b"what is here?\n", "größe\n".encode(), b"\xff what"], ids=["plain", "utf-8", "bytes"]
+)
+def test_stdin_is_the_prompt(place: Place, stdin: bytes) -> None:
+    """Without -p, and without a terminal, all of standard input is the prompt."""
+    place.file("turns.yaml", SAYS)
+    ended = place.run("agent", "--model", "scripted:turns.yaml", stdin=stdin)
+    assert (ended.code, ended.out) == (0, "All done.\n")
+    (transcript,) = transcripts(place)
+    said = conversation(transcript)[0]["content"][0]["text"]
+    assert said == stdin.decode("utf-8", "replace").strip()
+
+
+def test_json_has_a_typed_event_a_line(place: Place) -> None:
+    """In the order in which it happens; the last line is how it ended."""
+    ended = agent(place, LISTS, *FREELY, "--json")
+    lines = [json.loads(line) for line in ended.out.splitlines()]
+    types = [line["type"] for line in lines if not line["type"].startswith(("hook_", "text_"))]
+    assert types == [
+        *("verdict", "session_started", "prompt", "verdict", "message", "tool_call", "verdict", "verdict"),
+        *("tool_result", "verdict", "message", "verdict", "verdict", "ended"),
+    ]
+    assert {line["type"] for line in lines} >= {"hook_started", "hook_finished", "text_delta"}
+    verdicts = [line["verdict"]["event"] for line in lines if line["type"] == "verdict"]
+    assert verdicts == [
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "Stop", "SessionEnd")
+    ]
+    assert lines[-1] | {"usage": 0} == {"type": "ended", "how": "done", "text": "Two lines.", "usage": 0}
+    assert ended.err == ""
+
+
+def test_json_says_what_each_hook_did(place: Place) -> None:
+    """Who, what, why and in how many milliseconds, beside the verdict."""
+    place.own("hooks:\n  guard:\n    events: PreToolUse\n    deny: not today\n")
+    lines = [json.loads(line) for line in agent(place, LISTS, "--json").out.splitlines()]
+    (denied,) = [line for line in lines if line["type"] == "verdict" and line["verdict"]["decision"] == "deny"]
+    (deed,) = denied["deeds"]
+    assert (deed["hook"], deed["did"], deed["text"]) == ("guard", "denied", "not today")
+    assert deed["duration_ms"] >= 0 and denied["tool_use_id"] == "toolu_0001"
+
+
+def test_whoever_reads_the_stream_may_have_seen_enough(place: Place) -> None:
+    """A closed pipe is no fault: the run goes on to its end, without a word."""
+    place.file("turns.yaml", LISTS)
+    command = f"{PROGRAM} agent -p go --model scripted:turns.yaml --json | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=place.project, env=place.env(), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert names(place)[-1] == "SessionEnd"
+
+
+# -- hooks in line
+
+
+REWRITES = (
+    """run: 'echo "{\\"hookSpecificOutput\\": {\\"hookEventName\\": \\"PreToolUse\\", """
+    """\\"updatedInput\\": {\\"command\\": \\"echo three\\"}}}"'"""
+)
+ANSWERS = {
+    "denied": ("deny: never", r"    denied by mine \([\d.]+ ms\): never\n"),
+    "asked": ("ask: sure?", r"    asked by mine \([\d.]+ ms\): sure\?\n"),
+    "allowed": ("allow: fine", r"    allowed by mine \([\d.]+ ms\): fine\n    one\n"),
+    "context": ("inject: be kind", r"    context from mine \([\d.]+ ms\): be kind\n"),
+    "exit 2": ("run: 'echo no >&2; exit 2'", r"    denied by mine \([\d.]+ ms\): no\n"),
+    "rewritten": (REWRITES, r"    input rewritten by mine \([\d.]+ ms\)\n    three\n"),
+    "message": ("""run: 'echo "{\\"systemMessage\\": \\"psst\\"}"'""", r"    message from mine \([\d.]+ ms\): psst\n"),
+    "stopped": (
+        """run: 'echo "{\\"continue\\": false, \\"stopReason\\": \\"enough\\"}"'""",
+        r"    stopped by mine \([\d.]+ ms\): enough\n(.*\n)*stopped: enough\n",
+    ),
+    "failed open": (
+        "run: 'echo boom >&2; exit 3'",
+        r"    FAILED OPEN: mine \([\d.]+ ms\), and the event went on without its answer: exit code 3: boom\n",
+    ),
+    "failed": ("run: exit 3\n    gate: true", r"    failed: mine \([\d.]+ ms\): exit code 3.*\n"),
+    "missing": ("run: /no/such/program", r"    FAILED OPEN: mine \([\d.]+ ms\), .*not found.*\n"),
+}
+
+
+@pytest.mark.parametrize(("does", "line"), ANSWERS.values(), ids=ANSWERS)
+def test_a_hooks_decision_is_shown_below_the_call(place: Place, does: str, line: str) -> None:
+    """Who did what, in how many milliseconds, and why."""
+    place.own(f"hooks:\n  mine:\n    events: PreToolUse\n    {does}\n")
+    ended = agent(place, LISTS, *FREELY)
+    assert re.search(rf"^Bash  echo one; echo two\n{line}", ended.err, re.M), ended
+
+
+def test_a_denied_call_says_so_once(place: Place) -> None:
+    """The reason is in the hook's line, and in what the model gets; the screen does not repeat it."""
+    place.own("hooks:\n  guard:\n    events: PreToolUse\n    deny: never remove it\n")
+    ended = agent(place, LISTS)
+    assert ended.err.count("never remove it") == 1
+    (transcript,) = transcripts(place)
+    (result,) = conversation(transcript)[2]["content"]
+    assert result["is_error"] and "never remove it" in result["content"]
+
+
+def test_what_keeps_the_agent_going_is_shown(place: Place) -> None:
+    """What the model said before is no answer."""
+    place.own(
+        "hooks:\n  again:\n    events: Stop\n    run: 'test -e been || { touch been; echo test it >&2; exit 2; }'\n"
+    )
+    ended = agent(place, "- text: Done.\n- text: Tested.\n")
+    assert ended.out == "Tested.\n"
+    assert re.search(r"^Done\.\n    Stop: kept going by again \([\d.]+ ms\): test it\n", ended.err, re.M)
+
+
+def test_a_slow_hook_is_named(place: Place) -> None:
+    """After half a second, once, and then how it ended."""
+    place.own(
+        "hooks:\n  scan:\n    events: PreToolUse\n    run: sleep 0.8\n  quick:\n    events: Stop\n    run: 'true'\n"
+    )
+    ended = agent(place, LISTS, *FREELY)
+    steady = re.sub(r"after [\d.]+ s", "after N s", ended.err)
+    assert re.findall(r"^    hook .*", steady, re.M) == [
+        "    hook `scan` is still running (0.5 s) on PreToolUse; it has 600 s ...",
+        "    hook `scan` finished after N s",
+    ]
+
+
+def test_a_slow_start_is_named_at_once(place: Place) -> None:
+    """Before the session has a line of its own; and a hook that is late says so."""
+    place.own("hooks:\n  slow:\n    events: SessionStart\n    run: sleep 60\n    timeout: 0.7\n")
+    lines = agent(place, SAYS).err.splitlines()
+    assert lines[0].startswith("    hook `slow` is still running (0.5 s) on SessionStart")
+    assert lines[1].startswith("    hook `slow` timed out after ")
+    assert "FAILED OPEN" in lines[2] or "failed: slow" in lines[2]
+
+
+def test_tasks_subagents_and_teammates_have_their_lines(place: Place) -> None:
+    """Whoever isn't the main agent is named before what it does."""
+    script = """\
+turns:
+  - tool: {name: Task, input: {description: look, prompt: look, subagent_type: scout}}
+  - tool: {name: Task, input: {description: help, prompt: help, name: bob}}
+  - tool: {name: Bash, input: {command: echo behind, run_in_background: true}}
+  - text: done
+agents:
+  scout: [{tool: Read, input: {file_path: turns.yaml}}, {text: I looked.}]
+  bob: [{text: I helped.}]
+"""
+    ended = agent(place, script, *FREELY)
+    assert ended.out == "done\n"
+    for line in ("scout: Read  turns.yaml", "scout: I looked.", "bob: I helped.", "bob has nothing to do (help)"):
+        assert f"\n{line}\n" in ended.err
+    for line in ("task_1 started (help)", "task_1 done (help)", "task_2 started (echo behind)", "task_2 done"):
+        assert f"\n{line}" in ended.err
+
+
+def test_a_small_budget_compacts(place: Place) -> None:
+    """The conversation outgrows it, and the line says so."""
+    ended = agent(place, LISTS, *FREELY, "--context-budget", "1")
+    assert re.search(r"^compacted \(auto\): Summary of ", ended.err, re.M)
+    assert {"PreCompact", "PostCompact"} <= set(names(place))
+
+
+@pytest.mark.parametrize("trigger", ["init", "maintenance"])
+def test_setup_comes_first(place: Place, trigger: str) -> None:
+    """--init and --maintenance fire Setup before SessionStart."""
+    assert agent(place, SAYS, f"--{trigger}").code == 0
+    first, second = events(place)[:2]
+    assert (first["event"], first["input"]["trigger"], second["event"]) == ("Setup", trigger, "SessionStart")
+
+
+# -- permissions
+
+
+def test_without_a_terminal_nobody_is_asked(place: Place) -> None:
+    """What needs permission is denied, and the model is told why."""
+    ended = agent(place, LISTS)
+    assert "    error: Bash needs permission" in ended.err and "(nobody can be asked)" in ended.err
+    assert "PermissionDenied" in names(place)
+
+
+def test_what_waits_for_approval_is_named_once(place: Place) -> None:
+    """Hooks and allow rules that came with the project don't count before somebody has approved them."""
+    allowed = {"permissions": {"allow": ["Bash(echo *)", "Bash(ls)"]}}
+    place.file(".claude/settings.json", json.dumps(allowed))
+    place.file(".billhook/hooks.yaml", "hooks:\n  theirs:\n    events: Stop\n    run: 'true'\n")
+    ended = agent(place, LISTS)
+    assert ended.err.count("note: ") == 2
+    assert "note: 1 hook is not approved and did not run: theirs (`billhook trust` shows it)\n" in ended.err
+    waits = "note: 2 allow rules are not approved and don't count: permissions.allow of .claude/settings.json"
+    assert f"{waits} (`billhook trust` shows them)\n" in ended.err
+    assert ", 0 hooks, " in ended.err and "needs permission" in ended.err
+
+
+# -- exit codes
+
+
+CLOSES = """run: 'echo "{\\"continue\\": false, \\"stopReason\\": \\"closed\\"}"'"""
+ENDS = {
+    "done": (SAYS, "", 0, ""),
+    "blocked": (SAYS, "hooks:\n  no:\n    events: UserPromptSubmit\n    deny: not that\n", 1, "blocked: not that"),
+    "failed": ("- error: {kind: overloaded, message: too much}\n", "", 1, "error: too much"),
+    "stopped": (
+        SAYS,
+        f"hooks:\n  no:\n    events: SessionStart\n    {CLOSES}\n",
+        1,
+        "stopped: closed",
+    ),
+}
+
+
+@pytest.mark.parametrize(("script", "hooks", "code", "line"), ENDS.values(), ids=ENDS)
+def test_the_exit_code_tells_how_it_ended(place: Place, script: str, hooks: str, code: int, line: str) -> None:
+    """0 done, 1 blocked, stopped or failed; the last line says why, and nothing is on stdout but an answer."""
+    place.own(hooks)
+    ended = agent(place, script)
+    assert ended.code == code, ended
+    assert ended.out == ("All done.\n" if code == 0 else "")
+    assert line in ended.err.splitlines()[-1]
+    assert names(place)[-1] == "SessionEnd"
+
+
+SLIPS = {
+    "model": (("--model", "gpt-5"), "unknown model"),
+    "script": (("--model", "scripted:none.yaml"), "No such file"),
+    "mode": (("--permission-mode", "acceptedits"), "did you mean `acceptEdits`?"),
+    "config": (("--config", "none.yaml"), "there is no such file"),
+    "budget": (("--context-budget", "0"), "--context-budget"),
+    "prompt": (("-p", " "), "the prompt is empty"),
+    "session": (("--resume", "nobody"), "no session `nobody`"),
+    "no session": (("--resume", "."), "there is no session to resume here"),
+}
+
+
+@pytest.mark.parametrize(("slip", "says"), SLIPS.values(), ids=SLIPS)
+def test_a_slip_ends_before_any_hook_runs(place: Place, slip: tuple[str, ...], says: str) -> None:
+    """Exit 2, an error with a hint, and nothing has happened."""
+    place.own("hooks:\n  mark:\n    events: [SessionStart, SessionEnd, Setup]\n    run: touch ran\n")
+    place.file("turns.yaml", SAYS)
+    options = ("-p", "go", "--model", "scripted:turns.yaml", *slip)
+    ended = place.run("agent", *options)
+    assert ended.code == 2 and ended.err.startswith("error: ") and says in ended.err and "\nhint: " in ended.err
+    assert not (place.project / "ran").exists() and transcripts(place) == []
+
+
+def test_nothing_on_stdin_is_a_slip(place: Place) -> None:
+    """There is nobody to chat with."""
+    place.file("turns.yaml", SAYS)
+    ended = place.run("agent", "--model", "scripted:turns.yaml")
+    assert ended.code == 2 and "the prompt is empty" in ended.err
+
+
+def test_rules_that_may_deny_and_cant_be_read_keep_it_from_starting(place: Place) -> None:
+    """No session begins before they are mended."""
+    place.file(".claude/settings.json", '{"permissions": {"deny": [1]}}')
+    ended = agent(place, SAYS)
+    assert ended.code == 2 and ".claude/settings.json" in ended.err and names(place) == []
+
+
+# -- resuming
+
+
+@pytest.mark.parametrize("word", ["id", "name", "."])
+def test_a_session_goes_on(place: Place, word: str) -> None:
+    """By its id, its name, or `.` for the newest here: the same session, and the whole conversation."""
+    first = [json.loads(line) for line in agent(place, SAYS, "--json", prompt="remember blue").out.splitlines()]
+    started = next(line for line in first if line["type"] == "session_started")
+    meant = {"id": started["session_id"], "name": started["session_name"], ".": "."}[word]
+    ended = agent(place, "- text: Blue.\n", "--resume", meant, prompt="which?")
+    assert (ended.code, ended.out) == (0, "Blue.\n")
+    assert started["session_name"] in ended.err and ended.err.splitlines()[0].endswith(", resume")
+    (transcript,) = transcripts(place)
+    texts = [line["content"][0]["text"] for line in conversation(transcript)]
+    assert texts == ["remember blue", "All done.", "which?", "Blue."]
+    sources = [record["input"]["source"] for record in events(place) if record["event"] == "SessionStart"]
+    assert sources == ["startup", "resume"]
+
+
+def test_an_unknown_session_is_answered_with_those_there_are(place: Place) -> None:
+    """Only sessions that have a transcript here."""
+    first = [json.loads(line) for line in agent(place, SAYS, "--json").out.splitlines()]
+    name = next(line for line in first if line["type"] == "session_started")["session_name"]
+    place.run("fire", "SessionStart", "--session", "of-somebody-else")
+    for word in ("nobody", "of-somebody-else"):
+        ended = agent(place, SAYS, "--resume", word)
+        assert ended.code == 2
+        assert (
+            f"error: no session `{word}` can be resumed here\n\nhint: there are {name}; `.` is the newest" in ended.err
+        )
+    assert agent(place, SAYS, "--resume", ".").code == 0
+
+
+# -- signals
+
+
+def begin(place: Place, script: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    place.file("turns.yaml", script)
+    return subprocess.Popen(
+        [PROGRAM, "agent", "-p", "go", "--model", "scripted:turns.yaml", *FREELY, *arguments],
+        cwd=place.project,
+        env=place.env(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+SIGNALS = {
+    "Ctrl-C in a tool": (signal.SIGINT, 130, "tool"),
+    "Ctrl-C in a hook": (signal.SIGINT, 130, "PreToolUse"),
+    "Ctrl-C in the first hook": (signal.SIGINT, 130, "SessionStart"),
+    "TERM in a tool": (signal.SIGTERM, 143, "tool"),
+    "HUP in a hook": (signal.SIGHUP, 129, "PreToolUse"),
+}
+
+
+@pytest.mark.parametrize(("number", "code", "where"), SIGNALS.values(), ids=SIGNALS)
+def test_a_signal_ends_one_shot(place: Place, number: int, code: int, where: str) -> None:
+    """The tool or hook that runs is killed with all it started, every call has its result, and SessionEnd is fired."""
+    tag = f"61{time.time_ns()}"
+    sleeps = f"touch began; (setsid sleep {tag} &) ; sleep {tag}"
+    script = f"- tool: {{name: Bash, input: {{command: '{sleeps if where == 'tool' else 'true'}'}}}}\n- text: never\n"
+    if where != "tool":
+        place.own(f"hooks:\n  sleeper:\n    events: {where}\n    run: {sleeps}\n")
+    with begin(place, script) as process:
+        wait_for(place.project / "began")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (code, b""), err
+    assert living(tag) == [] and gone(tag, 0)
+    assert names(place)[-1] == "SessionEnd"
+    if where != "SessionStart":
+        (transcript,) = transcripts(place)
+        (result,) = conversation(transcript)[2]["content"]
+        assert result["is_error"] and "interrupted" in result["content"]
+
+
+def test_json_ends_with_how_it_was_interrupted(place: Place) -> None:
+    """The last line is there whatever happens."""
+    with begin(place, "- tool: {name: Bash, input: {command: touch began; sleep 60}}\n", "--json") as process:
+        wait_for(place.project / "began")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    last = json.loads(out.splitlines()[-1])
+    assert (last["type"], last["how"]) == ("ended", "interrupted")
+
+
+def test_twice_does_not_wait_for_a_hook_of_the_first(place: Place) -> None:
+    """The second Ctrl-C ends hooks that hear of the interrupted tool, and SessionEnd still has its turn."""
+    tag = f"62{time.time_ns()}"
+    place.own(f"hooks:\n  after:\n    events: PostToolUseFailure\n    run: touch after; sleep {tag}\n")
+    with begin(place, "- tool: {name: Bash, input: {command: touch began; sleep 60}}\n") as process:
+        wait_for(place.project / "began")
+        process.send_signal(signal.SIGINT)
+        wait_for(place.project / "after")
+        pressed = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        took = time.monotonic() - pressed
+    assert process.returncode == 130 and took < 4
+    assert living(tag) == []
+    assert names(place)[-1] == "SessionEnd"
+
+
+def test_hooks_in_the_background_end_with_the_session(place: Place) -> None:
+    """One that answers later has nobody to answer any more."""
+    tag = f"63{time.time_ns()}"
+    place.own(f"hooks:\n  later:\n    events: PostToolUse\n    run: touch later; sleep {tag}\n    background: true\n")
+    ended = agent(place, "- tool: {name: Bash, input: {command: sleep 0.2}}\n- text: done\n", *FREELY)
+    assert (ended.code, ended.out) == (0, "done\n")
+    assert living(tag) == []

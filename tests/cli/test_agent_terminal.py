@@ -1,0 +1,403 @@
+"""`billhook agent` on a terminal: a chat, questions, Ctrl-C, and what happens while the prompt waits."""
+
+import asyncio
+import os
+import pty
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billhook.cli.agent_terminal import Terminal
+from cli.chatting import CTRL_C, CTRL_D, Chatting, conversation, events, names, transcripts
+from cli.place import Place
+from cli.terminal import living
+
+BASH = "- tool: {{name: Bash, input: {{command: {0}}}}}\n".format
+SAYS = "- text: Hello to you.\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def chatting(place: Place, script: str, *arguments: str, **changes: str | None) -> Chatting:
+    place.file("turns.yaml", script)
+    return Chatting(place, "--model", "scripted:turns.yaml", *arguments, **changes)
+
+
+def freely(place: Place, script: str, *arguments: str) -> Chatting:
+    return chatting(place, script, "--permission-mode", "bypassPermissions", *arguments)
+
+
+def reason(place: Place) -> str:
+    """What the last SessionEnd said."""
+    last = events(place)[-1]
+    assert last["event"] == "SessionEnd"
+    said: str = last["input"]["reason"]
+    return said
+
+
+# -- talking
+
+
+@pytest.mark.parametrize("ends", ["/exit\n", CTRL_D], ids=["/exit", "Ctrl-D"])
+def test_a_chat(place: Place, ends: str) -> None:
+    """A line for the session, the prompt, the model's text, and an end that SessionEnd knows as the person's."""
+    with chatting(place, SAYS + "- text: Still here.\n") as chat:
+        assert re.match(r"[a-z]+-[a-z]+  scripted:turns.yaml, \S+, 0 hooks, mode default\n> ", chat.until("> "))
+        chat.type("hello\n")
+        assert chat.until("> ") == "hello\nHello to you.\n> "
+        chat.type("and now?\n")
+        assert chat.until("> ") == "and now?\nStill here.\n> "
+        chat.type(ends)
+        assert chat.end() == 0
+    assert reason(place) == "prompt_input_exit"
+    assert names(place).count("UserPromptSubmit") == 2
+
+
+def test_hook_decisions_stand_where_they_happen(place: Place) -> None:
+    """Below the call that they are about, with who, how long and why; a blocked prompt says who blocked it."""
+    place.own(
+        "hooks:\n  guard:\n    events: PreToolUse\n    deny: not today\n"
+        "  prompts:\n    events: UserPromptSubmit\n"
+        "    run: 'grep -q secret && { echo no secrets >&2; exit 2; } || true'\n"
+    )
+    with freely(place, BASH("rm -rf build") + SAYS) as chat:
+        chat.say("tidy up")
+        said = chat.until("\n> ")
+        assert re.search(
+            r"\nBash  rm -rf build\n    denied by guard \([\d.]+ ms\): not today\nHello to you\.\n> $", said
+        )
+        chat.type("my secret\n")
+        said = chat.until("\n> ")
+        assert re.search(
+            r"    UserPromptSubmit: denied by prompts \(\d+ ms\): no secrets\nblocked: no secrets\n> $", said
+        )
+
+
+def test_compact_clear_and_help(place: Place) -> None:
+    """The commands of the chat: a summary, a new session with an empty conversation, and what commands there are."""
+    with chatting(place, SAYS + "- text: Anew.\n") as chat:
+        chat.say("/compact")
+        assert "nothing was said yet" in chat.until("> ")
+        chat.type("hello\n")
+        chat.until("\n> ")
+        chat.type("/compact the names\n")
+        assert "compacted (manual): Summary of 3 messages." in chat.until("\n> ")
+        chat.type("/clear\n")
+        assert re.search(r", mode default, clear\n> $", chat.until("\n> "))
+        chat.type("again\n")
+        assert "Anew." in chat.until("\n> ")
+        chat.type("/help\n")
+        assert "/compact " in chat.until("\n> ")
+        chat.type("/comapct\n")
+        assert "did you mean `/compact`?" in chat.until("\n> ")
+        chat.type("/exit\n")
+        assert chat.end() == 0
+    log = events(place)
+    (before,) = [one for one in log if one["event"] == "PreCompact"]
+    assert before["input"].items() >= {"trigger": "manual", "custom_instructions": "the names"}.items()
+    assert [one["input"]["source"] for one in log if one["event"] == "SessionStart"] == ["startup", "compact", "clear"]
+    assert [one["input"]["reason"] for one in log if one["event"] == "SessionEnd"] == ["clear", "prompt_input_exit"]
+    first, second = transcripts(place)
+    assert [line["content"][0]["text"] for line in conversation(second)] == ["again", "Anew."]
+    assert {one["transcript_path"] for one in log} == {str(first), str(second)}
+    starts = [one for one in log if one["event"] == "SessionStart"]
+    assert starts[-1]["transcript_path"] == str(second) and starts[-1]["session_id"] == second.stem
+
+
+def test_a_hook_can_be_against_compacting(place: Place) -> None:
+    """The conversation stays as it is, and the person is told who wanted that."""
+    place.own("hooks:\n  keep:\n    events: PreCompact\n    deny: I need all of it\n")
+    with chatting(place, SAYS) as chat:
+        chat.say("hello")
+        chat.say("/compact")
+        said = chat.until("not compacted")
+        assert re.search(r"PreCompact: denied by keep \([\d.]+ ms\): I need all of it", said)
+
+
+def test_one_shot_on_a_terminal_shows_the_text_as_it_comes(place: Place) -> None:
+    """Once: what was streamed is not printed again."""
+    with freely(
+        place, "- text: I'll look.\n  tool: {name: Bash, input: {command: echo one}}\n" + SAYS, "-p", "go"
+    ) as chat:
+        assert chat.end() == 0
+        assert chat.seen.count("Hello to you.") == 1
+        assert "I'll look.\nBash  echo one\n    one\nHello to you.\n" in chat.seen
+
+
+def test_json_in_a_chat(place: Place) -> None:
+    """Each turn ends with its line."""
+    with chatting(place, SAYS, "--json") as chat:
+        chat.say("hello")
+        chat.until('{"type":"ended","how":"done","text":"Hello to you."')
+        chat.say("/exit")
+        assert chat.end() == 0
+
+
+# -- questions
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("y", True), ("n", False), ("", False), (CTRL_D, False)])
+def test_the_person_is_asked(place: Place, answer: str, runs: bool) -> None:
+    """Once: yes runs it, all else does not, and the model is told."""
+    with chatting(place, BASH("touch made") + SAYS) as chat:
+        chat.say("go")
+        asked = chat.until("\n? ")
+        assert "Bash wants to run:\n  | touch made\n" in asked and "[y] yes, once" in asked
+        chat.type(answer if answer == CTRL_D else f"{answer}\n")
+        chat.until("Hello to you.\n> ")
+    assert (place.project / "made").exists() is runs
+    (transcript,) = transcripts(place)
+    (result,) = conversation(transcript)[2]["content"]
+    assert result["is_error"] is not runs
+    assert ("said no" in result["content"]) is not runs
+    assert {"PermissionRequest", "Notification"} <= set(names(place))
+
+
+def test_yes_for_the_session_is_asked_once(place: Place) -> None:
+    """The same command is not asked about again, but after /clear it is."""
+    with chatting(place, 2 * BASH("touch made") + SAYS + BASH("touch made") + SAYS) as chat:
+        chat.say("go")
+        chat.until("\n? ")
+        chat.type("s\n")
+        assert "?" not in chat.until("Hello to you.")
+        chat.say("/clear")
+        chat.say("go")
+        chat.until("\n? ")
+
+
+def test_what_is_no_answer_is_asked_again(place: Place) -> None:
+    """And what was typed before the question was there is none."""
+    place.own("hooks:\n  slow:\n    events: PermissionRequest\n    run: touch asked; sleep 0.4\n")
+    with chatting(place, BASH("touch made") + SAYS) as chat:
+        chat.say("go")
+        while not (place.project / "asked").exists():
+            time.sleep(0.02)
+        chat.type("y\n")
+        chat.until("\n? ")
+        chat.type("perhaps\n")
+        chat.until("\n? ")
+        chat.type("n\n")
+        chat.until("Hello to you.")
+    assert not (place.project / "made").exists()
+
+
+def test_a_question_breaks_into_the_prompt(place: Place) -> None:
+    """A teammate that needs permission is answered while the prompt waits, which then comes again."""
+    script = """\
+turns:
+  - tool: {name: Task, input: {description: make it, prompt: make it, name: bob}}
+  - text: Bob does it.
+  - text: Fine.
+agents:
+  bob: [{tool: Bash, input: {command: sleep 0.2; touch made}}, {text: I made it.}]
+"""
+    with chatting(place, script) as chat:
+        chat.say("go")
+        chat.until("\n? ")
+        chat.type("y\n")
+        chat.until("bob has nothing to do (make it)")
+        chat.say("good")
+        chat.until("Fine.\n> ")
+    assert (place.project / "made").exists()
+
+
+# -- while the prompt waits
+
+
+def test_a_background_task_ends_while_the_prompt_waits(place: Place) -> None:
+    """Its line comes at once, and the prompt again after it."""
+    script = "- tool: {name: Bash, input: {command: sleep 0.5; echo made, run_in_background: true}}\n" + SAYS
+    with freely(place, script + "- text: I know.\n") as chat:
+        chat.say("go")
+        chat.until("Hello to you.\n> ")
+        chat.until("task_1 done (sleep 0.5; echo made)\n> ")
+        chat.type("and?\n")
+        chat.until("I know.\n> ")
+    assert "TaskCompleted" in names(place)
+
+
+def test_a_task_that_is_not_accepted_goes_back_to_the_model(place: Place) -> None:
+    """While the prompt waits, without a word of the person."""
+    place.own("hooks:\n  tests:\n    events: TaskCompleted\n    run: 'echo it has no tests >&2; exit 2'\n")
+    script = "- tool: {name: Bash, input: {command: sleep 0.3, run_in_background: true}}\n" + SAYS
+    with freely(place, script + "- text: I'll write some.\n") as chat:
+        chat.say("go")
+        chat.until("Hello to you.\n> ")
+        chat.until("task_1 is not accepted as done (sleep 0.3): it has no tests")
+        chat.until("I'll write some.\n> ")
+    (transcript,) = transcripts(place)
+    assert "it has no tests" in conversation(transcript)[-2]["content"][0]["text"]
+
+
+def test_who_is_silent_is_notified(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while without input an idle_prompt Notification is fired, once."""
+    from billhook.agent.models.scripted import Scripted
+    from billhook.agent.opening import open_agent
+    from billhook.cli.agent_chat import Chat
+    from billhook.cli.agent_terminal import Interrupts
+    from billhook.config import load_config
+
+    monkeypatch.setenv("HOME", str(place.home))
+    ours, theirs = pty.openpty()
+    fired: list[str] = []
+
+    def show(event: Any) -> None:
+        if getattr(event, "type", "") == "verdict" and event.verdict["event"] == "Notification":
+            fired.append(event.verdict["event"])
+
+    async def main() -> None:
+        config = load_config(place.project)
+        async with open_agent(config, Scripted([]), cwd=str(place.project), show=show) as agent:
+            chat = Chat(
+                agent,
+                Terminal(_Nowhere(), theirs),
+                Interrupts(print),
+                clear=lambda: asyncio.sleep(0),
+                tell=print,
+                idle=0.05,
+            )
+            asyncio.get_running_loop().call_later(0.5, os.write, ours, b"/exit\n")
+            await chat.run()
+
+    asyncio.run(main())
+    os.close(ours)
+    os.close(theirs)
+    assert fired == ["Notification"]
+    (record,) = [one for one in events(place) if one["event"] == "Notification"]
+    assert record["input"]["notification_type"] == "idle_prompt"
+
+
+class _Nowhere:
+    def prompt(self, text: str) -> None:
+        pass
+
+
+# -- Ctrl-C
+
+
+@pytest.mark.parametrize("where", ["tool", "hook"])
+def test_ctrl_c_stops_the_turn(place: Place, where: str) -> None:
+    """What runs is killed with all it started, the call has its result, and the chat goes on."""
+    tag = f"64{time.time_ns()}"
+    sleeps = f"touch began; (setsid sleep {tag} &) ; sleep {tag}"
+    if where == "hook":
+        place.own(f"hooks:\n  sleeper:\n    events: PreToolUse\n    run: {sleeps}\n")
+    with freely(place, BASH(sleeps if where == "tool" else "touch made") + SAYS) as chat:
+        chat.say("go")
+        while not (place.project / "began").exists():
+            time.sleep(0.02)
+        chat.type(CTRL_C)
+        chat.until("stopping ...\n")
+        chat.until("stopped\n> ")
+        assert living(tag) == []
+        chat.type("hello\n")
+        chat.until("Hello to you.\n> ")
+        chat.type("/exit\n")
+        assert chat.end() == 0
+    assert not (place.project / "made").exists()
+    (transcript,) = transcripts(place)
+    (result,) = conversation(transcript)[2]["content"]
+    assert result["is_error"] and "interrupted" in result["content"]
+    assert conversation(transcript)[-1]["content"][0]["text"] == "Hello to you."
+
+
+def test_ctrl_c_twice_ends_the_session(place: Place) -> None:
+    """The second one within the stop: SessionEnd is fired, and nothing survives."""
+    tag = f"65{time.time_ns()}"
+    place.own(f"hooks:\n  after:\n    events: PostToolUseFailure\n    run: touch after; sleep {tag}\n")
+    with freely(place, BASH(f"touch began; sleep {tag}") + SAYS) as chat:
+        chat.say("go")
+        while not (place.project / "began").exists():
+            time.sleep(0.02)
+        chat.type(CTRL_C)
+        while not (place.project / "after").exists():
+            time.sleep(0.02)
+        chat.type(CTRL_C)
+        assert chat.end() == 130
+    assert living(tag) == []
+    assert reason(place) == "other"
+
+
+def test_ctrl_c_after_a_stopped_turn_ends_the_session(place: Place) -> None:
+    """The second one at the prompt."""
+    with freely(place, BASH("touch began; sleep 60")) as chat:
+        chat.say("go")
+        while not (place.project / "began").exists():
+            time.sleep(0.02)
+        chat.type(CTRL_C)
+        chat.until("stopped\n> ")
+        chat.type(CTRL_C)
+        assert chat.end() == 130
+    assert reason(place) == "other"
+
+
+def test_ctrl_c_at_the_prompt(place: Place) -> None:
+    """The first empties the line and says what a second would do; another line starts the count anew."""
+    with chatting(place, SAYS) as chat:
+        chat.until("> ")
+        chat.type("never mi")
+        chat.type(CTRL_C)
+        chat.until("Ctrl-C once more ends the session\n> ")
+        chat.type("hello\n")
+        chat.until("Hello to you.\n> ")
+        chat.type(CTRL_C)
+        chat.until("Ctrl-C once more ends the session\n> ")
+        chat.type(CTRL_C)
+        assert chat.end() == 130
+    assert names(place).count("UserPromptSubmit") == 1
+    assert reason(place) == "other"
+
+
+def test_ctrl_c_at_a_question_stops_the_turn(place: Place) -> None:
+    """Nothing runs, and the call has its result."""
+    with chatting(place, BASH("touch made") + SAYS) as chat:
+        chat.say("go")
+        chat.until("\n? ")
+        chat.type(CTRL_C)
+        chat.until("stopped\n> ")
+        chat.type("hello\n")
+        chat.until("Hello to you.\n> ")
+    assert not (place.project / "made").exists()
+
+
+def test_background_work_ends_with_the_session(place: Place) -> None:
+    """Tasks and teammates that still run are killed at the end."""
+    tag = f"66{time.time_ns()}"
+    script = f"- tool: {{name: Bash, input: {{command: touch began; sleep {tag}, run_in_background: true}}}}\n" + SAYS
+    with freely(place, script) as chat:
+        chat.say("go")
+        chat.until("Hello to you.\n> ")
+        while not living(tag):
+            time.sleep(0.02)
+        chat.type("/exit\n")
+        assert chat.end() == 0
+    assert living(tag) == []
+
+
+def test_a_terminal_that_goes_away_ends_the_session(place: Place) -> None:
+    """As SIGHUP does: SessionEnd is fired, and nothing survives."""
+    tag = f"67{time.time_ns()}"
+    with freely(place, BASH(f"touch began; sleep {tag}")) as chat:
+        chat.say("go")
+        while not (place.project / "began").exists():
+            time.sleep(0.02)
+        chat.hang_up()
+        assert chat.process.wait(20) == 128 + signal.SIGHUP
+    assert living(tag) == []
+    assert reason(place) == "other"
+
+
+def test_term_at_the_prompt(place: Place) -> None:
+    """Exit 143, with SessionEnd."""
+    with chatting(place, SAYS) as chat:
+        chat.until("> ")
+        chat.process.send_signal(signal.SIGTERM)
+        assert chat.end() == 143
+    assert reason(place) == "other"

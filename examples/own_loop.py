@@ -8,7 +8,7 @@ from billhook import Engine, Session, ask, deny, on
 @on("PreToolUse", match="send_mail")
 def mail_stays_inside(event):
     inside = event.tool_input["to"].endswith("@example.org")
-    return ask("A mail in your name") if inside else deny("mail goes to example.org only")
+    return ask("Send this mail") if inside else deny("mail goes to example.org only")
 
 
 TOOLS = {"send_mail": lambda given: f"sent to {given['to']}"}
@@ -18,13 +18,11 @@ REPLIES = [
     {"text": "Done.", "uses": []},
 ]
 model = lambda system, messages: REPLIES.pop(0)
-person = lambda question: input(f"{question.reason}: may it be sent? ") == "yes"
 
 
-async def main(prompt):
-    async with Session(Engine([mail_stays_inside]), ask=person) as session:
-        submitted = await session.prompt(prompt)
-        messages, going = [prompt], not submitted.denied
+async def main(messages):
+    async with Session(Engine([mail_stays_inside]), ask=lambda asked: input(f"{asked.reason}? ") == "yes") as session:
+        going = not (await session.prompt(messages[0])).denied
         while going and session.stopped is None:
             reply = model(f"You write mails. {session.take_context()}", messages)
             print(reply["text"])
@@ -35,7 +33,8 @@ async def main(prompt):
                 messages.append(result)
             if not reply["uses"]:
                 ending = await session.stop(reply["text"])
-                messages, going = [*messages, ending.reason], ending.keep_going
+                going = ending.keep_going
+                messages.append(ending.reason)
 
 
-asyncio.run(main("Tell the team that all tests pass."))
+asyncio.run(main(["Tell the team that all tests pass."]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from billhook import caller
 from billhook.config import merging, sources
 from billhook.config.building import GATED, absence, blockade, build, refusal, refusal_of, runs
 from billhook.config.builtin import Builtins
@@ -83,6 +84,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     knowing: Knowing | None = None
     """Tells hooks their session's name and turn; None without built-ins."""
     trust: Trust = "approved"
+    """What it was loaded with."""
 
     @property
     def pending(self) -> tuple[Entry, ...]:
@@ -118,7 +120,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         more = tuple(hooks)
         recorded = [] if self.recording is None else [self.recording.observer(host, more)]
-        env = {"CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or self.project}
+        env = {"CLAUDE_PROJECT_DIR": caller.environ().get("CLAUDE_PROJECT_DIR") or self.project}
         for hook in more if self.knowing is not None else ():
             if hook.name in BUILTINS:
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
@@ -168,7 +170,7 @@ def load_config(
         raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
     explicit = () if files is None else tuple(os.fspath(file) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
-    env = os.environ if env is None else env
+    env = caller.environ() if env is None else env
     root = state_root(home)
     key = (os.path.realpath(cwd or _here()), explicit, wanted, str(root), builtins, trust, sources.homes())
     kept = _kept.get(key)
@@ -185,7 +187,7 @@ def load_config(
 
 def _here() -> str:
     try:
-        return os.getcwd()
+        return caller.getcwd()
     except OSError:
         raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
 

@@ -18,7 +18,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "events": "Ask the log: what happened, who decided, which hooks failed.",
     },
     "Looking up": {
-        "demo": "Watch an agent work among hooks: every event, in seconds, without a key.",
+        "demo": "Watch an agent at work among hooks, without a key.",
         "rule": "Say what a code of `check` means.",
     },
     "Plumbing": {

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from billhook.cli.inside_agent import agent_of
 from cli.chatting import conversation, events, names, transcripts
 from cli.place import Place
 from cli.terminal import PROGRAM, Ended, gone, living
@@ -423,3 +424,12 @@ def test_hooks_in_the_background_end_with_the_session(place: Place) -> None:
     ended = agent(place, "- tool: {name: Bash, input: {command: sleep 0.2}}\n- text: done\n", *FREELY)
     assert (ended.code, ended.out) == (0, "done\n")
     assert living(tag) == []
+
+
+def test_an_agent_can_give_no_consent(place: Place) -> None:
+    """`billhook trust` knows this agent among those that may not approve what came with the project."""
+    assert agent_of(["/usr/bin/python3", PROGRAM, "agent", "-p", "go"]) == "billhook agent"
+    place.file(".billhook/hooks.yaml", "hooks:\n  theirs:\n    events: Stop\n    run: 'true'\n")
+    place.file("approve.sh", f"{PROGRAM} trust theirs --yes\n")
+    ended = agent(place, "- tool: {name: Bash, input: {command: sh approve.sh}}\n- text: done\n", *FREELY)
+    assert "    error: exit code 2\n    error: --yes is refused here" in ended.err or "denied by" in ended.err, ended

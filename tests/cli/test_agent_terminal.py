@@ -278,6 +278,9 @@ class _Nowhere:
     def prompt(self, text: str) -> None:
         pass
 
+    def withdraw(self) -> None:
+        pass
+
 
 # -- Ctrl-C
 
@@ -351,6 +354,7 @@ def test_ctrl_c_at_the_prompt(place: Place) -> None:
         chat.until("Ctrl-C once more ends the session\n> ")
         chat.type(CTRL_C)
         assert chat.end() == 130
+        assert chat.seen.endswith("ending the session ...\n> \r")
     assert names(place).count("UserPromptSubmit") == 1
     assert reason(place) == "other"
 

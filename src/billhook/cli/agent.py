@@ -10,6 +10,7 @@ import click
 
 from billhook import process
 from billhook.cli import configured
+from billhook.cli.agent_screen import Screen, Stream, in_loop, is_terminal
 from billhook.cli.firing import catch_signals
 from billhook.cli.loaded import config_option, loaded
 from billhook.cli.show import note
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from billhook.agent.loop import Agent
     from billhook.agent.model import Model
     from billhook.agent.shown import Ended, Show
-    from billhook.cli.agent_screen import Screen
     from billhook.cli.agent_terminal import Interrupts, Terminal
     from billhook.config import Config
     from billhook.config.permitting import Rules
@@ -39,12 +39,12 @@ def _mode(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     "agent",
     epilog="""\b
 Examples:
-  billhook agent                                    a chat
-  billhook agent -p 'tidy up the tests' > answer    one prompt; the answer alone is on stdout
-  git diff | billhook agent --permission-mode plan  all of stdin is the prompt
-  billhook agent --resume . -p 'go on'              the newest session here goes on
-  billhook agent --model scripted:turns.yaml -p hi  without a key, as a file has it
-  billhook agent -p hi --json                       typed events, one a line
+  billhook agent                                 a chat
+  billhook agent -p 'tidy up' > answer           one prompt, its answer alone
+  git diff | billhook agent                      all of stdin is the prompt
+  billhook agent --resume . -p 'go on'           the newest session here goes on
+  billhook agent --model scripted:t.yaml -p hi   without a key, as a file has it
+  billhook agent -p hi --json                    typed events, one a line
 
 \b
 Exit code: 0 done, 1 blocked, stopped or failed, 2 usage or broken input,
@@ -126,10 +126,9 @@ class _Run:
             show(ended)
         return interrupts.code or _CODES[ended.how]
 
-    async def _session(self, show: "Show", screen: "Screen", terminal: "Terminal", interrupts: "Interrupts") -> "Ended":
+    async def _session(self, show: "Show", screen: Screen, terminal: "Terminal", interrupts: "Interrupts") -> "Ended":
         from billhook.agent.loop import BUDGET
         from billhook.agent.opening import open_agent
-        from billhook.cli.agent_screen import in_loop
 
         async with open_agent(
             self.config,
@@ -153,7 +152,7 @@ class _Run:
             finally:
                 interrupts.leave()
 
-    async def _chat(self, agent: "Agent", terminal: "Terminal", interrupts: "Interrupts", screen: "Screen") -> "Ended":
+    async def _chat(self, agent: "Agent", terminal: "Terminal", interrupts: "Interrupts", screen: Screen) -> "Ended":
         from billhook.agent.opening import begin_anew
         from billhook.cli.agent_chat import Chat
 
@@ -161,12 +160,10 @@ class _Run:
             agent, terminal, interrupts, clear=lambda: begin_anew(agent, self.config), tell=screen.urgent
         ).run()
 
-    def _shower(self) -> tuple["Show", "Screen"]:
+    def _shower(self) -> tuple["Show", Screen]:
         """What gets the events, and where lines for the person go."""
-        from billhook.cli.agent_screen import Screen, Stream
-
         hooks = sum(entry.state == "runs" for entry in self.config.entries)
-        screen = Screen(hooks=hooks, streams=self.prompt is None or sys.stdout.isatty())
+        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout))
         return (Stream(), screen) if self.given["as_json"] else (screen, screen)
 
     def _tell_what_waits(self) -> None:
@@ -175,7 +172,7 @@ class _Run:
 
     def _asker(self, terminal: "Terminal") -> Any:
         """Asks the person; None where there is nobody."""
-        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             return None
         from billhook.agent.asking import question_text, read_answer
 
@@ -221,7 +218,7 @@ def _resumed(word: str | None) -> str:
 
 def _prompt(given: str | None) -> str | None:
     """The one prompt: of -p, or all of standard input when that is no terminal; None: a chat."""
-    if given is None and _is_terminal(sys.stdin):
+    if given is None and is_terminal(sys.stdin):
         return None
     text = given if given is not None else _all_of_stdin()
     if not text.strip():
@@ -231,10 +228,6 @@ def _prompt(given: str | None) -> str | None:
 
 def _all_of_stdin() -> str:
     return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
-
-
-def _is_terminal(stream: Any) -> bool:
-    return stream is not None and not stream.closed and bool(stream.isatty())
 
 
 __all__ = ["verb"]

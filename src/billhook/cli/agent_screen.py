@@ -71,7 +71,7 @@ class Screen:
 
     def __init__(self, *, hooks: int, streams: bool) -> None:
         self._hooks, self._streams = hooks, streams
-        self._verbatim = not sys.stdout.isatty()
+        self._verbatim = not is_terminal(sys.stdout)
         self._held: list[str] | None = []
         """Lines that wait for the first one, which says what this is."""
         self._in_line = False
@@ -113,8 +113,7 @@ class Screen:
         if self._held is not None:
             self._held.append(text)
             return
-        if self._in_line:
-            self._write("\n")
+        self._break_line()
         self._wipe_prompt()
         say(text, err=True)
         if self._prompt:
@@ -147,10 +146,19 @@ class Screen:
             *before, last = text.split("\n")
             for one in before:
                 self.line(one)
-            if self._in_line:
-                self._write("\n")
+            self._break_line()
             _put(last)
         self._prompt = text
+
+    def withdraw(self) -> None:
+        """Take the prompt away: nobody will answer it."""
+        self._wipe_prompt()
+        self._prompt = ""
+
+    def _break_line(self) -> None:
+        """What comes now does not belong to the model's line; in a file of its own that line stays whole."""
+        if self._in_line and not self._verbatim:
+            self._write("\n")
 
     def _wipe_prompt(self) -> None:
         """What comes now stands in place of the prompt, or below it."""
@@ -245,22 +253,23 @@ class _SlowHooks:
     def __init__(self, line: Show) -> None:
         self._line = line
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._named: set[int] = set()
 
     def hear(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
         if isinstance(event, HookStarted):
             loop = asyncio.get_running_loop()
             self._timers[event.asking] = loop.call_later(SLOW, self._late, event)
             return
-        timer = self._timers.pop(event.asking, None)
-        if timer is not None and timer.when() > asyncio.get_running_loop().time():
+        if timer := self._timers.pop(event.asking, None):
             timer.cancel()
-        elif timer is not None:
+        if event.asking in self._named:
+            self._named.discard(event.asking)
             self._line(f"    hook `{safe(event.hook)}` {_how(event)} after {event.duration_ms / 1e3:.1f} s")
 
     def _late(self, event: HookStarted) -> None:
-        if event.asking in self._timers:
-            left = f"it has {event.timeout:g} s"
-            self._line(f"    hook `{safe(event.hook)}` is still running ({SLOW} s) on {safe(event.event)}; {left} ...")
+        self._named.add(event.asking)
+        left = f"it has {event.timeout:g} s"
+        self._line(f"    hook `{safe(event.hook)}` is still running ({SLOW} s) on {safe(event.event)}; {left} ...")
 
 
 def _how(event: HookFinished | HookTimedOut | HookCancelled) -> str:
@@ -329,8 +338,13 @@ def _task(event: TaskChanged) -> str:
     return one_line(f"{who} {state} ({event.subject}){detail}", width())
 
 
+def is_terminal(stream: Any) -> bool:
+    """Whether somebody sits there; a stream that was closed before we began is None."""
+    return stream is not None and not stream.closed and bool(stream.isatty())
+
+
 def _can_wipe() -> bool:
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
 
 
 def _put(text: str) -> None:
@@ -338,4 +352,4 @@ def _put(text: str) -> None:
         click.echo(text, nl=False, err=True)
 
 
-__all__ = ["Screen", "Stream", "in_loop"]
+__all__ = ["Screen", "Stream", "in_loop", "is_terminal"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_STOP, _HINT, _LAST = "stopping ...", "Ctrl-C once more ends the session", "ending the session ..."
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 """Signals that end a session. The first Ctrl-C only stops the turn."""
 
@@ -27,6 +28,10 @@ class Prompting(Protocol):
 
     def prompt(self, text: str) -> None:
         """The person is asked for a line; nothing: they have answered."""
+        ...
+
+    def withdraw(self) -> None:
+        """They need not answer any more."""
         ...
 
 
@@ -56,6 +61,8 @@ class Terminal:
         finally:
             on_top = self._waiting[-1] is waiting
             self._waiting.remove(waiting)
+            if on_top and future.cancelled():
+                self._screen.withdraw()
             if not self._waiting:
                 loop.remove_reader(self._descriptor)
                 self._screen.prompt("")
@@ -159,12 +166,10 @@ class Interrupts:
         last = number != signal.SIGINT or self._pressed > 1 or not spared
         if last:
             self.code = 128 + number
+        self._tell(_LAST if last else _STOP if self._turn is not None else _HINT)
         if self._turn is not None:
-            self._tell("ending the session ..." if last else "stopping ...")
             self._turn.cancel()
-        elif not last:
-            self._tell("Ctrl-C once more ends the session")
-        elif self._main is not None and not self._leaving:
+        elif last and self._main is not None and not self._leaving:
             self._main.cancel()
 
 

@@ -75,7 +75,7 @@ def agent_of(argv: Sequence[str]) -> str:
     if _INTERPRETER.fullmatch(name):
         program, rest = _script(rest)
         name = _plain(program)
-    if name == "billhook" and rest[:1] in (["hook"], ["daemon"]):
+    if name == "billhook" and rest[:1] in (["agent"], ["hook"], ["daemon"]):
         return f"billhook {rest[0]}"
     parts = program.split("/")
     return PROGRAMS.get(name) or next((PACKAGES[pair] for pair in itertools.pairwise(parts) if pair in PACKAGES), "")

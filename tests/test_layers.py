@@ -12,6 +12,7 @@ ROOT = Path(billhook.__file__).parent
 
 VOCABULARY = {
     "errors",
+    "caller",
     "strictjson",
     "globs",
     "events",
@@ -45,7 +46,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "handlers": VOCABULARY | {"dialects", "process", "login", "callbacks", "stepping"},
     "webhooks": VOCABULARY | {"dialects"},
     **dict.fromkeys(WORKER, VOCABULARY | PROCESS | WORKER | {"dialects", "callbacks", "stepping", "__version__"}),
-    "store": {"errors", "strictjson", "store"},
+    "store": {"errors", "caller", "strictjson", "store"},
     "builtins": VOCABULARY | {"store", "callbacks", "builtins"},
     "config": VOCABULARY
     | {"dialects", "handlers", "webhooks", "worker", "plan", "engine", "spawn", "store", "builtins", "config"},
@@ -54,7 +55,13 @@ MAY_KNOW: dict[str, set[str]] = {
 }
 """What a module may import, by the first part of its name. What is not listed here may know everything."""
 
-LOWEST = {"errors": set[str](), "strictjson": {"errors"}, "exits": {"errors"}, "tools": {"errors"}}
+LOWEST = {
+    "errors": set[str](),
+    "caller": set[str](),
+    "strictjson": {"errors"},
+    "exits": {"errors"},
+    "tools": {"errors"},
+}
 
 
 def imports(source: str, module: str) -> Iterator[tuple[str, int]]:

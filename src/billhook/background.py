@@ -6,6 +6,7 @@ carry context. Its own time-out bounds it; when the process ends, what still run
 """
 
 import atexit
+import contextvars
 import threading
 import time
 import weakref
@@ -50,7 +51,8 @@ class Background:
                     self._running.pop(thread, None)
                 running.ended.set()
 
-        thread = threading.Thread(target=work, name="billhook-background", daemon=True)
+        context = contextvars.copy_context()  # whom we serve is known there, too
+        thread = threading.Thread(target=context.run, args=(work,), name="billhook-background", daemon=True)
         with self._lock:
             self._running[thread] = running
         _open_backgrounds.add(self)

@@ -5,7 +5,6 @@ do the same compare equal. Functions become handlers in `billhook.callbacks`.
 """
 
 import asyncio
-import os
 import re
 import shlex
 import sys
@@ -14,7 +13,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from billhook import login, process
+from billhook import caller, login, process
 from billhook.answers import Answer, Reply, Status
 from billhook.callbacks import callback
 from billhook.dialects import dialect
@@ -47,7 +46,7 @@ class Command(msgspec.Struct, frozen=True):
             base = await _login_environment(base, ctx.seconds_left / 2)
         argv = [fit_argument(word) for word in self.argv]
         env = {**base, **call.env}
-        cwd = self.cwd or event.cwd
+        cwd = self.cwd or event.cwd or _folder_of_caller()
         if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
             env["CLAUDE_PROJECT_DIR"] = self.cwd
             env["BILLHOOK_DEPTH"] = str(_depth() + 1)
@@ -77,9 +76,15 @@ class Command(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(reply, error=f"{why} ({reply.error})") if why else reply
 
 
+def _folder_of_caller() -> str:
+    """Where somebody else is, whom we serve; we ourselves are where we are."""
+    served = caller.served()
+    return "" if served is None else served.cwd
+
+
 def _depth() -> int:
     """How many hooks deep we are: one that asks billhook again must not do so for ever."""
-    said = os.environ.get("BILLHOOK_DEPTH", "")
+    said = caller.environ().get("BILLHOOK_DEPTH", "")
     return int(said) if said.isdecimal() and len(said) < 4 else 0
 
 

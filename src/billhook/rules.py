@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from billhook import shell, tools
+from billhook import caller, shell, tools
 from billhook.errors import RuleError
 from billhook.globs import ANY_DEPTH, Glob, glob, path_matches
 from billhook.script import UNKNOWN
@@ -260,7 +260,7 @@ def _searched(name: str, tool_input: Mapping[str, object]) -> str | None:
 
 
 def _absolute(path: str, cwd: str | None) -> str | None:
-    path = os.path.expanduser(path) if path.startswith("~") else path
+    path = caller.expanduser(path) if path.startswith("~") else path
     if not path.startswith("/"):
         if not cwd or not cwd.startswith("/"):
             return None
@@ -275,7 +275,7 @@ def _segments(path: str) -> list[str]:
 def _path_patterns(specifier: str, cwd: str | None, *, deny: bool) -> Iterator[tuple[str, ...]]:
     """A path specifier as absolute patterns. A relative one hangs below `cwd`, and below the real folder behind it."""
     if specifier.startswith("~"):
-        specifier = os.path.expanduser(specifier)
+        specifier = caller.expanduser(specifier)
     folder = specifier.endswith("/") and specifier.strip("/") != ""
     segments = _normal(specifier.split("/"), relative=not specifier.startswith("/"))
     if folder:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from billhook import caller
 from billhook.answers import FAILURES, Reply, Status
 from billhook.dialects import CLAUDE, dialect
 from billhook.dialects.claude import JsonDialect
@@ -87,7 +88,7 @@ class Webhook(msgspec.Struct, frozen=True):
     def _filled(self, value: str, ctx: Context) -> str:
         def variable(found: re.Match[str]) -> str:
             name = found[1] or found[2]
-            return ctx.env.get(name, os.environ.get(name, "")) if name in self.allowed_env else ""
+            return ctx.env.get(name, caller.environ().get(name, "")) if name in self.allowed_env else ""
 
         return _VARIABLE.sub(variable, value)
 
@@ -348,7 +349,7 @@ def _tls(scheme: str) -> ssl.SSLContext:
     """Plain http gets one that trusts nobody: to load the authorities takes longer than the request."""
     if scheme != "https":
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return _authorities(os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", ""))
+    return _authorities(caller.environ().get("SSL_CERT_FILE", ""), caller.environ().get("SSL_CERT_DIR", ""))
 
 
 @functools.lru_cache(4)

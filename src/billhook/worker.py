@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from billhook import strictjson
+from billhook import caller, strictjson
 from billhook.answers import FAILURES, Outcome, Reply, Status
 from billhook.dialects.base import inherited
 from billhook.errors import UsageError
@@ -97,7 +97,7 @@ class PythonHook(msgspec.Struct, frozen=True):
         return _not_started(worker) if isinstance(worker, str) else await _ask(worker, request, number, ctx)
 
     def _program(self) -> str:
-        given = os.path.expanduser(self.interpreter)
+        given = caller.expanduser(self.interpreter)
         if os.sep in given:
             return os.path.join(self.folder, given)
         return given or sys.executable

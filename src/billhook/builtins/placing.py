@@ -1,6 +1,5 @@
 """Words of a line turned into absolute paths, from every folder that the line may be in."""
 
-import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
@@ -8,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from billhook import caller
 from billhook.builtins.git_writes import ROOT
 from billhook.builtins.spelling import git_root
 from billhook.builtins.touch import Touch
@@ -48,6 +48,6 @@ def _from_home(word: str) -> str:
         return word[2:].lstrip("/") or "."
     name, slash, rest = word.partition("/")
     try:
-        return UNKNOWN + slash + rest if UNKNOWN in name else os.path.expanduser(word)
+        return UNKNOWN + slash + rest if UNKNOWN in name else caller.expanduser(word)
     except ValueError:  # no user can be called so
         return word

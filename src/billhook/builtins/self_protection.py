@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from billhook import caller
 from billhook.answers import NOTHING, Answer, ask, deny
 from billhook.builtins.guarded import Guarded, Hit, Protected
 from billhook.builtins.placing import LONGEST_PATH
@@ -77,7 +78,7 @@ class SelfProtection(msgspec.Struct, frozen=True):
 
 def _here() -> str:
     try:
-        return os.getcwd()
+        return caller.getcwd()
     except OSError:  # it was removed
         return "/"
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from billhook import caller
+
 MAX_VARIANTS: Final = 8
 _LONGEST_VALUE: Final = 4096
 _ROUNDS: Final = 3
@@ -63,9 +65,9 @@ def git_root(folder: str) -> str:
 
 def _environment(cwd: str) -> Mapping[str, str]:
     """The few variables whose value is known from outside."""
-    project = os.environ.get("CLAUDE_PROJECT_DIR") or git_root(cwd)
-    found = {"HOME": os.path.expanduser("~"), "PWD": cwd, "CLAUDE_PROJECT_DIR": project}
-    home = os.environ.get("BILLHOOK_HOME")
+    project = caller.environ().get("CLAUDE_PROJECT_DIR") or git_root(cwd)
+    found = {"HOME": caller.expanduser("~"), "PWD": cwd, "CLAUDE_PROJECT_DIR": project}
+    home = caller.environ().get("BILLHOOK_HOME")
     return {**found, "BILLHOOK_HOME": home} if home else found
 
 

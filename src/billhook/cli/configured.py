@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from billhook import caller
 from billhook.config.declared import LAYERS
 from billhook.errors import UsageError
 
@@ -34,7 +35,7 @@ def standing(folder: str) -> str:
         folder = os.path.dirname(folder)
     if folder != asked and os.path.dirname(folder) == folder:
         try:
-            return os.getcwd()
+            return caller.getcwd()
         except OSError:
             return folder
     return folder

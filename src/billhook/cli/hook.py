@@ -17,6 +17,7 @@ import signal
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from billhook import caller
 from billhook.answers import NOTHING, Answer, Decision, Status, Verdict
 from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.cli.received import MistypedError, about_unknown, guessed, readable, received
@@ -140,13 +141,13 @@ class _Run:
         """The folder that the agent is in, as far as it says so."""
         event = self.event or self.remains
         cwd = event.cwd if event is not None else ""
-        project = os.environ.get("CLAUDE_PROJECT_DIR", "")
+        project = caller.environ().get("CLAUDE_PROJECT_DIR", "")
         return project if os.path.isdir(project) else cwd or project
 
     def _load(self) -> "Config":
         from billhook.cli import configured
 
-        folder = self._folder or _here() or os.environ.get("PWD", "/")
+        folder = self._folder or _here() or caller.environ().get("PWD", "/")
         config = configured.load(folder, self.files)
         if self.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
@@ -217,7 +218,7 @@ class _Run:
     # -- when something is wrong
 
     def crashed(self, error: BaseException) -> int:
-        if os.environ.get("BILLHOOK_DEBUG"):
+        if caller.environ().get("BILLHOOK_DEBUG"):
             import traceback
 
             traceback.print_exception(error)
@@ -373,7 +374,7 @@ def _without_stand_ins(config: "Config") -> "Config":
 def _here() -> str:
     """Our working directory; nothing when it is gone."""
     try:
-        return os.getcwd()
+        return caller.getcwd()
     except OSError:
         return ""
 
@@ -381,7 +382,7 @@ def _here() -> str:
 def _depth() -> int:
     """How many hooks of billhook's stand between us and the agent."""
     try:
-        return int(os.environ.get("BILLHOOK_DEPTH", "") or 0)
+        return int(caller.environ().get("BILLHOOK_DEPTH", "") or 0)
     except ValueError:
         return 0
 

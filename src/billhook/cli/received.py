@@ -3,11 +3,11 @@
 Start-up is felt at every tool call: what only odd names need is imported for them.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from billhook import caller
 from billhook.errors import BillhookError, EventError
 from billhook.events import EVENTS, Event, parse
 
@@ -94,7 +94,7 @@ def guessed(stdin: bytes, argument: str) -> Event | None:
     said = {_name_in(whole)} if whole is not None else {name.decode("ascii") for name in _NAME.findall(stdin)}
     said.discard("")
     if not said:
-        said = {argument or os.environ.get("HOOK_EVENT", "")}
+        said = {argument or caller.environ().get("HOOK_EVENT", "")}
     elif argument:
         said.add(argument)
     meant = {probable(name) or name for name in said if name}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from billhook import script, shell
+from billhook import caller, script, shell
 from billhook.config import commandwords, pyimports, shellvars
 from billhook.config.commandwords import SUFFIXES
 from billhook.config.declared import Action, Exec, Python, Run
@@ -72,7 +72,7 @@ class _Scan:
         self.folder = folder
         self.look = look
         self.real_folder = look.real(folder)
-        self.home = os.path.expanduser("~")
+        self.home = caller.expanduser("~")
         self.found: dict[str, None] = {}
         self.unread: deque[tuple[str, str]] = deque()
         """Scripts that may name more, and what they are read as."""
@@ -236,7 +236,7 @@ class _Scan:
     def path_folders(self) -> list[tuple[str, bool]]:
         """The folders of PATH, up to the last one inside the project, and whether each is."""
         if self.folder not in self.look.path_folders:
-            entries = os.environ.get("PATH", "").split(os.pathsep)
+            entries = caller.environ().get("PATH", "").split(os.pathsep)
             folders = [os.path.normpath(os.path.join(self.folder, entry)) for entry in entries]
             found = [(folder, self.inside(folder)) for folder in folders]
             while found and not found[-1][1]:
@@ -297,7 +297,7 @@ class _Scan:
         if not _speakable(word):
             return []
         if word.startswith("~"):
-            word = os.path.expanduser(word)
+            word = caller.expanduser(word)
         found = [_normal(os.path.join(folder, word)) for folder in folders]
         return found if len(found) == 1 else list(dict.fromkeys(found))
 

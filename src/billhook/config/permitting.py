@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from billhook import tools
+from billhook import caller, tools
 from billhook.config.consent import Trust
 from billhook.config.declared import Layer, needs_consent
 from billhook.config.findings import Finding, folded, nearest
@@ -338,7 +338,7 @@ def _one_line(text: str, longest: int = _LONGEST_TEXT) -> str:
 
 def _shown_path(file: str, folder: str) -> str:
     """A path from its project when it lies inside, with `~` when below the home folder."""
-    home = os.path.realpath(os.path.expanduser("~"))
+    home = os.path.realpath(caller.expanduser("~"))
     for base, prefix in ((folder, ""), (home, "~/")):
         if len(base) > 1 and file.startswith(base + "/"):
             return prefix + file[len(base) + 1 :]

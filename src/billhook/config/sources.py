@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from billhook import caller
 from billhook.config.declared import LAYERS, Layer
 from billhook.config.looking import SETTLED
 from billhook.errors import UsageError
@@ -63,8 +64,8 @@ def find(
     unknown = wanted - set(LAYERS)
     if unknown:
         raise UsageError(f"no layer `{min(unknown)}`", hint=f"one of {', '.join(LAYERS)}")
-    here = os.path.realpath(cwd if cwd is not None else os.getcwd())
-    home = os.path.realpath(user_home or os.path.expanduser("~"))
+    here = os.path.realpath(cwd if cwd is not None else caller.getcwd())
+    home = os.path.realpath(user_home or caller.expanduser("~"))
     probe = _Probe()
     folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
     project = folders[0]
@@ -84,7 +85,7 @@ def find(
 
 def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
     """A file that somebody named: that it is missing must not pass for an empty configuration."""
-    real = os.path.realpath(path)
+    real = os.path.realpath(caller.abspath(os.fspath(path)))
     if not probe.exists(real):
         raise UsageError(f"no file `{os.fspath(path)}`", hint="name a configuration file that exists")
     return real
@@ -92,14 +93,14 @@ def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
 
 def user_files(home: str | None = None) -> list[str]:
     """The user's own files, existing or not."""
-    return [path for layer, path in _ours(os.path.realpath(home or os.path.expanduser("~"))) if layer == "user"]
+    return [path for layer, path in _ours(os.path.realpath(home or caller.expanduser("~"))) if layer == "user"]
 
 
 def _ours(home: str) -> Iterator[tuple[Layer, str]]:
     """The files that don't come with a project."""
     yield "managed", MANAGED
     yield "user", os.path.join(home, ".claude", "settings.json")
-    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    configuration = caller.environ().get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     for name in ("hooks.yaml", "hooks.yml"):
         yield "user", os.path.join(configuration, "billhook", name)
 
@@ -177,7 +178,7 @@ _TIMES = 5
 
 def homes() -> tuple[str | None, ...]:
     """What the places of the user's files depend on."""
-    return os.environ.get("HOME"), os.environ.get("XDG_CONFIG_HOME")
+    return caller.environ().get("HOME"), caller.environ().get("XDG_CONFIG_HOME")
 
 
 def read_bytes(path: str, largest: int = LARGEST) -> bytes:

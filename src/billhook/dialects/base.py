@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from billhook import strictjson, tools
+from billhook import caller, strictjson, tools
 from billhook.answers import Answer, Reply, Status
 from billhook.events import JSON_FIELDS, Event
 from billhook.exits import Exit
@@ -82,7 +82,7 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     sequence = ctx.turn_sequence
     env = {
         "HOOK_EVENT": event.hook_event_name,
-        "CLAUDE_PROJECT_DIR": os.environ.get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
+        "CLAUDE_PROJECT_DIR": caller.environ().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
         "CLAUDE_SESSION_NAME": ctx.session_name,
         "CLAUDE_TURN_ID": ctx.turn_id,
@@ -109,19 +109,36 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
 
 
 def inherited() -> Mapping[str, str]:
-    """Our own environment without what an outer hook was told: a stale tool name must not reach a guard."""
+    """The environment of whom we serve, without what an outer hook was told: no guard must get a stale tool name."""
+    served = caller.served()
+    if served is not None:
+        return _of_caller(served.environ)
     # Reading os.environ decodes every variable anew, which costs a tenth of a hook; what it wraps is quickly compared.
     inside = getattr(os.environ, "_data", None)
     if inside is None:
-        return _without_ours()
+        return _without_ours(os.environ)
     if _inherited.get("from") != inside:
-        _inherited.update({"from": dict(inside), "made": _without_ours()})
+        _inherited.update({"from": dict(inside), "made": _without_ours(os.environ)})
     return _inherited["made"]
 
 
-def _without_ours() -> dict[str, str]:
+def _of_caller(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The same of a caller's; one that calls often gives the same object."""
+    kept = _callers.get(id(environ))
+    if kept is None or kept[0] is not environ:
+        if len(_callers) >= _MOST_CALLERS:
+            _callers.clear()
+        kept = _callers[id(environ)] = environ, _without_ours(environ)
+    return kept[1]
+
+
+def _without_ours(environ: Mapping[str, str]) -> dict[str, str]:
     ours = {*OURS, *(f"{name}_TRUNCATED" for name in OURS)} - {"CLAUDE_PROJECT_DIR"}
-    return {key: value for key, value in os.environ.items() if key not in ours}
+    return {key: value for key, value in environ.items() if key not in ours}
+
+
+_callers: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
+_MOST_CALLERS = 64
 
 
 _inherited: dict[str, dict[Any, Any]] = {}
@@ -188,7 +205,7 @@ def event_line(event: Event) -> bytes:
 
 def _here() -> str:
     try:
-        return os.getcwd()
+        return caller.getcwd()
     except OSError:  # it was removed; a guard must be asked all the same
         return ""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from billhook import caller
 from billhook.errors import BillhookError
 
 TEMPORARY = ".new-"
@@ -24,8 +25,8 @@ class StoreError(BillhookError):
 
 def state_root(home: str | os.PathLike[str] | None = None) -> Path:
     """Where everything of ours lies: `home`, else `$BILLHOOK_HOME`, else `~/.claude`. Absolute; it need not exist."""
-    chosen = os.fspath(home) if home is not None else os.environ.get("BILLHOOK_HOME") or "~/.claude"
-    return Path(os.path.abspath(os.path.expanduser(chosen)))
+    chosen = os.fspath(home) if home is not None else caller.environ().get("BILLHOOK_HOME") or "~/.claude"
+    return Path(caller.abspath(caller.expanduser(chosen)))
 
 
 def write_atomically(

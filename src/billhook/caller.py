@@ -1,0 +1,69 @@
+"""Whom we serve: this process itself, or a caller whose environment and folder came over a socket.
+
+Everything that depends on the user's variables or working directory asks here, so that one process can serve many
+callers at once: what is set holds for the task that set it, and for the tasks and threads that this starts.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+
+class Caller(NamedTuple):
+    """Somebody else's environment and working directory. The directory is empty when it is gone."""
+
+    environ: Mapping[str, str]
+    cwd: str
+
+
+_served: ContextVar[Caller | None] = ContextVar("billhook_caller", default=None)
+
+
+@contextmanager
+def serving(caller: Caller) -> Iterator[None]:
+    """Serve somebody else for a while."""
+    token = _served.set(caller)
+    try:
+        yield
+    finally:
+        _served.reset(token)
+
+
+def served() -> Caller | None:
+    """Whom we serve; None: ourselves."""
+    return _served.get()
+
+
+def environ() -> Mapping[str, str]:
+    """The environment of whom we serve."""
+    caller = _served.get()
+    return os.environ if caller is None else caller.environ
+
+
+def getcwd() -> str:
+    """The working directory of whom we serve. Raises OSError when it is gone."""
+    caller = _served.get()
+    if caller is None:
+        return os.getcwd()
+    if not caller.cwd:
+        raise FileNotFoundError("the caller's working directory is gone")
+    return caller.cwd
+
+
+def expanduser(path: str) -> str:
+    """The path with `~` as the caller has it."""
+    caller = _served.get()
+    if caller is None or not path.startswith("~"):
+        return os.path.expanduser(path)
+    home = caller.environ.get("HOME")
+    if home and (path == "~" or path.startswith("~/")):
+        return home.rstrip("/") + path[1:] or "/"
+    return os.path.expanduser(path)
+
+
+def abspath(path: str) -> str:
+    """The path from where the caller is."""
+    caller = _served.get()
+    return os.path.abspath(path if caller is None else os.path.join(caller.cwd or "/", path))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from billhook import Answer, Decision, Hook, UsageError, defer, deny, inject, on, rewrite, stop
-from billhook.session import Call, Ruling, ToolResult
+from billhook.session import HURRY, Call, Ruling, ToolResult
 from session.around import LS, Noted, Rules, run, says, shell
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
@@ -185,6 +185,28 @@ def test_interrupted_again_while_hooks_hear_of_it() -> None:
 
     assert time.monotonic() - began < 3
     assert noted.inside == ["PreToolUse"]
+
+
+@pytest.mark.slow
+def test_hooks_have_five_seconds_for_an_interrupt() -> None:
+    """A hook with an hour of its own does not keep a person waiting who has pressed Ctrl-C."""
+
+    @on("PostToolUseFailure", timeout=3600)
+    async def slow(event: Any) -> None:
+        await asyncio.sleep(3600)
+
+    noted = Noted(slow)
+
+    async def work() -> None:
+        async with noted.session() as session, asyncio.timeout(0.1):
+            await session.call_tool("Bash", LS, lambda given: asyncio.sleep(60))
+
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        asyncio.run(work())
+
+    assert HURRY <= time.monotonic() - began < HURRY + 3
+    assert noted.verdicts[2].outcomes[0].status == "timed_out"
 
 
 # -- it is denied ----------------------------------------------------------------------------------------------------

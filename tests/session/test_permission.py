@@ -171,6 +171,20 @@ def test_the_person_breaks_off() -> None:
     assert noted.inside == ["PreToolUse", "PermissionRequest", "Notification"]
 
 
+def test_cancelled_while_the_person_thinks() -> None:
+    """The tool has not run, and nothing says that it did."""
+    noted = Noted()
+
+    async def work() -> None:
+        thinks = lambda question: asyncio.sleep(60, True)
+        async with noted.session(permissions=Rules(ASK), ask=thinks) as session, asyncio.timeout(0.1):
+            await session.call_tool("Bash", LS, lambda given: pytest.fail("it must not run"))
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(work())
+    assert noted.inside == ["PreToolUse", "PermissionRequest", "Notification"]
+
+
 @pytest.mark.parametrize(
     ("answer", "rememberable", "remembered"),
     [("session", True, True), ("session", False, False), ("once", True, False), (True, True, False)],

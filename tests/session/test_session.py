@@ -112,6 +112,24 @@ def test_what_it_has_by_itself() -> None:
     assert (one.permission_mode, one.turn, one.stopped, one.take_context()) == ("default", 0, None, "")
 
 
+def test_paths_may_be_paths(tmp_path: Path) -> None:
+    """Whoever uses pathlib gives its paths; events have text."""
+    noted = Noted()
+
+    async def work() -> None:
+        async with noted.session(cwd=tmp_path, transcript_path=tmp_path / "t") as session:
+            async with session.subagent("reviewer", transcript_path=tmp_path / "a"):
+                pass
+            await session.clear(transcript_path=tmp_path / "u")
+
+    run(work())
+
+    started, stopped = noted.events[0], noted.of("SubagentStop")
+    assert (started.cwd, started.transcript_path) == (str(tmp_path), str(tmp_path / "t"))
+    assert stopped["agent_transcript_path"] == str(tmp_path / "a")
+    assert noted.events[-1].transcript_path == str(tmp_path / "u")
+
+
 def test_a_loop_may_change_folder_and_mode() -> None:
     """The next event has them as they are then."""
     noted = Noted()

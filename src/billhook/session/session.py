@@ -42,13 +42,13 @@ class Session:
         self,
         engine: Engine,
         *,
-        cwd: str = "",
+        cwd: str | os.PathLike[str] = "",
         source: str = "startup",
         ask: Ask | None = None,
         permissions: Permissions | None = None,
         permission_mode: str = "default",
         session_id: str = "",
-        transcript_path: str = "",
+        transcript_path: str | os.PathLike[str] = "",
         model: str | None = None,
         agent_type: str | None = None,
         setup: Literal["init", "maintenance"] | None = None,
@@ -62,7 +62,7 @@ class Session:
         self.ask = ask
         self.permissions: Permissions = permissions or HookPermissions()
         self.permission_mode = permission_mode
-        self.transcript_path = transcript_path
+        self.transcript_path = os.fspath(transcript_path or "")
         self.model, self.agent_type = model, agent_type
         self.turn = 0
         """How many prompts it has had."""
@@ -101,12 +101,12 @@ class Session:
     async def _end(self) -> None:
         await self.fire(SessionEnd, deadline=HURRY, reason=self.end_reason)
 
-    async def clear(self, *, session_id: str = "", transcript_path: str | None = None) -> None:
+    async def clear(self, *, session_id: str = "", transcript_path: str | os.PathLike[str] | None = None) -> None:
         """Begin anew, as `/clear` does: this session ends, and another with a new id starts."""
         await self.fire(SessionEnd, deadline=HURRY, reason="clear")
         self.id, self._prompt_id, self.stopped = session_id or str(uuid.uuid4()), None, None
         self.source = "clear"
-        self.transcript_path = self.transcript_path if transcript_path is None else transcript_path
+        self.transcript_path = self.transcript_path if transcript_path is None else os.fspath(transcript_path)
         self.turn = self._forced = 0
         self._contexts.clear()
         await self._start("clear")
@@ -220,11 +220,16 @@ class Session:
         return summary
 
     def subagent(
-        self, agent_type: str, *, agent_id: str = "", transcript_path: str = "", detached: bool = False
+        self,
+        agent_type: str,
+        *,
+        agent_id: str = "",
+        transcript_path: str | os.PathLike[str] = "",
+        detached: bool = False,
     ) -> "Subagent":
         """A session for an agent that this one spawns: `async with session.subagent("reviewer") as nested`. A hook that
         stops it stops this one, too, unless it is `detached`."""
-        return Subagent(self, agent_type, agent_id or uuid.uuid4().hex[:16], transcript_path, detached)
+        return Subagent(self, agent_type, agent_id or uuid.uuid4().hex[:16], os.fspath(transcript_path or ""), detached)
 
     # -- tools
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -62,7 +63,7 @@ class SyncSession:
     def fire(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
         return _run(self.session.fire(event, deadline=deadline, **fields))
 
-    def clear(self, *, session_id: str = "", transcript_path: str | None = None) -> None:
+    def clear(self, *, session_id: str = "", transcript_path: str | os.PathLike[str] | None = None) -> None:
         _run(self.session.clear(session_id=session_id, transcript_path=transcript_path))
 
     def prompt(self, text: str) -> Verdict:
@@ -87,7 +88,12 @@ class SyncSession:
         return _run(self.session.compact(summarise, trigger=trigger, instructions=instructions))
 
     def subagent(
-        self, agent_type: str, *, agent_id: str = "", transcript_path: str = "", detached: bool = False
+        self,
+        agent_type: str,
+        *,
+        agent_id: str = "",
+        transcript_path: str | os.PathLike[str] = "",
+        detached: bool = False,
     ) -> "SyncSession":
         nested = self.session.subagent(
             agent_type, agent_id=agent_id, transcript_path=transcript_path, detached=detached

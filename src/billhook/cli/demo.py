@@ -220,7 +220,7 @@ class _Report:
             yield f"explain {self.denied.seq}", "why `rm -rf` did not run"
         yield "list", "the hooks: they are in hooks.yaml, to play with"
         again = f"agent --model scripted:{_MODEL} -p 'Once more'"
-        yield again, "the same in your hands; with a key, leave out --model and say what you like"
+        yield again, "the same once more; with a key, leave out --model and ask what you like"
 
 
 def _program() -> tuple[str, str]:

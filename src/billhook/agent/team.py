@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from billhook.agent.loop import Agent
 
 Job = Callable[[], Awaitable[str]]
-State = Literal["started", "done", "failed", "open", "idle"]
+State = Literal["started", "done", "failed", "open"]
 _TOLD: Final = 4_000
 """Characters of a task's output that the model is told unasked."""
 
@@ -168,7 +168,7 @@ class Team:
                 return idle.reason or "Go on."
             if idle.keep_going:
                 self.show(Notice(f"hooks kept {mate.name} going {FORCED_AT_MOST} times in a row; it rests now"))
-            self._changed(task, "idle", mate.name)
+            self.show(TaskChanged(task.id, task.subject, "idle", mate.name))  # the mate is; its task stays as it is
             await session.notify(f"{mate.name} has nothing to do", type="agent_needs_input", title=mate.name)
             mate.idle.set()
         mate.forced = 0

@@ -11,7 +11,6 @@ import click
 from billhook import process
 from billhook.cli import configured
 from billhook.cli.agent_screen import Screen, Stream, in_loop, is_terminal
-from billhook.cli.firing import catch_signals
 from billhook.cli.loaded import config_option, loaded
 from billhook.cli.show import note
 from billhook.cli.table import with_shown_paths
@@ -82,11 +81,9 @@ def verb(**given: Any) -> int:
         raise UsageError("--context-budget must be at least 1", hint="a number of tokens, as in --context-budget 50000")
     run = _Run(given)
     process.adopt_orphans()
-    caught: list[int] = []
     try:
         return asyncio.run(run.main())
     finally:
-        catch_signals(caught)
         run.close()
         process.settle()
 
@@ -122,6 +119,7 @@ class _Run:
         finally:
             screen.flush()
             await self.model.close()
+            interrupts.ignore()
         if self.given["as_json"]:
             show(ended)
         return interrupts.code or _CODES[ended.how]

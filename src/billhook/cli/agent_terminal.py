@@ -138,6 +138,11 @@ class Interrupts:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
 
+    def ignore(self) -> None:
+        """Everything is over but the cleaning up: whatever signal comes now, we end as we were about to."""
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_BLOCK, {getattr(signal, name) for name in ENDING})
+
     def typed(self) -> None:
         """The person did something else than to press Ctrl-C."""
         self._pressed = 0

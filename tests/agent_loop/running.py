@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from billhook.agent.shown import Ended, Notice, SessionStarted, Shown, TaskChang
 from billhook.callbacks import from_matchers
 from billhook.config import Config, load_config
 from billhook.config.approving import approve_entry
+from cli.terminal import living
 
 Drive = Callable[[Agent], Awaitable[Any]]
 SECONDS = 30
@@ -183,3 +185,14 @@ def specific(event: str, **fields: Any) -> dict[str, Any]:
 
 
 DONE = {"text": "done"}
+
+
+def unique() -> str:
+    """Seconds that no other process sleeps for: they find it again."""
+    return str(uuid.uuid4().int)[:14]
+
+
+async def started(tag: str) -> None:
+    """Wait until a process with this tag in its command line lives."""
+    while not await asyncio.to_thread(living, tag):
+        pass

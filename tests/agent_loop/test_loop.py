@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agent_loop.running import DONE, ExpectedError, Project, bash, says, shell, specific, tool
+from agent_loop.running import DONE, ExpectedError, Project, bash, says, shell, specific, started, tool, unique
 from billhook import Hook
 from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, assistant, user
 from billhook.agent.loop import Agent
 from billhook.agent.model import Completion, Request, Say
 from billhook.agent.shown import Ended
 from billhook.agent.transcript import INTERRUPTED
-from cli.terminal import gone, living
+from cli.terminal import gone
 
 
 @pytest.fixture
@@ -371,15 +371,9 @@ def test_session_end_after_an_error(project: Project) -> None:
     )
 
 
-async def started(tag: str) -> None:
-    """Wait until a process with this tag lives."""
-    while not await asyncio.to_thread(living, tag):
-        pass
-
-
 def test_cancelled_in_a_tool(project: Project) -> None:
     """The tool is ended, hooks hear of the interrupt, the call has a result, SessionEnd is fired; nothing is left."""
-    tag = "8613570913571"
+    tag = unique()
 
     async def drive(agent: Agent) -> None:
         work = asyncio.ensure_future(agent.run("sleep"))
@@ -399,7 +393,7 @@ def test_cancelled_in_a_tool(project: Project) -> None:
 
 def test_cancelled_in_a_hook(project: Project) -> None:
     """A turn that is interrupted while a hook is asked ends the hook, too, and the next turn works."""
-    tag = "8613570913572"
+    tag = unique()
 
     async def drive(agent: Agent) -> Ended:
         work = asyncio.ensure_future(agent.turn("one"))

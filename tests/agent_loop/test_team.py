@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent_loop.running import DONE, Project, bash, says, shell, tool
+from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
 from billhook import Hook
 from billhook.agent.conversation import ToolResult, user
 from billhook.agent.loop import Agent
 from billhook.agent.shown import Ended
-from cli.terminal import gone, living
+from cli.terminal import gone
 
 ASK_SCOUT = tool("Task", description="look", prompt="look around", subagent_type="scout")
 HIRE = tool("Task", description="test", prompt="test it", name="tester")
@@ -153,12 +153,11 @@ def test_a_subagent_whose_model_fails(project: Project) -> None:
 
 def test_a_subagent_that_is_interrupted(project: Project) -> None:
     """SubagentStart has its SubagentStop, also when the turn is cancelled in the middle."""
-    tag = "8613570913573"
+    tag = unique()
 
     async def drive(agent: Agent) -> None:
         work = asyncio.ensure_future(agent.run("go"))
-        while not await asyncio.to_thread(living, tag):
-            pass
+        await started(tag)
         work.cancel()
         await work
 
@@ -240,12 +239,11 @@ def test_a_stop_of_a_background_task(project: Project) -> None:
 
 def test_the_end_of_a_session_ends_its_tasks(project: Project) -> None:
     """A chat does not wait: what still runs when it is closed is ended, and leaves no process."""
-    tag = "8613570913574"
+    tag = unique()
 
     async def drive(agent: Agent) -> Ended:
         ended = await agent.turn("start it")
-        while not await asyncio.to_thread(living, tag):
-            pass
+        await started(tag)
         return ended
 
     ran = project.drive([bash(f"sleep {tag}", run_in_background=True), DONE], drive)

@@ -3,14 +3,13 @@
 import asyncio
 import json
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from agent_loop.running import DONE, Project, Ran, bash, callbacks, shell, specific, tool
+from agent_loop.running import DONE, Project, Ran, bash, callbacks, shell, specific, tool, unique
 from billhook import Hook
 from billhook.agent.conversation import ToolResult, user
 from billhook.session import Question
@@ -39,11 +38,6 @@ def project(tmp_path: Path) -> Project:
 
 def whole(project: Project, *hooks: Hook) -> Ran:
     return project.run(WHOLE, *hooks, permission_mode="default", ask=lambda question: True, setup="init", budget=3000)
-
-
-def sleeping() -> str:
-    """Seconds that no other process sleeps for."""
-    return str(uuid.uuid4().int)[:12]
 
 
 def always(output: Any) -> Callable[..., Any]:
@@ -251,7 +245,7 @@ def test_timeout_enforcement(project: Project) -> None:
 )
 def test_timeout_of_a_command(on_failure: Any, content: str, project: Project) -> None:
     """`Timeout enforcement`: a command is ended with all its processes; a gate without an answer lets nothing pass."""
-    tag = sleeping()
+    tag = unique()
     hang = shell("PreToolUse", f"sleep {tag} & wait", timeout=0.5, on_failure=on_failure)
     ran = project.run([bash("echo ran"), DONE], hang)
     assert content in ran.results[0].content
@@ -466,7 +460,7 @@ def test_async_support(project: Project) -> None:
 
 def test_async_timeout(project: Project) -> None:
     """`Async support`: an answer that never comes is given up when its time is over, and its process with it."""
-    tag = sleeping()
+    tag = unique()
     never = f"""echo '{{"async": true, "asyncTimeout": 300}}'; sleep {tag} & wait"""
     ran = project.run([bash("echo first"), bash("sleep 1"), DONE], shell("PostToolUse", never, condition=_only_first()))
     assert (ran.ended.how, ran.added) == ("done", ["", "", ""])

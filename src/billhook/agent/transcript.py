@@ -40,7 +40,10 @@ class Transcript:
         self._append({"type": "compacted", "messages": [_shown(message) for message in messages]})
 
     def _append(self, line: dict[str, Any]) -> None:
-        data = b"\n" * self._torn + strictjson.utf8({"time": _now(), **line}) + b"\n"
+        text = strictjson.utf8({"time": _now(), **line}).decode(
+            "utf-8", "replace"
+        )  # half a character: no reader has it
+        data = b"\n" * self._torn + text.encode() + b"\n"
         self._torn = False
         try:
             with opened(self.path.parent, self.root, create=True) as folder:
@@ -62,7 +65,7 @@ class Transcript:
         for line in data.splitlines():
             try:
                 read = msgspec.json.decode(line, type=_Compacted | _Said)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 continue
             if isinstance(read, _Compacted):
                 messages = list(read.messages)

@@ -35,10 +35,12 @@ Daily:
   explain  Say which hooks an event or a command would get, and why.
   fire     Fire one event at the configured hooks, or at given ones, and show
            the verdict.
+  agent    Run an agent among your hooks: one prompt, or a chat.
   trust    Show the hooks that came with this project, and approve them.
   events   Ask the log: what happened, who decided, which hooks failed.
 
 Looking up:
+  demo     Watch an agent at work among hooks, without a key.
   rule     Say what a code of `check` means.
 
 Plumbing:

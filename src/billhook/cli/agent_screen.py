@@ -74,7 +74,7 @@ class Screen:
         self._verbatim = not is_terminal(sys.stdout)
         self._held: list[str] | None = []
         """Lines that wait for the first one, which says what this is."""
-        self._in_line = False
+        self._in_line = self._streamed = False
         self._prompt = ""
         self._last = ""
         """What the model said last, not shown yet."""
@@ -87,12 +87,12 @@ class Screen:
             case SessionStarted():
                 self._begin(event)
             case TextDelta() if event.agent == "main" and self._streams:
+                self._streamed = True
                 self._write(event.text)
             case Said():
                 self._said(event)
             case ToolCalled():
-                self._on_the_way()
-                self.line(f"{_who(event.agent)}{click.style(event.name, bold=True)}  {_short(event.name, event.input)}")
+                self._called(event)
             case ToolEnded():
                 self._result(event)
             case Judged():
@@ -184,8 +184,15 @@ class Screen:
         elif not self._streams:
             self._on_the_way()
             self._last = event.text
-        elif self._in_line:
-            self._write("\n")
+        else:
+            self._write("" if self._streamed else event.text)  # not every model gives it piece by piece
+            self._write("\n" * self._in_line)
+            self._streamed = False
+
+    def _called(self, event: ToolCalled) -> None:
+        if event.agent == "main":
+            self._on_the_way()
+        self.line(f"{_who(event.agent)}{click.style(event.name, bold=True)}  {_short(event.name, event.input)}")
 
     def _on_the_way(self) -> None:
         """What the model said was not its last word."""

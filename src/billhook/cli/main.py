@@ -13,7 +13,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "check": "Find what is wrong with the hooks here, and how to mend it.",
         "explain": "Say which hooks an event or a command would get, and why.",
         "fire": "Fire one event at the configured hooks, or at given ones, and show the verdict.",
-        "agent": "Run an agent whose every step asks the hooks: one prompt, or a chat.",
+        "agent": "Run an agent among your hooks: one prompt, or a chat.",
         "trust": "Show the hooks that came with this project, and approve them.",
         "events": "Ask the log: what happened, who decided, which hooks failed.",
     },

@@ -40,9 +40,8 @@ class Transcript:
         self._append({"type": "compacted", "messages": [_shown(message) for message in messages]})
 
     def _append(self, line: dict[str, Any]) -> None:
-        text = strictjson.utf8({"time": _now(), **line}).decode(
-            "utf-8", "replace"
-        )  # half a character: no reader has it
+        # Half a character, as tools print them, would make a line that nobody can read.
+        text = strictjson.utf8({"time": _now(), **line}).decode("utf-8", "replace")
         data = b"\n" * self._torn + text.encode() + b"\n"
         self._torn = False
         try:

@@ -1,0 +1,222 @@
+"""An agent put together from a configuration: whose hooks, which mode, which tools, what is shown."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
+from billhook.agent.conversation import ToolResult
+from billhook.agent.loop import Agent
+from billhook.agent.models.scripted import Scripted
+from billhook.agent.opening import begin_anew, open_agent
+from billhook.agent.shown import Ended, Judged, SessionStarted, TextDelta, ToolCalled, ToolEnded
+from billhook.errors import BillhookError, UsageError
+from billhook.progress import HookFinished, HookStarted
+from cli.terminal import gone
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+# -- hooks ----------------------------------------------------------------------------------------------------------
+
+
+def test_configured_and_own_hooks(project: Project) -> None:
+    """The project's approved hooks and the caller's own are asked, by their priorities."""
+    hooks = {
+        name: {"events": "PreToolUse", "run": f"echo {name} >> order", "priority": priority}
+        for name, priority in (("early", 50), ("late", 150))
+    }
+    project.write("hooks.yaml", json.dumps({"hooks": hooks}))
+    project.approve()
+    project.run([bash("true"), DONE], shell("PreToolUse", "echo own >> order"))
+    assert (project.folder / "order").read_text().split() == ["early", "own", "late"]
+
+
+def test_hooks_that_nobody_approved(project: Project) -> None:
+    """What came with the project does not run before somebody has looked at it."""
+    project.write("hooks.yaml", "hooks: {mark: {events: PreToolUse, run: touch marked}}\n")
+    project.run([bash("true"), DONE])
+    assert not (project.folder / "marked").exists()
+    project.approve()
+    project.run([bash("true"), DONE])
+    assert (project.folder / "marked").exists()
+
+
+def test_the_name_of_a_built_in(project: Project) -> None:
+    """A hook of one's own can't take it."""
+    with pytest.raises(UsageError, match="built-in"):
+        project.run([DONE], says("Stop", {}, name="turn-tracker"))
+
+
+def test_the_agent_does_not_disarm_its_guards(project: Project) -> None:
+    """Writing the project's hooks is asked of the person, and denied where there is nobody, in every mode."""
+    project.write("hooks.yaml", "hooks: {no-rm: {events: PreToolUse, if: 'Bash(rm *)', deny: no rm, gate: true}}\n")
+    project.approve()
+    ran = project.run([tool("Write", file_path="hooks.yaml", content=""), bash("rm x"), DONE])
+    assert [result.is_error for result in ran.results] == [True, True]
+    assert ran.results[1].content == "no rm"
+
+
+def test_names_of_tools(project: Project) -> None:
+    """A hook sees the canonical name, whatever the model calls the tool; a lesson's hook sees the seed's."""
+    project.write(".hooks.json", json.dumps({"hooks": {"PreToolUse": [{"command": "echo $HOOK_TOOL_NAME >> names"}]}}))
+    project.approve()
+    turns = [
+        tool("bash", command="true"),
+        tool("Bash", command="true"),
+        tool("write_file", path="a", content="b"),
+        DONE,
+    ]
+    ran = project.run(turns)
+    assert [event["tool_name"] for event in ran.of("PreToolUse")] == ["Bash", "Bash", "Write"]
+    assert (project.folder / "names").read_text().split() == ["bash", "bash", "write_file"]
+
+
+# -- permissions ----------------------------------------------------------------------------------------------------
+
+
+def test_the_mode_of_the_settings(project: Project) -> None:
+    """Where nobody asks for a mode the settings say it."""
+    file = project.write("mine.json", json.dumps({"permissions": {"defaultMode": "acceptEdits"}}))
+    ran = project.run([DONE], permission_mode=None, config=project.config(files=[file]))
+    assert ran.of("SessionStart")[0]["permission_mode"] == "acceptEdits"
+
+
+def test_rules_of_a_project(project: Project) -> None:
+    """Its deny rules count at once, its allow rules only when they were approved."""
+    rules = {"permissions": {"allow": ["Bash"], "deny": ["Read(secret)"]}}
+    project.write(".claude/settings.json", json.dumps(rules))
+    project.write("secret", "42")
+    ran = project.run([bash("true"), tool("Read", file_path="secret"), DONE], permission_mode="default")
+    assert [result.is_error for result in ran.results] == [True, True]
+    assert "Read(secret)" in ran.results[1].content
+
+
+def test_rules_that_can_not_be_read(project: Project) -> None:
+    """A rule that may deny something and can't be understood: nothing starts, and the message says where it is."""
+    project.write(".claude/settings.json", json.dumps({"permissions": ["deny Bash"]}))
+    with pytest.raises(BillhookError) as caught:
+        project.run([DONE])
+    assert "settings.json" in caught.value.place
+
+
+def test_an_unknown_mode(project: Project) -> None:
+    """It is refused before anything starts, with the nearest one."""
+    with pytest.raises(UsageError) as caught:
+        project.run([DONE], permission_mode="acceptEdit")
+    assert "acceptEdits" in caught.value.hint
+
+
+# -- the folder -----------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_not_there(project: Project) -> None:
+    """Nothing starts: no SessionStart without an agent."""
+
+    async def main() -> None:
+        async with open_agent(project.config(), Scripted([]), cwd=str(project.folder / "gone"), show=seen.append):
+            pass
+
+    seen: list[Any] = []
+    with pytest.raises(BillhookError, match="is not a folder"):
+        asyncio.run(main())
+    assert seen == []
+
+
+def test_the_folder_is_kept(project: Project) -> None:
+    """`cd` lasts for the agent, hooks are told where it is, and a subagent starts at the root."""
+    script = {
+        "turns": [
+            bash("mkdir sub; cd sub"),
+            bash("pwd"),
+            tool("Task", description="look", prompt="look", subagent_type="scout"),
+            DONE,
+        ],
+        "agents": {"scout": [bash("pwd"), DONE]},
+    }
+    ran = project.run(script)
+    sub = str(project.folder / "sub")
+    assert ran.results[1].content == sub
+    assert [event["cwd"] for event in ran.of("PreToolUse")][:3] == [str(project.folder), sub, sub]
+    scout = [block for block in ran.requests[-2].messages[-1].content if isinstance(block, ToolResult)]
+    assert [result.content for result in scout] == [str(project.folder)]
+
+
+def test_files_outside(project: Project, tmp_path: Path) -> None:
+    """Paths are kept inside the workspace, through links too, in every mode."""
+    (tmp_path / "secret").write_text("42")
+    (project.folder / "link").symlink_to(tmp_path)
+    turns = [tool("Read", file_path=path) for path in ("../secret", "link/secret", str(tmp_path / "secret"))]
+    ran = project.run([*turns, DONE])
+    assert all(result.is_error and "outside the workspace" in result.content for result in ran.results)
+
+
+# -- what is shown --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_shown(project: Project) -> None:
+    """Everything that happens comes to one listener, in order: the session, hooks, verdicts, tools, the model."""
+    ran = project.run([bash("echo hi"), {"text": "all done"}], shell("PreToolUse", "true", match="Bash"))
+    (begun,) = [one for one in ran.shown if isinstance(one, SessionStarted)]
+    assert (begun.model, begun.cwd, begun.source) == ("scripted", str(project.folder), "startup")
+    assert begun.session_name, "a session has a name"
+    kinds = [type(one) for one in ran.shown if isinstance(one, ToolCalled | ToolEnded)]
+    assert kinds == [ToolCalled, ToolEnded]
+    asked = [one for one in ran.shown if isinstance(one, HookStarted | HookFinished) and one.hook == "script"]
+    assert [type(one) for one in asked] == [HookStarted, HookFinished]
+    judged = [one.verdict["event"] for one in ran.shown if isinstance(one, Judged)]
+    assert judged == ran.names
+    assert "".join(one.text for one in ran.shown if isinstance(one, TextDelta)) == "all done"
+
+
+def test_usage_adds_up(project: Project) -> None:
+    """A turn's end says what all of it cost so far, the summary included."""
+    ran = project.run([bash("head -c 8000 /dev/zero | tr '\\0' x"), DONE], budget=1000)
+    one = project.run([DONE])
+    assert ran.ended.usage.input_tokens > 3 * one.ended.usage.input_tokens > 0
+
+
+def test_the_log_has_the_run(project: Project) -> None:
+    """Every event is in the event log, in order."""
+    ran = project.run([bash("true"), DONE])
+    (log,) = project.root.glob("hooks/*/hooks.jsonl")
+    logged = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["event"] for line in logged] == ran.names
+    assert {line["session_id"] for line in logged} == {ran.session_id}
+
+
+# -- beginning anew -------------------------------------------------------------------------------------------------
+
+
+def test_begin_anew(project: Project) -> None:
+    """Another session with a transcript of its own: nothing said, nothing allowed, nothing running."""
+    asked: list[str] = []
+    tag = unique()
+
+    def ask(question: Any) -> str:
+        asked.append(question.tool_input["command"])
+        return "session"
+
+    async def drive(agent: Agent) -> Ended:
+        await agent.turn("the first")
+        await started(tag)
+        await begin_anew(agent, project.config())
+        assert gone(tag, 5)
+        return await agent.turn("two")
+
+    turns = [bash("true"), bash(f"sleep {tag}", run_in_background=True), DONE, bash("true"), DONE]
+    ran = project.drive(turns, drive, ask=ask, permission_mode="default")
+    assert asked == ["true", f"sleep {tag}", "true"]
+    before, after = [one for one in ran.shown if isinstance(one, SessionStarted)]
+    assert (before.session_id != after.session_id, after.source) == (True, "clear")
+    assert before.transcript_path != after.transcript_path and Path(after.transcript_path).exists()
+    assert "the first" not in Path(after.transcript_path).read_text()
+    at = ran.names.index("SessionEnd")
+    assert ran.names[at : at + 3] == ["SessionEnd", "SessionStart", "UserPromptSubmit"]
+    assert {event["session_id"] for event in ran.events[at + 1 :]} == {after.session_id}

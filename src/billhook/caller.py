@@ -64,6 +64,5 @@ def expanduser(path: str) -> str:
 
 
 def abspath(path: str) -> str:
-    """The path from where the caller is."""
-    caller = _served.get()
-    return os.path.abspath(path if caller is None else os.path.join(caller.cwd or "/", path))
+    """The path from where the caller is. Raises OSError when that is gone and the path depends on it."""
+    return os.path.abspath(path if _served.get() is None or os.path.isabs(path) else os.path.join(getcwd(), path))

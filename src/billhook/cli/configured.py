@@ -28,7 +28,7 @@ def standing(folder: str) -> str:
     """A folder, or the nearest one above it that exists: an agent that removed the folder it stands in still stands in
     its project. Where nothing of the way exists, the folder that we are in."""
     try:
-        asked = folder = os.path.abspath(folder or ".")
+        asked = folder = caller.abspath(folder or ".")
     except FileNotFoundError:
         raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:

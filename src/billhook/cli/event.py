@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from billhook import strictjson, tools
-from billhook.cli.received import canonical
+from billhook.answering.received import canonical
 from billhook.cli.show import note
 from billhook.cli.values import json_of, json_or_text, nearest, text_of
 from billhook.errors import EventError, UsageError

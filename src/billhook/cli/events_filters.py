@@ -7,11 +7,11 @@ import click
 import msgspec
 
 from billhook import tools
+from billhook.answering.received import canonical
 from billhook.answers import Decision
 from billhook.cli import events_times
 from billhook.cli.events_log import Here, Logs, Slice
 from billhook.cli.events_sessions import meant
-from billhook.cli.received import canonical
 from billhook.cli.values import nearest
 from billhook.config.findings import folded
 from billhook.errors import UsageError

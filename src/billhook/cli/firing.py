@@ -9,7 +9,7 @@ from billhook.engine import Engine
 from billhook.events import Event
 
 
-async def fire(engine: Engine, event: Event, caught: list[int]) -> Verdict:
+async def fire(engine: Engine, event: Event, caught: list[int], deadline: float | None = None) -> Verdict:
     """Fire; a signal that ends us is noted in the list and raises KeyboardInterrupt. Ctrl-C is asyncio's own affair."""
     task = asyncio.current_task()
     assert task is not None
@@ -23,7 +23,7 @@ async def fire(engine: Engine, event: Event, caught: list[int]) -> Verdict:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
     try:
-        return await engine.fire(event)
+        return await engine.fire(event, deadline=deadline)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 

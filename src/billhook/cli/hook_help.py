@@ -4,7 +4,8 @@ import sys
 
 import click
 
-from billhook.cli.hook import DIALECTS, main
+from billhook.answering.arguments import DIALECTS
+from billhook.cli.hook import main
 
 
 @click.command(
@@ -28,7 +29,8 @@ A hook that answers later may end within its time-out, after the verdict; its an
 @click.option("--as", "dialect", metavar="|".join(DIALECTS), help="The agent's dialect.  [default: claude]")
 @click.option("--on-failure", metavar="allow|deny", help="What a failure of billhook's own does.")
 @click.option("--config", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
-def verb(event: str | None, dialect: str | None, on_failure: str | None, config: tuple[str, ...]) -> int:
+@click.option("--deadline", metavar="MS", help="Milliseconds for all hooks together, below the agent's own time-out.")
+def verb(**given: object) -> int:
     """Be a hook: read one event as JSON on stdin, ask the configured hooks, and answer on stdout, stderr and exit code.
 
     EVENT names the event for agents whose JSON does not. Case, `_` and `-` in it don't matter.

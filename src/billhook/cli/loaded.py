@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from billhook.answering.received import canonical
 from billhook.cli import configured
-from billhook.cli.received import canonical
 from billhook.cli.values import nearest
 from billhook.config.loading import Config
 from billhook.errors import UsageError

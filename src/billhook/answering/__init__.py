@@ -1,0 +1,9 @@
+"""Being an agent's hook: an event in its dialect comes in, what a hook of it says goes out.
+
+`billhook hook` does so once in a process of its own, the daemon for many callers. Neither knows the other.
+"""
+
+from billhook.answering.answering import Answering, Fire, Heard
+from billhook.answering.arguments import Arguments
+
+__all__ = ["Answering", "Arguments", "Fire", "Heard"]

@@ -1,0 +1,311 @@
+"""One event of an agent, from its bytes to the answer of its hook.
+
+The failure rule, for an event or a configuration that can't be read, an event whose name is mistyped or whose folder
+nobody can tell, hooks that call us in a circle, a signal, and a crash of ours: one clear line on stderr, and
+`--on-failure deny` denies, `--on-failure allow` lets pass; without it the event is denied as soon as a gate is
+configured for it (or nobody can tell), and passes visibly otherwise. A failure never keeps an agent going that wants to
+stop.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from billhook import caller
+from billhook.answering.arguments import Arguments
+from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received
+from billhook.answers import NOTHING, Answer, Decision, Verdict
+from billhook.errors import BillhookError, EventError, UsageError
+from billhook.events import EVENTS, Block, Event
+
+if TYPE_CHECKING:
+    from billhook.config import Config
+    from billhook.dialects import Dialect
+
+Fire = Callable[["Config", Event], Awaitable[Verdict]]
+"""Asks the hooks of a configuration about an event."""
+
+_BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)
+"""Where a refusal has a reader."""
+_HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
+_DEEPEST = 3
+"""Hooks that call billhook, which calls hooks, that call billhook: from here on it is a circle."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What the agent gets."""
+
+    code: int = 0
+    stdout: bytes = b""
+    stderr: bytes = b""
+    """Part of the answer in some dialects."""
+    lines: tuple[str, ...] = ()
+    """For people who read stderr: what went wrong, and what they ought to know."""
+    unheard: "Heard | None" = None
+    """What to say when stdout can't be written: a refusal that nobody reads must be in the exit code."""
+
+
+class Answering:
+    """One event. Lives as long as that takes; everything it depends on is asked of the caller (`billhook.caller`)."""
+
+    def __init__(self, stdin: Callable[[], bytes], fire: Fire) -> None:
+        """`stdin` gives the bytes of the event, `fire` asks the hooks."""
+        self.arguments = Arguments()
+        self._stdin, self._ask = stdin, fire
+        self.stdin: bytes | None = None
+        self.event: Event | None = None
+        self.remains: Event | None = None
+        """What can be read of an event that can't be read as a whole."""
+        self.config: Config | None = None
+
+    async def answer(self, argv: list[str]) -> Heard:
+        """The answer to the event, whatever happens."""
+        try:
+            return self.prepare(argv) or await self.judge()
+        except Exception as error:
+            return self.crashed(error)
+
+    # -- the usual way
+
+    def prepare(self, argv: list[str]) -> Heard | None:
+        """Read command line, event and configuration. An answer means that the hooks can't be asked."""
+        self.arguments.take(argv)
+        if _depth() >= _DEEPEST:
+            return self.fail("billhook hook is called by a hook of billhook's own, three deep")
+        try:
+            self.event = self._read()
+        except MistypedError as error:
+            return self.fail(error.message)
+        except (EventError, OSError, ValueError) as error:
+            why = error.message if isinstance(error, EventError) else str(error)
+            return self.fail(f"the event on stdin can't be read: {why}")
+        if not (self._folder or _here()):
+            return self.fail(
+                "the working directory is gone, and the event names none: nobody can tell whose hooks apply"
+            )
+        self.config = self._load()
+        doubt = self._doubt()
+        return self.fail(doubt) if doubt else None
+
+    async def judge(self) -> Heard:
+        """Ask the hooks."""
+        assert self.config is not None and self.event is not None
+        return self._said(await self._ask(self.config, self.event), self.config)
+
+    @property
+    def dialect(self) -> "Dialect":
+        from billhook.dialects import dialect
+
+        return dialect(self.arguments.dialect)
+
+    def _read(self) -> Event:
+        self.stdin = b""  # a signal that ends the reading must not make us begin again
+        self.stdin = self._stdin()
+        env = caller.environ()
+        if not _here():  # what the shell called this folder is no news about one that is gone
+            env = {name: value for name, value in env.items() if name != "PWD"}
+        return received(self.dialect, self.stdin, env, self.arguments.event)
+
+    @property
+    def _folder(self) -> str:
+        """The folder that the agent is in, as far as it says so."""
+        event = self.event or self.remains
+        cwd = event.cwd if event is not None else ""
+        project = caller.environ().get("CLAUDE_PROJECT_DIR", "")
+        return project if os.path.isdir(project) else cwd or project
+
+    def _load(self) -> "Config":
+        from billhook.cli import configured
+
+        folder = self._folder or _here() or caller.environ().get("PWD", "/")
+        config = configured.load(folder, self.arguments.files)
+        if self.arguments.on_failure == "allow" and config.unreadable:
+            config = _without_stand_ins(config)
+        return config
+
+    def _doubt(self) -> str:
+        """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""
+        assert self.config is not None and self.event is not None
+        if self.arguments.on_failure == "allow":
+            return ""
+        for read in self.config.unreadable:
+            named = read.source.layer == "explicit"
+            if self.event.gates and (named or self.arguments.on_failure == "deny"):
+                return f"{read.source.path} can't be read: {read.findings[0].message}"
+        return _lost_approvals(self.config, self.event)
+
+    def _said(self, verdict: Verdict, config: "Config") -> Heard:
+        from billhook.cli import configured
+
+        answer = verdict.as_answer(self.dialect.meanings.join)
+        notes = [*_strange(verdict.event, config), *configured.notes(config)]
+        if config.recording is not None and config.recording.problem:
+            notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
+        return self._heard(verdict.about, answer, _discreet(verdict.warnings), notes)
+
+    def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
+        """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
+        written = self.dialect.write_exit(event, answer)
+        spoken = written.exit.stderr
+        name = self.arguments.dialect
+        lines = [*warnings, *(f"the `{name}` dialect can't say everything: {lost}" for lost in written.lost)]
+        if not spoken:
+            lines += [f"note: {note}" for note in notes]
+        lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
+        heard = Heard(written.exit.code or 0, written.exit.stdout, spoken, tuple(lines))
+        if not (answer.objects or answer.rewrites or answer.decision in _HELD):
+            return heard
+        gone = f"the answer could not be written to stdout: {answer.reason or answer.decision.value}"
+        code = self.refusing_code if event.gates else heard.code
+        unheard = msgspec.structs.replace(heard, code=code, stdout=b"", lines=(gone, *lines))
+        return msgspec.structs.replace(heard, unheard=unheard)
+
+    # -- when something is wrong
+
+    def crashed(self, error: BaseException) -> Heard:
+        """The failure answer for an error."""
+        if isinstance(error, UsageError):
+            return self.fail(f"{error.message} ({error.hint})", sure=True)
+        return self.fail(f"a fault of billhook's own: {type(error).__name__}: {error}")
+
+    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
+        """The failure answer. `sure`: nobody has to look whether there is a gate."""
+        event = self.event or self._guessed()
+        on_failure = self.arguments.on_failure
+        denies = on_failure == "deny" or (not on_failure and (sure or self._gated(event)))
+        unrecorded = self._record(event, why, denies)
+        lines = [why, *([f"this is not in the log: {_plainly(unrecorded)}"] if unrecorded is not None else [])]
+        if not denies and not getattr(unrecorded, "deny", False):
+            return Heard(passing, lines=(*lines, "the event passes without having been judged"))
+        if event is None:
+            return Heard(self.last_code, lines=tuple(lines))
+        refuses = event.block in _BLOCKS
+        return self._heard(
+            event, Answer(decision=Decision.DENY, reason=f"billhook: {why}") if refuses else NOTHING, lines
+        )
+
+    def _record(self, event: Event | None, why: str, denies: bool) -> BaseException | None:
+        """An event that passed without having been judged, or was refused for that, is in the log as well; or why it
+        is not."""
+        try:
+            config = self.config or self._load()
+            if config.recording is not None:
+                decision = Decision.DENY if denies else Decision.NONE
+                about = event or self.remains
+                assert about is not None
+                unjudged = Verdict(about, decision=decision, reason=why, failed_open=int(not denies))
+                config.recording.observer(self.arguments.dialect)(unjudged)
+        except BaseException as error:  # nothing is left to fail with: the answer is what matters now
+            return error
+        return None
+
+    @property
+    def last_code(self) -> int:
+        """The exit code when there is nothing else left to say it with."""
+        return 0 if self.arguments.on_failure == "allow" else self.refusing_code
+
+    @property
+    def refusing_code(self) -> int:
+        """The exit code that refuses."""
+        return 1 if self.arguments.dialect == "lesson" else 2
+
+    def _guessed(self) -> Event | None:
+        """An event of the kind that this probably is, with what of it can be read; None when nobody knows."""
+        if self.stdin is None:
+            try:
+                self.stdin = self._stdin()
+            except OSError:
+                self.stdin = b""
+        event = guessed(self.stdin or b"", self.arguments.event)
+        self.remains = event or readable(self.stdin or b"")
+        return event
+
+    def _gated(self, event: Event | None) -> bool:
+        """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""
+        from billhook.config.declared import Say
+
+        try:
+            config = self.config or self._load()
+            if _lost_approvals(config, event):
+                return True
+        except BaseException:
+            return True
+        guards = [hook.events for hook in config.hooks if hook.gate and hook.name != "self-protection"]
+        guards += [
+            entry.declared.events
+            for entry in config.entries
+            if entry.state == "runs"
+            and isinstance(entry.declared.action, Say)
+            and entry.declared.action.decision in _HELD
+        ]
+        unread = any(read.source.layer == "explicit" for read in config.unreadable)
+        return unread or any(_about(events, event) for events in guards)
+
+
+def _lost_approvals(config: "Config", event: Event | None) -> str:
+    """Why approvals can't be read, where a gate for this event waits for one: it may have had it."""
+    from billhook.cli import configured
+
+    gates = [entry for entry in config.pending if entry.declared.gate and _about(entry.declared.events, event)]
+    doubts = configured.doubts(config) if gates else []
+    return f"approvals can't be read: {doubts[0]}" if doubts else ""
+
+
+def _about(events: tuple[str, ...], event: Event | None) -> bool:
+    """Whether a hook for these events is asked about this one; about an unknown one, whether it may be."""
+    if not events:
+        return True
+    if event is not None:
+        return event.hook_event_name in events
+    return any(name not in EVENTS or EVENTS[name].can_block for name in events)
+
+
+def _discreet(warnings: list[str]) -> list[str]:
+    """What went wrong, without the secrets that a hook may have printed: an agent keeps what it reads here."""
+    if not warnings:
+        return warnings
+    from billhook.store.redaction import Redactor
+
+    redactor = Redactor()
+    return [redactor.text(line) for line in warnings]
+
+
+def _plainly(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, BillhookError):
+        return f"{error.place}: {error.message}" if error.place else error.message
+    return f"{type(error).__name__}: {error}"
+
+
+def _strange(event: str, config: "Config") -> Iterable[str]:
+    """A line about an event that nobody has heard of: it may be one that guards were meant for."""
+    if event not in EVENTS and not any(event in entry.declared.events for entry in config.entries):
+        yield about_unknown(event)
+
+
+def _without_stand_ins(config: "Config") -> "Config":
+    """The same without what stands in for files that can't be read."""
+    from msgspec.structs import replace
+
+    from billhook.plan import Plan
+
+    hooks = tuple(hook for hook in config.hooks if hook.name != "unreadable-file")
+    return replace(config, hooks=hooks, plan=Plan(hooks))
+
+
+def _here() -> str:
+    """The caller's working directory; nothing when it is gone."""
+    try:
+        return caller.getcwd()
+    except OSError:
+        return ""
+
+
+def _depth() -> int:
+    """How many hooks of billhook's stand between us and the agent."""
+    try:
+        return int(caller.environ().get("BILLHOOK_DEPTH", "") or 0)
+    except ValueError:
+        return 0

@@ -1,0 +1,61 @@
+"""The command line of a hook: `--as`, `--on-failure`, `--config`, `--deadline`, and an event's name."""
+
+import msgspec
+
+from billhook.errors import UsageError
+
+DIALECTS = ("claude", "claw", "claw-text", "lesson")
+_OPTIONS = ("--as", "--on-failure", "--config", "--deadline")
+
+
+class Arguments(msgspec.Struct):
+    """What an agent's hook was called with."""
+
+    dialect: str = "claude"
+    on_failure: str = ""
+    """What becomes of an event that could not be judged; nothing: it is denied where a gate is configured for it."""
+    files: list[str] = []
+    event: str = ""
+    """The event's name, where the agent gives it on the command line."""
+    seconds: float | None = None
+    """How long the agent waits for the answer."""
+
+    def take(self, argv: list[str]) -> None:
+        """Read a command line. Raises UsageError; what stands before the fault was read."""
+        words = list(argv)
+        while words:
+            word = words.pop(0)
+            option, equals, value = word.partition("=")
+            if not word.startswith("-"):
+                self._take_event(word)
+            elif option not in _OPTIONS:
+                raise UsageError(f"no option `{word}`", hint=f"{', '.join(_OPTIONS)} are known")
+            elif not equals and not words:
+                raise UsageError(f"`{option}` needs a value", hint="`billhook hook --help` shows how it is meant")
+            else:
+                self._take_option(option, value if equals else words.pop(0))
+
+    def _take_event(self, word: str) -> None:
+        if self.event:
+            raise UsageError(f"`{word}` is one argument too many", hint="give one event at most")
+        self.event = word
+
+    def _take_option(self, option: str, value: str) -> None:
+        known = {"--as": DIALECTS, "--on-failure": ("allow", "deny")}.get(option, ())
+        if known and value not in known:
+            raise UsageError(f"unknown {option} `{value}`", hint=f"one of {', '.join(known)}")
+        match option:
+            case "--as":
+                self.dialect = value
+            case "--on-failure":
+                self.on_failure = value
+            case "--deadline":
+                self.seconds = _seconds(value)
+            case _:
+                self.files.append(value)
+
+
+def _seconds(text: str) -> float:
+    if not text.isdecimal() or not text.isascii() or len(text) > 9 or int(text) < 1:
+        raise UsageError(f"--deadline is `{text}`", hint="a number of milliseconds, as in --deadline 5000")
+    return int(text) / 1000

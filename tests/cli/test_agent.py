@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+from agent.model_server import ModelServer, Refuse, Say, use
+from billhook.agent.conversation import Usage
+from billhook.agent.shown import Ended as HowEnded
+from billhook.agent.shown import Said, TextDelta
+from billhook.cli.agent_screen import Screen
 from billhook.cli.inside_agent import agent_of
 from cli.chatting import conversation, events, names, transcripts
 from cli.place import Place
@@ -216,6 +221,51 @@ def test_setup_comes_first(place: Place, trigger: str) -> None:
     assert (first["event"], first["input"]["trigger"], second["event"]) == ("Setup", trigger, "SessionStart")
 
 
+def test_a_teammate_at_work_does_not_repeat_the_answer(place: Place) -> None:
+    """Who waits for others has said its last word already."""
+    script = """\
+turns: [{tool: Task, input: {description: help, prompt: help, name: bob}}, {text: All done.}]
+agents: {bob: [{tool: Bash, input: {command: sleep 0.2}}, {tool: Bash, input: {command: 'true'}}, {text: Helped.}]}
+"""
+    ended = agent(place, script, *FREELY)
+    assert ended.out == "All done.\n" and "All done." not in ended.err
+    assert "bob: Bash  true\n" in ended.err
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_model_need_not_stream(capfd: pytest.CaptureFixture[str], streams: bool) -> None:
+    """What it said is shown once, piece by piece or whole."""
+    screen = Screen(hooks=0, streams=True)
+    for piece in ("Hel", "lo.") if streams else ():
+        screen(TextDelta(piece, "main"))
+    screen(Said("Hello.", "main", Usage()))
+    screen(HowEnded("done", "Hello."))
+    assert capfd.readouterr().out == "Hello.\n"
+
+
+# -- real models
+
+
+def test_a_real_client(place: Place) -> None:
+    """A model behind a service: a tool call, and its answer."""
+    steps = Say(("I'll look.",), (use("Bash", {"command": "echo one"}),)), Say(("One ", "line."))
+    with ModelServer(*steps) as server:
+        told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
+        ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", *FREELY, told=told)
+    assert (ended.code, ended.out) == (0, "One line.\n"), ended
+    assert "anthropic:some-model" in ended.err and "I'll look.\nBash  echo one\n    one\n" in ended.err
+
+
+def test_a_service_that_refuses(place: Place) -> None:
+    """Exit 1, what it said, and StopFailure for the hooks."""
+    with ModelServer(Refuse(401, "authentication_error", "no such key")) as server:
+        told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
+        ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", told=told)
+    assert (ended.code, ended.out) == (1, "") and "no such key" in ended.err
+    (failed,) = [record for record in events(place) if record["event"] == "StopFailure"]
+    assert failed["input"]["error"] == "authentication_failed"
+
+
 # -- permissions
 
 
@@ -330,7 +380,7 @@ def test_an_unknown_session_is_answered_with_those_there_are(place: Place) -> No
     place.run("fire", "SessionStart", "--session", "of-somebody-else")
     for word in ("nobody", "of-somebody-else"):
         ended = agent(place, SAYS, "--resume", word)
-        assert ended.code == 2
+        assert ended.code == 2, ended
         assert (
             f"error: no session `{word}` can be resumed here\n\nhint: there are {name}; `.` is the newest" in ended.err
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent.model_server import ModelServer, Say
 from billhook.cli.agent_terminal import Terminal
 from cli.chatting import CTRL_C, CTRL_D, Chatting, conversation, events, names, transcripts
 from cli.place import Place
@@ -369,6 +370,23 @@ def test_ctrl_c_at_a_question_stops_the_turn(place: Place) -> None:
         chat.type("hello\n")
         chat.until("Hello to you.\n> ")
     assert not (place.project / "made").exists()
+
+
+def test_ctrl_c_stops_a_model_that_does_not_answer(place: Place) -> None:
+    """A service that stalls is not waited for, and the chat goes on."""
+    with ModelServer(Say(("Let me ",), fault="stall"), Say(("Here ", "I am."))) as server:
+        changes = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
+        with Chatting(place, "--model", "anthropic:some-model", **changes) as chat:
+            chat.say("go")
+            chat.until("Let me ")
+            chat.type(CTRL_C)
+            chat.until("stopped\n> ")
+            chat.type("hello?\n")
+            chat.until("Here I am.\n> ")
+            chat.type("/exit\n")
+            assert chat.end() == 0
+    said = [message["content"] for message in server.bodies[-1]["messages"]]
+    assert "go" in str(said) and "hello?" in str(said)
 
 
 def test_background_work_ends_with_the_session(place: Place) -> None:

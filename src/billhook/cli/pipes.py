@@ -59,9 +59,13 @@ def put(descriptor: int, data: bytes) -> bool:
 
 
 def tell(lines: Iterable[str]) -> None:
-    """Lines for whoever reads stderr; control characters are made visible."""
-    text = "".join(f"billhook: {_visible(line)}\n" for line in lines)
-    put(2, text.encode("utf-8", "replace"))
+    """Lines for whoever reads stderr."""
+    put(2, lines_for_people(lines))
+
+
+def lines_for_people(lines: Iterable[str]) -> bytes:
+    """Lines that say who speaks; control characters are made visible."""
+    return "".join(f"billhook: {_visible(line)}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _visible(text: str) -> str:

@@ -1,0 +1,57 @@
+"""Answers requests of many callers with engines that are kept warm.
+
+An engine lives as long as the configuration it was made from is the same; `load_config` looks at every file for each
+request. What depends on a caller (variables, folder) is told to the task that serves it (`billhook.caller`).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from billhook import caller
+from billhook.answering import Answering, Heard
+from billhook.answers import Verdict
+from billhook.caller import Caller
+from billhook.daemon import wire
+from billhook.events import Event
+
+if TYPE_CHECKING:
+    from billhook.config import Config
+    from billhook.engine import Engine
+
+_MOST_ENGINES: Final = 64
+_MOST_ENVIRONMENTS: Final = 64
+
+
+class Served:
+    """The engines and environments of a daemon. Lives as long as that."""
+
+    def __init__(self) -> None:
+        self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
+        self._environments: dict[bytes, dict[str, str]] = {}
+
+    async def answer(self, asked: wire.Asked) -> Heard:
+        """What the caller's hook says. Never raises."""
+        with caller.serving(Caller(self._environment(asked.environ), asked.cwd)):
+            answering = Answering(lambda: asked.stdin, lambda config, event: self._fire(answering, config, event))
+            return await answering.answer(asked.argv)
+
+    async def _fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
+        engine = self._engine(config, answering.arguments.dialect)
+        return await engine.fire(event, deadline=answering.arguments.seconds)
+
+    def _engine(self, config: "Config", host: str) -> "Engine":
+        key = (id(config), host, caller.environ().get("CLAUDE_PROJECT_DIR", ""))
+        kept = self._engines.get(key)
+        if kept is None or kept[0] is not config:
+            if len(self._engines) >= _MOST_ENGINES:
+                self._engines.clear()  # what still runs in them ends by itself
+            kept = self._engines[key] = config, config.engine(host=host)
+        return kept[1]
+
+    def _environment(self, environ: bytes) -> dict[str, str]:
+        """The same object for the same bytes: what is worked out from it is found again by that."""
+        kept = self._environments.get(environ)
+        if kept is None:
+            if len(self._environments) >= _MOST_ENVIRONMENTS:
+                self._environments.clear()
+            kept = self._environments[environ] = wire.variables(environ)
+        return kept

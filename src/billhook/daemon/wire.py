@@ -1,0 +1,133 @@
+"""What client and daemon say to each other. One request for each connection; docs/daemon.md has the bytes.
+
+A reply is a few frames: `S` started (from now on hooks may have run), `A` the answer, `N` not started: answer yourself.
+"""
+
+import struct
+from typing import Final
+
+import msgspec
+
+MAGIC: Final = b"bh\x00\x01"
+HEAD: Final = len(MAGIC) + 4
+LARGEST: Final = 1 << 26
+"""Bytes of a request."""
+MOST_ARGUMENTS: Final = 64
+MOST_VARIABLES: Final = 8192
+
+_NUMBER = struct.Struct(">I")
+STARTED: Final = b"S" + _NUMBER.pack(0)
+
+
+class GarbageError(Exception):
+    """Bytes that are no request."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A caller's request."""
+
+    version: str
+    argv: list[str]
+    cwd: str
+    environ: bytes
+    """The variables as they came: most callers send the same again and again."""
+    stdin: bytes
+
+
+def length(head: bytes) -> int:
+    """How many bytes follow the head of a request. Raises GarbageError."""
+    if not head.startswith(MAGIC[: len(head)]):
+        raise GarbageError("the request is not in our protocol")
+    (size,) = _NUMBER.unpack_from(head, len(MAGIC))
+    if size > LARGEST:
+        raise GarbageError(f"a request of {size:,} bytes")
+    return int(size)
+
+
+def read(body: bytes) -> Asked:
+    """The request after its head. Raises GarbageError."""
+    reader = _Reader(body)
+    version = reader.text()
+    argv = [reader.text() for _ in range(reader.number(MOST_ARGUMENTS))]
+    cwd = reader.text()
+    began = reader.at
+    for _ in range(reader.number(MOST_VARIABLES)):
+        reader.skip()
+    environ = body[began : reader.at]
+    stdin = reader.bytes()
+    if reader.at != len(body):
+        raise GarbageError("bytes after the end of the request")
+    return Asked(version, argv, cwd, environ, stdin)
+
+
+def variables(environ: bytes) -> dict[str, str]:
+    """The variables of a request. What names nothing is left out, as a shell does."""
+    reader = _Reader(environ)
+    found = {}
+    for _ in range(reader.number(MOST_VARIABLES)):
+        name, equals, value = reader.text().partition("=")
+        if name and equals:
+            found[name] = value
+    return found
+
+
+def answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
+    """The frame with the answer."""
+    body = bytes([code & 0xFF]) + _text(stdout) + _text(stderr)
+    return b"A" + _NUMBER.pack(len(body)) + body
+
+
+def not_started(why: str) -> bytes:
+    """The frame that says: be your own hook."""
+    return b"N" + _text(why.encode("utf-8", "replace"))
+
+
+def request(version: str, argv: list[str], cwd: str, environ: dict[str, str], stdin: bytes) -> bytes:
+    """A whole request, as the client makes it."""
+    parts = [_said(version), _NUMBER.pack(len(argv)), *map(_said, argv), _said(cwd), _NUMBER.pack(len(environ))]
+    parts += [_said(f"{name}={value}") for name, value in environ.items()]
+    body = b"".join([*parts, _text(stdin)])
+    return MAGIC + _NUMBER.pack(len(body)) + body
+
+
+def _said(text: str) -> bytes:
+    return _text(text.encode("utf-8", "surrogateescape"))
+
+
+def _text(data: bytes) -> bytes:
+    return _NUMBER.pack(len(data)) + data
+
+
+class _Reader:
+    """Reads a request from its beginning; never beyond its end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def number(self, largest: int) -> int:
+        if self.at + 4 > len(self.data):
+            raise GarbageError("the request is cut off")
+        (value,) = _NUMBER.unpack_from(self.data, self.at)
+        if value > largest:
+            raise GarbageError(f"{value:,} where {largest:,} is the most")
+        self.at += 4
+        return int(value)
+
+    def skip(self) -> None:
+        size = self.number(len(self.data))
+        self.at += size
+        if self.at > len(self.data):
+            raise GarbageError("the request is cut off")
+
+    def bytes(self) -> bytes:
+        size = self.number(len(self.data))
+        self.at += size
+        if self.at > len(self.data):
+            raise GarbageError("the request is cut off")
+        return self.data[self.at - size : self.at]
+
+    def text(self) -> str:
+        return self.bytes().decode("utf-8", "surrogateescape")
+
+
+__all__ = ["Asked", "GarbageError", "answer", "length", "not_started", "read", "request", "variables"]

@@ -131,7 +131,10 @@ ANSWERS = {
         "run: 'echo boom >&2; exit 3'",
         r"    FAILED OPEN: mine \([\d.]+ ms\), and the event went on without its answer: exit code 3: boom\n",
     ),
-    "failed": ("run: exit 3\n    gate: true", r"    failed: mine \([\d.]+ ms\): exit code 3.*\n"),
+    "failed": (
+        "run: exit 3\n    gate: true",
+        r"    denied by mine \([\d.]+ ms\): hook `mine` failed: exit code 3\n(?! )",
+    ),
     "missing": ("run: /no/such/program", r"    FAILED OPEN: mine \([\d.]+ ms\), .*not found.*\n"),
 }
 
@@ -284,7 +287,7 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
     ended = agent(place, LISTS)
     assert ended.err.count("note: ") == 2
     assert "note: 1 hook is not approved and did not run: theirs (`billhook trust` shows it)\n" in ended.err
-    waits = "note: 2 allow rules are not approved and don't count: permissions.allow of .claude/settings.json"
+    waits = "note: 2 allow rules are not approved and do not count: permissions.allow of .claude/settings.json"
     assert f"{waits} (`billhook trust` shows them)\n" in ended.err
     assert ", 0 hooks, " in ended.err and "needs permission" in ended.err
 
@@ -471,8 +474,9 @@ def test_hooks_in_the_background_end_with_the_session(place: Place) -> None:
     """One that answers later has nobody to answer any more."""
     tag = f"63{time.time_ns()}"
     place.own(f"hooks:\n  later:\n    events: PostToolUse\n    run: touch later; sleep {tag}\n    background: true\n")
-    ended = agent(place, "- tool: {name: Bash, input: {command: sleep 0.2}}\n- text: done\n", *FREELY)
+    ended = agent(place, 2 * "- tool: {name: Bash, input: {command: sleep 0.4}}\n" + "- text: done\n", *FREELY)
     assert (ended.code, ended.out) == (0, "done\n")
+    assert (place.project / "later").exists() and "still running" not in ended.err, "nobody waits for it"
     assert living(tag) == []
 
 

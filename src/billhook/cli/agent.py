@@ -161,7 +161,8 @@ class _Run:
     def _shower(self) -> tuple["Show", Screen]:
         """What gets the events, and where lines for the person go."""
         hooks = sum(entry.state == "runs" for entry in self.config.entries)
-        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout))
+        later = frozenset(hook.name for hook in self.config.hooks if hook.background)
+        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
         return (Stream(), screen) if self.given["as_json"] else (screen, screen)
 
     def _tell_what_waits(self) -> None:
@@ -196,9 +197,11 @@ def _rules_that_wait(rules: "Rules") -> list[str]:
     found = []
     if pending := rules.pending:
         number = sum(len(waiting.rules) for waiting in pending)
-        are = "1 allow rule is" if number == 1 else f"{number} allow rules are"
+        are, do, them = (
+            ("1 allow rule is", "does", "it") if number == 1 else (f"{number} allow rules are", "do", "them")
+        )
         where = ", ".join(waiting.shown for waiting in pending)
-        found.append(f"{are} not approved and don't count: {where} (`billhook trust` shows them)")
+        found.append(f"{are} not approved and {do} not count: {where} (`billhook trust` shows {them})")
     if problems := rules.problems:
         first = problems[0]
         found.append(f"a permission rule is wrong: {first.place}: {first.message} (`billhook check` shows all)")

@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, Final
 
@@ -67,9 +68,10 @@ class Stream:
 
 class Screen:
     """The terminal. Lives as long as the run. `streams`: the model's text is shown as it comes; otherwise only the last
-    one is for standard output, whole, and what it said on the way goes to standard error."""
+    one is for standard output, whole, and what it said on the way goes to standard error. `later`: hooks that nobody
+    waits for, however long they take."""
 
-    def __init__(self, *, hooks: int, streams: bool) -> None:
+    def __init__(self, *, hooks: int, streams: bool, later: Collection[str] = ()) -> None:
         self._hooks, self._streams = hooks, streams
         self._verbatim = not is_terminal(sys.stdout)
         self._held: list[str] | None = []
@@ -79,7 +81,7 @@ class Screen:
         self._last = ""
         """What the model said last, not shown yet."""
         self._denied: set[str | None] = set()
-        self._slow = _SlowHooks(self.urgent)
+        self._slow = _SlowHooks(self.urgent, later)
 
     def __call__(self, event: Any) -> None:
         """Show something that happened."""
@@ -217,9 +219,12 @@ class Screen:
         name = event.verdict["event"]
         if event.verdict["keep_going"] and event.agent == "main":
             self._on_the_way()
+        decided = {deed.hook for deed in event.deeds if deed.did in ("denied", "asked")}
         for deed in event.deeds:
             if deed.did == "told_model" and deed.hook in _QUIET:
                 continue
+            if deed.did == "failed" and deed.hook in decided:
+                continue  # the reason of what it counts as says it
             if deed.did in ("denied", "stopped") and name == "PreToolUse":
                 self._denied.add(event.tool_use_id)
             self.line(f"    {_who(event.agent)}{_deed(deed, name)}")
@@ -257,15 +262,15 @@ class Screen:
 class _SlowHooks:
     """Says that a hook is still running, once, and then how that ended."""
 
-    def __init__(self, line: Show) -> None:
-        self._line = line
+    def __init__(self, line: Show, later: Collection[str]) -> None:
+        self._line, self._later = line, later
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._named: set[int] = set()
 
     def hear(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
         if isinstance(event, HookStarted):
-            loop = asyncio.get_running_loop()
-            self._timers[event.asking] = loop.call_later(SLOW, self._late, event)
+            if event.hook not in self._later:
+                self._timers[event.asking] = asyncio.get_running_loop().call_later(SLOW, self._late, event)
             return
         if timer := self._timers.pop(event.asking, None):
             timer.cancel()

@@ -15,7 +15,10 @@ from billhook.store.searching import called
 _AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
 """What is shown of a pair: the first of these that one of the two has."""
-_TELLING: Final = ("prompt", "message", "url", "pattern", "query", "description", "task", "subject", "error", "name")
+_TELLING: Final = (
+    "prompt", "message", "url", "pattern", "query", "description", "task", "subject", "error", "name", "task_subject",
+    "teammate_name",
+)  # fmt: skip
 """Fields that say what something is about, where the event or the tool has none of its own for that."""
 
 

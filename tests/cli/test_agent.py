@@ -360,12 +360,13 @@ def test_rules_that_may_deny_and_cant_be_read_keep_it_from_starting(place: Place
 # -- resuming
 
 
-@pytest.mark.parametrize("word", ["id", "name", "."])
+@pytest.mark.parametrize("word", ["id", "begun", "name", "."])
 def test_a_session_goes_on(place: Place, word: str) -> None:
     """By its id, its name, or `.` for the newest here: the same session, and the whole conversation."""
     first = [json.loads(line) for line in agent(place, SAYS, "--json", prompt="remember blue").out.splitlines()]
     started = next(line for line in first if line["type"] == "session_started")
-    meant = {"id": started["session_id"], "name": started["session_name"], ".": "."}[word]
+    session_id = started["session_id"]
+    meant = {"id": session_id, "begun": session_id[:8], "name": started["session_name"], ".": "."}[word]
     ended = agent(place, "- text: Blue.\n", "--resume", meant, prompt="which?")
     assert (ended.code, ended.out) == (0, "Blue.\n")
     assert started["session_name"] in ended.err and ended.err.splitlines()[0].endswith(", resume")
@@ -388,6 +389,16 @@ def test_an_unknown_session_is_answered_with_those_there_are(place: Place) -> No
             f"error: no session `{word}` can be resumed here\n\nhint: there are {name}; `.` is the newest" in ended.err
         )
     assert agent(place, SAYS, "--resume", ".").code == 0
+
+
+def test_without_names_the_newest_transcript_is_the_newest_session(place: Place) -> None:
+    """Who has switched the naming of sessions off can resume all the same."""
+    place.own("builtins:\n  session-naming: false\n")
+    for prompt in ("first", "second"):
+        assert agent(place, SAYS, prompt=prompt).code == 0
+    assert agent(place, SAYS, "--resume", ".", prompt="third").code == 0
+    texts = [[line["content"][0]["text"] for line in conversation(path)] for path in transcripts(place)]
+    assert texts == [["first", "All done."], ["second", "All done.", "third", "All done."]]
 
 
 # -- signals

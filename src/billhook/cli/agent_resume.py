@@ -1,11 +1,10 @@
 """Which earlier session somebody wants to go on with: its id, its name, or `.` for the newest that can be resumed."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from billhook.agent.transcript import transcript_of
-from billhook.cli import events_sessions
 from billhook.cli.events_log import Here
+from billhook.cli.events_sessions import FEWEST
 from billhook.errors import UsageError
 from billhook.store.files import StoreError
 from billhook.store.sessions import Recent, Sessions
@@ -16,32 +15,23 @@ _NAMED = 5
 
 
 def session_meant(word: str, here: Here) -> str:
-    """The id of the session that a word means. UsageError, with what there is, when it means none that has a transcript
-    in this project."""
+    """The id of the session that a word means: the id itself, a name, the beginning of an id, or `.`. UsageError, with
+    what there is, when none of this project that has a transcript is meant."""
+    resumable = _resumable(here)
     if word == ".":
-        newest = next(iter(_resumable(here)), "")
-        if not newest:
+        if not resumable:
             raise UsageError("there is no session to resume here", hint="start one: billhook agent -p '...'")
-        return newest
+        return resumable[0]
     if word and _has_transcript(word, here):
         return word
-    found = events_sessions.one(word, here) if _is_known(word, here) else {}
-    for session_id in _newest_first(found.get(here.project, ()), here):
-        if _has_transcript(session_id, here):
-            return session_id
-    if others := [project for project in found if project != here.project]:
-        raise UsageError(f"session `{word}` is of another project", place=others[0], hint="resume it there")
-    raise UsageError(f"no session `{word}` can be resumed here", hint=_what_there_is(here))
-
-
-def _is_known(word: str, here: Here) -> bool:
-    try:
-        events_sessions.one(word, here)
-    except UsageError as error:
-        if "begin with" in error.message:  # several do, which is worth saying
-            raise
-        return False
-    return True
+    named = [one.session_id for one in _recent(here) if one.name == word and _has_transcript(one.session_id, here)]
+    begun = [one for one in resumable if len(word) >= FEWEST and one.startswith(word)]
+    if not named and len(begun) > 1:
+        hint = f"give more of it: {', '.join(begun[:_NAMED])}"
+        raise UsageError(f"the ids of {len(begun)} sessions begin with `{word}`", hint=hint)
+    if found := named or begun:
+        return found[0]
+    raise UsageError(f"no session `{word}` can be resumed here", hint=_what_there_is(resumable, here))
 
 
 def _has_transcript(session_id: str, here: Here) -> bool:
@@ -49,12 +39,6 @@ def _has_transcript(session_id: str, here: Here) -> bool:
         return transcript_of(here.root, here.project, session_id).path.is_file()
     except (OSError, ValueError):
         return False
-
-
-def _newest_first(ids: Iterable[str], here: Here) -> list[str]:
-    wanted = set(ids)
-    recent = [session.session_id for session in _recent(here)]
-    return [*(one for one in recent if one in wanted), *sorted(wanted.difference(recent))]
 
 
 def _recent(here: Here) -> list[Recent]:
@@ -77,9 +61,9 @@ def _by_time(folder: Path) -> list[Path]:
         return []
 
 
-def _what_there_is(here: Here) -> str:
+def _what_there_is(resumable: list[str], here: Here) -> str:
     names = {session.session_id: session.name for session in _recent(here)}
-    there = list(dict.fromkeys(names.get(one, one) for one in _resumable(here)))
+    there = list(dict.fromkeys(names.get(one, one) for one in resumable))
     if not there:
         return "none has a transcript here; only sessions of `billhook agent` have one"
     more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""

@@ -224,6 +224,17 @@ def test_a_permission_request_that_a_hook_denies(project: Project) -> None:
     assert not (project.folder / "made").exists()
 
 
+def test_a_permission_request_that_a_hook_rewrites(project: Project) -> None:
+    """PermissionRequest: what a hook allows instead is judged again, by hooks and rules, before it runs."""
+    answer = specific("PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "echo safe"}})
+    ran = project.run([bash("touch made"), DONE], says("PermissionRequest", answer), permission_mode="default")
+    assert (ran.results[0].content, len(ran.results)) == ("safe", 1)
+    assert [event["tool_input"]["command"] for event in ran.of("PreToolUse")] == ["touch made", "echo safe"]
+    guard = shell("PreToolUse", "grep -q 'echo safe' && { echo not that >&2; exit 2; }; exit 0", name="second")
+    ran = project.run([bash("touch made"), DONE], says("PermissionRequest", answer), guard, permission_mode="default")
+    assert ran.results == [ToolResult("toolu_0001", "not that", True)]
+
+
 def test_permission_denied(project: Project) -> None:
     """Nobody can be asked: PermissionDenied says why, after PermissionRequest; the model is told the same."""
     ran = project.run([bash("true"), DONE], permission_mode="default")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
+from billhook import Hook
 from billhook.agent.conversation import ToolResult
 from billhook.agent.loop import Agent
 from billhook.agent.models.scripted import Scripted
@@ -127,6 +128,28 @@ def test_a_folder_that_is_not_there(project: Project) -> None:
     with pytest.raises(BillhookError, match="is not a folder"):
         asyncio.run(main())
     assert seen == []
+
+
+def test_cancelled_before_it_is_open(project: Project) -> None:
+    """An interrupt while a hook is asked at SessionStart: the hook is ended, and SessionEnd is fired."""
+    tag, heard = unique(), list[str]()
+    ears = Hook(name="ears", run=lambda ctx: heard.append(ctx.event.hook_event_name), events=(), priority=-1)
+
+    async def main() -> None:
+        hooks = [ears, shell("SessionStart", f"sleep {tag}")]
+        opened = open_agent(project.config(), Scripted([]), cwd=str(project.folder), show=heard_not, hooks=hooks)
+        opening = asyncio.ensure_future(opened.__aenter__())
+        await started(tag)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert opening.cancelled()
+
+    asyncio.run(main())
+    assert heard == ["SessionStart", "SessionEnd"] and gone(tag, 5)
+
+
+def heard_not(event: Any) -> None:
+    """Nobody looks."""
 
 
 def test_the_folder_is_kept(project: Project) -> None:

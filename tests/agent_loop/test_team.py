@@ -122,6 +122,28 @@ def test_a_stop_inside_a_subagent(project: Project) -> None:
     assert not (project.folder / "made").exists()
 
 
+def test_a_stop_at_the_start_of_a_subagent(project: Project) -> None:
+    """It does nothing at all, and the run ends."""
+    stop = says("SubagentStart", {"continue": False, "stopReason": "no helpers"})
+    ran = project.run(scouting({"text": "never said"}), stop)
+    assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "no helpers", 1)
+    assert len(ran.of("SubagentStop")) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "content"),
+    [
+        pytest.param({"prompt": "look"}, "`description` is missing", id="no description"),
+        pytest.param({"description": "look"}, "`prompt` is missing", id="no prompt"),
+        pytest.param({"description": "look", "prompt": ["a"]}, "`prompt` must be a text", id="a wrong prompt"),
+    ],
+)
+def test_a_subagent_without_a_task(given: dict[str, Any], content: str, project: Project) -> None:
+    """Nothing is started, and the model is told what is wrong."""
+    ran = project.run([tool("Task", **given), DONE])
+    assert ran.results == [ToolResult("toolu_0001", content, True)] and "SubagentStart" not in ran.names
+
+
 def test_subagent_stop_goes_on(project: Project) -> None:
     """SubagentStop: a hook keeps it going with its reason, and `stop_hook_active` says that it did."""
     outputs: list[dict[str, Any]] = [{"continue": True, "reason": "look again"}, {}]

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from agent_loop.running import DONE, Project, Ran, bash, callbacks, shell, specific, tool, unique
 from billhook import Hook
 from billhook.agent.conversation import ToolResult, user
+from billhook.agent.loop import Agent
 from billhook.session import Question
 from cli.terminal import gone
 from seeds.test_seed_001 import INPUTS
@@ -451,11 +453,17 @@ echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext
 
 def test_async_support(project: Project) -> None:
     """`Async support`: the loop goes on at once; the answer is in the next system message after it has come."""
-    (project.folder / "started").unlink(missing_ok=True)
-    turns = [bash("echo first"), bash("touch started; sleep 1"), bash("true"), DONE]
-    ran = project.run(turns, shell("PostToolUse", LATER, condition=_only_first()))
-    assert (ran.ended.how, ran.results[0].content) == ("done", "first")
-    assert ran.added == ["", "", "late news", ""]
+    come: list[bool] = []
+
+    async def drive(agent: Agent) -> Any:
+        hooks = agent.session.engine.background
+        agent.tools["TodoWrite"] = replace(agent.tools["TodoWrite"], run=_noting(come, lambda: hooks.settle(20)))
+        return await agent.run("go")
+
+    turns = [bash("echo first"), bash("touch started"), tool("TodoWrite", todos=[]), bash("true"), DONE]
+    ran = project.drive(turns, drive, shell("PostToolUse", LATER, condition=_only_first()))
+    assert (ran.ended.how, ran.results[0].content, come) == ("done", "first", [True])
+    assert ran.added == ["", "", "", "late news", ""]
 
 
 def test_async_timeout(project: Project) -> None:
@@ -472,6 +480,16 @@ def test_async_of_a_callback(project: Project) -> None:
     hooks = [always({"async": True, "asyncTimeout": 1}), always({"systemMessage": "now"})]
     ran = project.run([bash("true"), DONE], *callbacks(PostToolUse=[{"hooks": hooks}]))
     assert (ran.ended.how, ran.added) == ("done", ["", "now"])
+
+
+def _noting(kept: list[bool], wait: Callable[[], bool]) -> Callable[..., Any]:
+    """A tool that waits for something."""
+
+    async def run(given: Any) -> str:
+        kept.append(wait())
+        return "waited"
+
+    return run
 
 
 def _only_first() -> Callable[..., bool]:

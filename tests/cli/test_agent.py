@@ -230,9 +230,10 @@ def test_a_teammate_at_work_does_not_repeat_the_answer(place: Place) -> None:
 turns: [{tool: Task, input: {description: help, prompt: help, name: bob}}, {text: All done.}]
 agents: {bob: [{tool: Bash, input: {command: sleep 0.2}}, {tool: Bash, input: {command: 'true'}}, {text: Helped.}]}
 """
+    place.own("hooks:\n  guard:\n    events: PreToolUse\n    if: Bash(true)\n    deny: not that\n")
     ended = agent(place, script, *FREELY)
     assert ended.out == "All done.\n" and "All done." not in ended.err
-    assert "bob: Bash  true\n" in ended.err
+    assert re.search(r"^bob: Bash  true\n    bob: denied by guard \([\d.]+ ms\): not that\n", ended.err, re.M)
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -31,8 +31,8 @@ def chatting(place: Place, script: str, *arguments: str, **changes: str | None) 
     return Chatting(place, "--model", "scripted:turns.yaml", *arguments, **changes)
 
 
-def freely(place: Place, script: str, *arguments: str) -> Chatting:
-    return chatting(place, script, "--permission-mode", "bypassPermissions", *arguments)
+def freely(place: Place, script: str, *arguments: str, **changes: str | None) -> Chatting:
+    return chatting(place, script, "--permission-mode", "bypassPermissions", *arguments, **changes)
 
 
 def reason(place: Place) -> str:
@@ -77,7 +77,7 @@ def test_hook_decisions_stand_where_they_happen(place: Place) -> None:
         chat.type("my secret\n")
         said = chat.until("\n> ")
         assert re.search(
-            r"    UserPromptSubmit: denied by prompts \(\d+ ms\): no secrets\nblocked: no secrets\n> $", said
+            r"    UserPromptSubmit: denied by prompts \([\d.]+ ms\): no secrets\nblocked: no secrets\n> $", said
         )
 
 
@@ -130,6 +130,14 @@ def test_one_shot_on_a_terminal_shows_the_text_as_it_comes(place: Place) -> None
         assert chat.end() == 0
         assert chat.seen.count("Hello to you.") == 1
         assert "I'll look.\nBash  echo one\n    one\nHello to you.\n" in chat.seen
+
+
+def test_a_terminal_that_can_show_little(place: Place) -> None:
+    """Letters that it does not have become question marks; the run goes on."""
+    place.own("hooks:\n  größe:\n    events: Stop\n    inject: naïve\n")
+    with freely(place, "- text: Grüße.\n", "-p", "go", PYTHONIOENCODING="ascii") as chat:
+        assert chat.end() == 0
+        assert "Gr??e." in chat.seen.replace("�", "?")
 
 
 def test_json_in_a_chat(place: Place) -> None:

@@ -80,6 +80,8 @@ class Screen:
         self._prompt = ""
         self._last = ""
         """What the model said last, not shown yet."""
+        self._callers: dict[str | None, str] = {}
+        """Who made the calls that are open: an event knows a teammate's type only."""
         self._denied: set[str | None] = set()
         self._slow = _SlowHooks(self.urgent, later)
 
@@ -192,6 +194,7 @@ class Screen:
             self._streamed = False
 
     def _called(self, event: ToolCalled) -> None:
+        self._callers[event.tool_use_id] = event.agent
         if event.agent == "main":
             self._on_the_way()
         self.line(f"{_who(event.agent)}{click.style(event.name, bold=True)}  {_short(event.name, event.input)}")
@@ -205,6 +208,7 @@ class Screen:
     def _result(self, event: ToolEnded) -> None:
         denied = event.tool_use_id in self._denied
         self._denied.discard(event.tool_use_id)
+        self._callers.pop(event.tool_use_id, None)
         if denied and event.is_error:
             return  # the hook's line says it
         lines = [line for line in event.content.split("\n") if line.strip()]
@@ -227,7 +231,8 @@ class Screen:
                 continue  # the reason of what it counts as says it
             if deed.did in ("denied", "stopped") and name == "PreToolUse":
                 self._denied.add(event.tool_use_id)
-            self.line(f"    {_who(event.agent)}{_deed(deed, name)}")
+            who = self._callers.get(event.tool_use_id, event.agent)
+            self.line(f"    {_who(who)}{_deed(deed, name)}")
 
     def _ended(self, event: Ended) -> None:
         if event.how == "done":
@@ -252,8 +257,10 @@ class Screen:
         """The model's own words, as they are where no terminal reads them."""
         if not text:
             return
+        terminal = None if self._verbatim else sys.stdout.encoding
+        shown = text if self._verbatim else safe(text)
         try:
-            click.echo(text.encode("utf-8", "replace") if self._verbatim else safe(text), nl=False)
+            click.echo(shown.encode(terminal or "utf-8", "replace"), nl=False)
         except OSError as error:
             not_written(error)
         self._in_line = self._streams and not text.endswith("\n")

@@ -411,13 +411,17 @@ def test_background_work_ends_with_the_session(place: Place) -> None:
     assert living(tag) == []
 
 
-def test_a_terminal_that_goes_away_ends_the_session(place: Place) -> None:
+@pytest.mark.parametrize("where", ["tool", "prompt"])
+def test_a_terminal_that_goes_away_ends_the_session(place: Place, where: str) -> None:
     """As SIGHUP does: SessionEnd is fired, and nothing survives."""
     tag = f"67{time.time_ns()}"
-    with freely(place, BASH(f"touch began; sleep {tag}")) as chat:
+    with freely(place, BASH(f"touch began; sleep {tag}") if where == "tool" else SAYS) as chat:
         chat.say("go")
-        while not (place.project / "began").exists():
-            time.sleep(0.02)
+        if where == "tool":
+            while not (place.project / "began").exists():
+                time.sleep(0.02)
+        else:
+            chat.until("Hello to you.\n> ")
         chat.hang_up()
         assert chat.process.wait(20) == 128 + signal.SIGHUP
     assert living(tag) == []

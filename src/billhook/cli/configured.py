@@ -64,10 +64,13 @@ def notes(config: "Config") -> list[str]:
 
 def doubts(config: "Config") -> list[str]:
     """What keeps approvals from being read, where hooks wait for one: what is lost there may have been a gate."""
+    pending = config.pending
+    if not pending:
+        return []
     from billhook.store.approvals import Approvals
 
     approvals = Approvals(Path(config.root))
-    for file in dict.fromkeys(entry.declared.file for entry in config.pending):
+    for file in dict.fromkeys(entry.declared.file for entry in pending):
         approvals.of_file(file)
     return approvals.problems
 

@@ -168,20 +168,20 @@ def load_config(
         raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
     if isinstance(files, str | os.PathLike):
         raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
-    explicit = () if files is None else tuple(os.fspath(file) for file in files)
+    explicit = () if files is None else tuple(caller.abspath(os.fspath(file)) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     env = caller.environ() if env is None else env
-    root = state_root(home)
-    key = (os.path.realpath(cwd or _here()), explicit, wanted, str(root), builtins, trust, sources.homes())
+    root, folder = state_root(home), os.fspath(cwd or _here())
+    key = (folder, explicit, wanted, root, builtins, trust, sources.homes())
     kept = _kept.get(key)
-    if kept is not None and kept.holds(env):
+    if kept is not None and kept.folder == sources.identity(folder) and kept.holds(env):
         return kept.config
-    found = sources.find(key[0], files=explicit, layers=wanted)
+    found = sources.find(os.path.realpath(folder), files=explicit, layers=wanted)
     loading = _Loading(found, root, builtins=builtins, trust=trust, env=env)
     config = loading.config()
     if len(_kept) >= _KEEP_AT_MOST:
         _kept.clear()
-    _kept[key] = loading.snapshot(config)
+    _kept[key] = loading.snapshot(config, folder)
     return config
 
 
@@ -196,6 +196,8 @@ class _Snapshot(msgspec.Struct, frozen=True):
     """A loaded configuration, and everything that it was made from."""
 
     config: Config
+    folder: sources.Identity
+    """Of the folder it was loaded for: what a path leads to may change."""
     probed: tuple[tuple[str, sources.Identity], ...]
     marks: tuple[FileMark, ...]
     used: dict[str, str | None]
@@ -266,7 +268,7 @@ class _Loading:
         heard = {entry.declared.file for entry in entries if entry.consent.given}
         return [read for read in self.reads if not needs_consent(read.source.layer) or read.source.path in heard]
 
-    def snapshot(self, config: Config) -> _Snapshot:
+    def snapshot(self, config: Config, folder: str) -> _Snapshot:
         """What the result depends on. A file that was written just now may be written again without a trace in its
         times: what was read from one is not kept."""
         marks = {
@@ -278,7 +280,15 @@ class _Loading:
         files = {read.source.path for read in self.reads if needs_consent(read.source.layer)}
         stamps = {file: self.approvals.stamp(file) for file in files}
         probed = tuple((path, identity if sources.settled(identity) else (-1,)) for path, identity in self.found.probed)
-        return _Snapshot(config, probed, tuple(marks.values()), dict(self.values.used), self.approvals, stamps)
+        return _Snapshot(
+            config,
+            sources.identity(folder),
+            probed,
+            tuple(marks.values()),
+            dict(self.values.used),
+            self.approvals,
+            stamps,
+        )
 
     def _entry(self, declared: Declared, consent: Consent, off: str) -> Entry:
         if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):

@@ -151,21 +151,24 @@ class _Probe:
 def identity(path: str) -> Identity:
     """What tells a file from what it was before: device, inode, size, times. Empty when there is none."""
     try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return _of_a_link(path)
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            found = _behind(path, found)
+    except (OSError, ValueError):  # the usual case: most of the places where files may be are empty
+        return ()
+    if stat.S_ISLNK(found.st_mode):  # a link that leads nowhere is not nothing: what should be there can't be read
+        return (found.st_dev, found.st_ino, -1)
     if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
         return (found.st_dev, found.st_ino)
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _of_a_link(path: str) -> Identity:
-    """A link that leads nowhere is not nothing: what should be there can't be read."""
+def _behind(path: str, link: os.stat_result) -> os.stat_result:
+    """What a link leads to; the link itself when that is nothing."""
     try:
-        found = os.lstat(path)
+        return os.stat(path)
     except (OSError, ValueError):
-        return ()
-    return (found.st_dev, found.st_ino, -1)
+        return link
 
 
 def settled(found: Identity) -> bool:

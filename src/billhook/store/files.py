@@ -6,6 +6,7 @@ can swap one in between a check and its use. Without `root` only the last compon
 """
 
 import errno
+import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -26,7 +27,12 @@ class StoreError(BillhookError):
 def state_root(home: str | os.PathLike[str] | None = None) -> Path:
     """Where everything of ours lies: `home`, else `$BILLHOOK_HOME`, else `~/.claude`. Absolute; it need not exist."""
     chosen = os.fspath(home) if home is not None else caller.environ().get("BILLHOOK_HOME") or "~/.claude"
-    return Path(caller.abspath(caller.expanduser(chosen)))
+    return _as_path(caller.abspath(caller.expanduser(chosen)))
+
+
+@functools.lru_cache(maxsize=64)
+def _as_path(text: str) -> Path:
+    return Path(text)
 
 
 def write_atomically(

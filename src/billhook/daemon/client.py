@@ -1,0 +1,559 @@
+"""billhook-hook where nothing can be compiled: client.c in Python, with the same arguments, wire and failure answers.
+
+Run as `python -I -S client.py ARGUMENTS`. It starts at every tool call: nothing is imported but what is built in C.
+Blocking calls all the way: the deadline is a timer, and its signal ends whatever we are waiting in, like any other.
+"""
+
+import errno
+import posix
+import sys
+from _signal import (  # type: ignore[import-not-found]
+    ITIMER_REAL,
+    SIG_DFL,
+    SIG_IGN,
+    SIGALRM,
+    SIGHUP,
+    SIGINT,
+    SIGKILL,
+    SIGPIPE,
+    SIGTERM,
+    setitimer,
+    signal,
+)
+from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+from time import monotonic, sleep
+
+VERSION = "0.1.0"
+MOST_BYTES = 64 << 20
+MOST_ARGUMENTS = 64
+MOST_VARIABLES = 8192
+MOST_ANSWER = (16 << 20) + 9
+LONGEST_EVENT = 100
+LONGEST_ADDRESS = 107 if sys.platform == "linux" else 103
+LONGEST_PATH = 4096
+GRACE = 0.5
+"""Seconds for `billhook hook` to end its hooks and to answer by itself."""
+BUSY = 5.0
+"""Seconds for a daemon without room for one more connection, when there is no deadline."""
+
+NEVER_DENIED = frozenset(
+    b"stop subagentstop teammateidle posttooluse posttoolusefailure permissiondenied notification messagedisplay "
+    b"sessionstart sessionend setup stopfailure subagentstart postcompact postmodelswitch instructionsloaded "
+    b"cwdchanged filechanged directoryadded worktreeremove".split()
+)
+"""Events whose refusal has no effect, or would keep an agent going that wants to stop; without case, `_` and `-`."""
+
+
+class FailureError(Exception):
+    """The end of a call that got no answer: why. Without quotes and backslashes: it is put into JSON as it is."""
+
+
+class Ended(BaseException):
+    """A signal came; 14 is our own timer."""
+
+
+class Call:
+    """One call, from the command line to the exit code."""
+
+    def __init__(self, arguments: "list[bytes]", environment: "list[bytes]") -> None:
+        self.arguments = arguments
+        self.environment = environment
+        self.dialect = b"claude"
+        self.event = b""
+        self.lets_pass = False
+        self.deadline_ms = 0
+        self.parts: list[bytes] = []
+        """What was read of stdin."""
+        self.more_stdin = False
+        self.stdout_begun = False
+        self.read_arguments()
+
+    def read_arguments(self) -> None:
+        """Take what we need ourselves. What is wrong with the rest is for billhook to say."""
+        words = list(self.arguments)
+        while words:
+            option, equals, value = words.pop(0).partition(b"=")
+            if option[:1] != b"-":
+                self.event = self.event or option + equals + value
+            elif option in (b"--as", b"--on-failure", b"--deadline", b"--config"):
+                value = value if equals else words.pop(0) if words else b""
+                if option == b"--as":
+                    self.dialect = value
+                elif option == b"--on-failure":
+                    self.lets_pass = value == b"allow"
+                elif option == b"--deadline":
+                    # isdigit of bytes knows ASCII only
+                    self.deadline_ms = min(int(value.lstrip(b"0")[:12] or b"0"), 2**31 - 1) if value.isdigit() else 0
+
+    # -- the usual way
+
+    def answer(self) -> int:
+        """The exit code; stdout and stderr are written. May become `billhook hook`."""
+        if self.arguments[:1] == [b"--help"]:
+            self.go_cold(with_daemon=False, keep_stdin=False)
+        fits = self.read_stdin()
+        head = self.head()
+        folder = self.folder()
+        stdin = b"".join(self.parts)
+        size = len(head) + len(stdin) + 12
+        many = len(self.arguments) > MOST_ARGUMENTS or len(self.environment) > MOST_VARIABLES
+        if not fits or not folder or many or size > MOST_BYTES:
+            return self.go_cold(with_daemon=False)
+        line = self.call_daemon(folder)
+        if line is None:
+            return self.go_cold(with_daemon=True)
+        try:
+            for part in (b"bh\0\1" + number(size - 8) + head + number(len(stdin)), stdin):
+                line.sendall(part)
+        except OSError:
+            pass  # what the daemon says, or its silence, tells
+        found = self.take_answer(line)
+        line.close()
+        return self.go_cold(with_daemon=found) if isinstance(found, bool) else self.give(found)
+
+    def read_stdin(self) -> bool:
+        """False: more than the daemon takes; the rest can still be read."""
+        size = 0
+        while size < MOST_BYTES:
+            part = some_of(0)
+            if not part:
+                return True
+            self.parts.append(part)
+            size += len(part)
+        self.more_stdin = True
+        return False
+
+    def head(self) -> bytes:
+        """Everything between the request's length and stdin."""
+        try:
+            cwd = posix.getcwdb()
+        except OSError:
+            cwd = b""
+        texts = [text(VERSION.encode()), number(len(self.arguments)), *map(text, self.arguments), text(cwd)]
+        return b"".join([*texts, number(len(self.environment)), *map(text, self.environment)])
+
+    def variable(self, name: bytes) -> bytes:
+        start = name + b"="
+        return next((entry[len(start) :] for entry in self.environment if entry.startswith(start)), b"")
+
+    def folder(self) -> bytes:
+        """The path of the daemon's folder; nothing when nobody can tell."""
+        chosen, home = self.variable(b"BILLHOOK_HOME") or b"~/.claude", self.variable(b"HOME")
+        if chosen[:1] == b"~":
+            if not home or chosen[1:2] not in (b"", b"/"):
+                return b""
+            chosen = home + chosen[1:]
+        path = chosen + b"/billhook/daemon"
+        return path if len(path) < LONGEST_PATH else b""
+
+    def call_daemon(self, folder: bytes) -> "socket | None":
+        """A connection to our own daemon. Only a folder that nobody else can put anything into is looked at."""
+        try:
+            status = posix.lstat(folder)
+        except (OSError, ValueError):
+            return None
+        if status.st_mode & 0o170077 != 0o040000 or status.st_uid != posix.geteuid():
+            return None
+        line = out_of_the_way(socket(AF_UNIX, SOCK_STREAM))
+        enough = monotonic() + BUSY
+        line.setblocking(False)
+        while True:
+            try:
+                connect_in(line, folder)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EINTR) or (not self.deadline_ms and monotonic() > enough):
+                    return None
+            sleep(0.005)  # it has no room for us yet
+        line.setblocking(True)
+        return line if peer_of(line) == posix.geteuid() else None
+
+    def take_answer(self, line: socket) -> "bytes | bool":
+        """The body of the answer. When the daemon has not started: whether one is to be started."""
+        started = False
+        data = b""
+        while True:
+            data = read_to(line, data, 1)
+            kind = data[:1]
+            if kind == b"N" and not started:
+                data = read_to(line, data, 5)
+                return not (len(data) >= 5 and int.from_bytes(data[1:5], "big") <= MOST_ANSWER)
+            if kind != b"A" and (kind != b"S" or started):
+                break
+            started = True  # from this byte on: hooks may have run
+            data = read_to(line, data, 5)
+            size = int.from_bytes(data[1:5], "big")
+            if len(data) < 5 or size > (MOST_ANSWER if kind == b"A" else 0):
+                break
+            if kind == b"A":
+                body = read_to(line, data, 5 + size)[5 : 5 + size]
+                if len(body) == size and is_answer(body):
+                    return body
+                break
+            data = data[5:]
+        if started:
+            raise FailureError("the daemon broke off after it had started; hooks may have run")
+        return True
+
+    def give(self, body: bytes) -> int:
+        out = int.from_bytes(body[1:5], "big")
+        view = memoryview(body)
+        if not self.put(1, view[5 : 5 + out]):
+            raise FailureError("the answer could not be written to stdout")
+        self.put(2, view[9 + out :])
+        return body[0]
+
+    def put(self, fd: int, data: memoryview) -> bool:
+        while data:
+            try:
+                self.stdout_begun |= fd == 1
+                data = data[posix.write(fd, data[: 1 << 16]) :]
+            except BlockingIOError:
+                sleep(0.001)
+            except OSError:
+                return False
+        return True
+
+    # -- the cold path
+
+    def go_cold(self, *, with_daemon: bool, keep_stdin: bool = True) -> int:
+        if with_daemon and not self.variable(b"BILLHOOK_NO_DAEMON"):
+            self.start_daemon()
+        if keep_stdin:
+            self.give_back_stdin()
+        if self.deadline_ms:
+            return self.run_hook()
+        self.become_billhook([b"hook", *self.arguments])
+        raise FailureError("billhook hook can not be started")
+
+    def become_billhook(self, words: "list[bytes]") -> None:
+        """The one beside us, else the one on PATH. Comes back when there is none."""
+        setitimer(ITIMER_REAL, 0)
+        for number_ in (SIGTERM, SIGINT, SIGHUP):
+            if _listened.get(number_):
+                signal(number_, SIG_DFL)
+        signal(SIGPIPE, SIG_DFL)
+        environment = dict(entry.split(b"=", 1) for entry in self.environment if b"=" in entry[1:])
+        folders = [beside(), *(self.variable(b"PATH") or b"/usr/local/bin:/usr/bin:/bin").split(b":")]
+        for folder in folders:
+            program = (folder or b".") + b"/billhook"
+            try:
+                posix.execve(program, [program, *words], environment)
+            except OSError:
+                continue
+
+    def start_daemon(self) -> None:
+        """A grandchild in a session of its own, with nothing of the caller's open: it lives on, nobody waits for it."""
+        child = posix.fork()
+        if child:
+            posix.waitpid(child, 0)
+            return
+        try:
+            if not posix.fork():
+                posix.setsid()
+                null = posix.open("/dev/null", posix.O_RDWR)
+                for fd in range(3):
+                    posix.dup2(null, fd)
+                posix.closerange(3, 65536)
+                self.become_billhook([b"daemon", b"start", b"--quiet"])
+        finally:
+            posix._exit(0)
+
+    def give_back_stdin(self) -> None:
+        """What we have read of stdin becomes stdin again, with the rest of it."""
+        try:
+            fd = posix.memfd_create("stdin") if hasattr(posix, "memfd_create") else temporary()
+            for part in (*self.parts, *iter(lambda: some_of(0) if self.more_stdin else b"", b"")):
+                view = memoryview(part)
+                while view:
+                    view = view[posix.write(fd, view) :]
+            posix.lseek(fd, 0, 0)
+            posix.dup2(fd, 0)
+            posix.set_inheritable(0, True)
+            if fd:
+                posix.close(fd)
+        except OSError:
+            raise FailureError("stdin can not be kept for billhook hook") from None
+
+    def run_hook(self) -> int:
+        """Run it as long as there is time. The code that it ends with by itself is the answer, also when it was asked
+        to end: it knows its hooks. A code that `billhook hook` has no use for is a fault, not an answer."""
+        pid, code = -1, 255
+        late: Ended | None = None
+        try:
+            pid = posix.fork()
+            if not pid:
+                self.be_hook()
+            code = posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1])
+        except Ended as ended:
+            late = ended
+            if pid > 0:
+                code = end(pid, SIGTERM if ended.args[0] == SIGALRM else ended.args[0])
+        if 0 <= code < 126 and (code != 1 or self.dialect == b"lesson"):
+            return code
+        if late is not None:
+            raise late
+        raise FailureError("billhook hook can not be started" if code == 127 else "billhook hook broke off")
+
+    def be_hook(self) -> None:
+        try:
+            posix.setpgid(0, 0)
+            self.become_billhook([b"hook", *self.arguments])
+        finally:
+            posix._exit(127)
+
+    # -- the failure answer
+
+    def fail(self, why: str) -> int:
+        name = event_in_json(b"".join(self.parts)) or self.event or self.variable(b"HOOK_EVENT")
+        event = name[:LONGEST_EVENT].replace(b"_", b"").replace(b"-", b"").lower()
+        passes = self.lets_pass or event in NEVER_DENIED
+        passing = "billhook: the event passes without having been judged\n" if passes else ""
+        say(2, f"billhook: {why}\n{passing}")
+        if passes:
+            return 0
+        code = 1 if self.dialect == b"lesson" else 2
+        words = ""
+        if self.dialect.startswith(b"claw"):
+            words = f"billhook: {why}"
+        elif code == 1 and event != b"pretooluse":  # where the code alone is a warning
+            words = f'{{"decision":"block","reason":"billhook: {why}"}}\n'
+        elif code == 2 and event == b"permissionrequest":  # where the code is not honoured
+            words = (
+                '{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":'
+                f'{{"behavior":"deny","message":"billhook: {why}"}}}}}}\n'
+            )
+        said = bool(words) and not self.stdout_begun and say(1, words)
+        return 0 if said and code == 2 and words[0] == "{" else code
+
+
+# -- reading and writing -------------------------------------------------------------------------------------------
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(4, "big")
+
+
+def text(value: bytes) -> bytes:
+    return number(len(value)) + value
+
+
+def some_of(fd: int) -> bytes:
+    """The next bytes; none at the end, and where there is nothing to read."""
+    while True:
+        try:
+            return posix.read(fd, 1 << 20)
+        except BlockingIOError:
+            sleep(0.001)
+        except OSError:
+            return b""
+
+
+def read_to(line: socket, data: bytes, size: int) -> bytes:
+    """The data with as much behind it as is needed for `size` bytes, or as there is."""
+    parts = [data]
+    have = len(data)
+    while have < size:
+        try:
+            part = line.recv(1 << 18)
+        except OSError:
+            part = b""
+        if not part:
+            break
+        parts.append(part)
+        have += len(part)
+    return b"".join(parts)
+
+
+def is_answer(body: bytes) -> bool:
+    out = int.from_bytes(body[1:5], "big")
+    return len(body) >= 9 + out and len(body) == 9 + out + int.from_bytes(body[5 + out : 9 + out], "big")
+
+
+def say(fd: int, words: str) -> bool:
+    """Short words for somebody who may not be listening: they are not waited for."""
+    setitimer(ITIMER_REAL, 0.1)
+    try:
+        return posix.write(fd, words.encode()) == len(words)
+    except (OSError, Ended):
+        return False
+    finally:
+        setitimer(ITIMER_REAL, 0)
+
+
+def event_in_json(data: bytes) -> bytes:
+    """The value of the first "hook_event_name" at the top level: a tool's input may hold the same words deeper."""
+    depth = at = 0
+    size = len(data)
+    while at < size:
+        sign = data[at]
+        if sign in b"{[":
+            depth += 1
+        elif sign in b"}]":
+            depth -= 1
+            if depth <= 0:
+                return b""
+        elif sign == 0x22:
+            end_ = end_of_string(data, at)
+            is_name = depth == 1 and data[at:end_] == b'"hook_event_name'
+            at = end_
+            rest = data[at + 1 : at + 300].lstrip(b" \t\r\n") if is_name else b""
+            if rest[:1] == b":":
+                value = rest[1:].lstrip(b" \t\r\n")
+                close = end_of_string(value, 0)
+                return value[1:close] if value[:1] == b'"' and 1 < close < len(value) else b""
+        at += 1
+    return b""
+
+
+def end_of_string(data: bytes, at: int) -> int:
+    """The closing quote of the string whose opening quote is at `at`, or the end of the data."""
+    at += 1
+    while True:
+        quote, escape = data.find(b'"', at), data.find(b"\\", at)
+        if quote < 0:
+            return len(data)
+        if not 0 <= escape < quote:
+            return quote
+        at = escape + 2
+
+
+# -- the system ----------------------------------------------------------------------------------------------------
+
+
+def connect_in(line: socket, folder: bytes) -> None:
+    """Connect, also where the path is longer than an address may be: from inside the folder."""
+    if len(folder) + 2 <= LONGEST_ADDRESS:
+        line.connect(folder + b"/s")
+        return
+    back = posix.open(".", getattr(posix, "O_PATH", posix.O_RDONLY) | posix.O_CLOEXEC)
+    try:
+        posix.chdir(folder)
+        try:
+            line.connect(b"s")
+        finally:
+            go_back(back)
+    finally:
+        posix.close(back)
+
+
+def go_back(folder: int) -> None:
+    try:
+        posix.fchdir(folder)
+    except OSError:
+        raise FailureError("there is no way back into the working directory") from None
+
+
+def peer_of(line: socket) -> int:
+    """The uid at the other end; -1 when nobody can tell."""
+    try:
+        if sys.platform == "linux":  # SO_PEERCRED: pid, uid, gid
+            return int.from_bytes(line.getsockopt(SOL_SOCKET, 17, 12)[4:8], sys.byteorder)
+        return int.from_bytes(line.getsockopt(0, 1, 76)[4:8], sys.byteorder)  # LOCAL_PEERCRED: version, uid
+    except OSError:
+        return -1
+
+
+def out_of_the_way(line: socket) -> socket:
+    """Descriptors 0 to 2 may be closed, and nothing of ours must be taken for them."""
+    kept = []
+    while line.fileno() <= 2:
+        kept.append(line)
+        line = socket(AF_UNIX, SOCK_STREAM)
+    for low in kept:
+        low.close()
+    return line
+
+
+def temporary() -> int:
+    path = f"/tmp/billhook-hook-{posix.getpid()}-{monotonic()}"
+    fd = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
+    posix.unlink(path)
+    return fd
+
+
+def beside() -> bytes:
+    """The folder that this file is really in."""
+    path = __file__.encode(sys.getfilesystemencoding(), "surrogateescape")
+    for _ in range(40):
+        try:
+            target = posix.readlink(path)
+        except OSError:
+            break
+        path = target if target.startswith(b"/") else path.rpartition(b"/")[0] + b"/" + target
+    return path.rpartition(b"/")[0] or b"."
+
+
+def end(pid: int, number_: int) -> int:
+    """Ask it to end, then make it; the code that it ended with by itself, else 255."""
+    code = 255
+    setitimer(ITIMER_REAL, GRACE)
+    try:
+        posix.kill(-pid, number_)
+        code = posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1])
+    except (OSError, Ended):
+        pass
+    setitimer(ITIMER_REAL, 0)
+    try:
+        posix.kill(-pid, SIGKILL)
+    except OSError:
+        pass
+    return code
+
+
+_listened: "dict[int, bool]" = {}
+
+
+def listen() -> None:
+    def ended(number_: int, frame: object) -> None:
+        raise Ended(number_)
+
+    for number_ in (SIGTERM, SIGINT, SIGHUP, SIGALRM):
+        before = signal(number_, ended)
+        _listened[number_] = before is not SIG_IGN or number_ == SIGALRM
+        if not _listened[number_]:
+            signal(number_, SIG_IGN)
+
+
+def hush() -> None:
+    """From here on nothing comes in any more."""
+    for number_ in (SIGTERM, SIGINT, SIGHUP):
+        try:
+            setitimer(ITIMER_REAL, 0)
+            signal(number_, SIG_IGN)
+        except Ended:  # one that was on its way
+            signal(number_, SIG_IGN)
+
+
+def callers_environment() -> "list[bytes]":
+    """As it came: Python adds to its own copy when the locale is C."""
+    try:
+        fd = posix.open("/proc/self/environ", posix.O_RDONLY)
+        data = b"".join(iter(lambda: some_of(fd), b""))
+        posix.close(fd)
+        return data.split(b"\0")[:-1]
+    except OSError:
+        return [name + b"=" + value for name, value in posix.environ.items()]
+
+
+def main() -> int:
+    words = [word.encode(sys.getfilesystemencoding(), "surrogateescape") for word in sys.argv[1:]]
+    call = Call(words, callers_environment())
+    try:
+        listen()
+        setitimer(ITIMER_REAL, call.deadline_ms / 1000)
+        return call.answer()
+    except Ended as ended:
+        why = f"ended by signal {ended.args[0]} before there was a verdict"
+        if ended.args[0] == SIGALRM:
+            why = f"no answer within {call.deadline_ms} ms"
+    except FailureError as failure:
+        why = failure.args[0]
+    except BaseException as error:
+        why = f"a fault of the client's own: {type(error).__name__}"
+    hush()
+    return call.fail(why)
+
+
+if __name__ == "__main__":
+    posix._exit(main())

@@ -1,0 +1,404 @@
+"""`billhook-hook` as an agent runs it: what it sends, what it gives back, and what it does without a daemon.
+
+Every test runs for both: the compiled client and the one in Python.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import billhook
+from daemon import calling
+from daemon.calling import SOURCE, Client, closing
+from daemon.fake_daemon import STARTED, WITHOUT_READING, FakeDaemon, answer, frame
+
+EVENT = b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}'
+
+
+@pytest.fixture(scope="session", params=calling.KINDS)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    return request.param, calling.built(request.param, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture
+def client(built: tuple[str, Path]) -> Iterator[Client]:
+    with calling.installed(*built) as one:
+        yield one
+
+
+# -- the usual answer ----------------------------------------------------------------------------------------------
+
+ANSWERS = {
+    "nothing": (0, b"", b""),
+    "one byte": (0, b"x", b""),
+    "a decision": (0, b'{"decision":"block","reason":"no"}\n', b""),
+    "a refusal": (2, b"", b"not in this house\n"),
+    "both, no newline": (2, b"out", b"err"),
+    "every byte": (7, bytes(range(256)), bytes(range(255, -1, -1))),
+    "the highest code": (255, b"", b""),
+    "just over a read": (0, b"y" * 65537, b""),
+    "10 MB": (0, b"0123456789abcde\n" * 655360, b""),
+    "10 MB of both": (1, b"o" * 10_000_000, b"e" * 6_000_000),
+}
+
+
+@pytest.mark.parametrize(("code", "out", "err"), ANSWERS.values(), ids=ANSWERS.keys())
+def test_answer_is_given_back_as_it_is(client: Client, code: int, out: bytes, err: bytes) -> None:
+    """stdout, stderr and the exit code are the daemon's, to the last byte."""
+    with FakeDaemon(client.root, [STARTED, answer(code, out, err)]):
+        result = client.run(stdin=EVENT)
+    assert result[:3] == (code, out, err)
+    assert not client.calls("hook") and not client.calls("daemon")
+
+
+def test_answer_in_small_pieces(client: Client) -> None:
+    """An answer may come a byte at a time."""
+    whole = STARTED + answer(3, b"out", b"err")
+    steps = [step for byte in whole for step in (bytes([byte]), 0.001)]
+    with FakeDaemon(client.root, steps):
+        assert client.run(stdin=EVENT)[:3] == (3, b"out", b"err")
+
+
+def test_answer_without_started(client: Client) -> None:
+    """A daemon that had nothing to start answers all the same."""
+    with FakeDaemon(client.root, [answer(2, b"", b"no such option\n")]):
+        assert client.run("--nonsense")[:3] == (2, b"", b"no such option\n")
+
+
+def test_what_stands_behind_the_answer_is_not_read(client: Client) -> None:
+    """The answer is the last frame."""
+    with FakeDaemon(client.root, [STARTED, answer(0, b"yes") + b"S\xff\xff\xff\xffgarbage"]):
+        assert client.run()[:3] == (0, b"yes", b"")
+
+
+# -- what arrives --------------------------------------------------------------------------------------------------
+
+COMMAND_LINES: dict[str, list[str | bytes]] = {
+    "none": [],
+    "the usual": ["--as", "claude", "--on-failure", "deny", "--deadline", "5000"],
+    "with equals signs": ["--as=claw", "--deadline=5000", "--on-failure=allow", "--config=a=b"],
+    "an event": ["--as", "claude", "PreToolUse"],
+    "odd bytes": [b"\xff\xfe\x01", "ü €", "", " ", "a\nb", "--config", "\\"],
+    "values missing": ["--deadline"],
+    "no number": ["--deadline", "soon", "--deadline", "-5", "--deadline", ""],
+    "as many as are allowed": ["x"] * 64,
+}
+
+
+@pytest.mark.parametrize("words", COMMAND_LINES.values(), ids=COMMAND_LINES.keys())
+def test_arguments_arrive(client: Client, words: list[str | bytes]) -> None:
+    """Arguments are sent as they are, also those that the client itself reads or does not understand."""
+    with FakeDaemon(client.root) as daemon:
+        assert client.run(*words).code == 0
+    assert daemon.request.arguments == [word if isinstance(word, bytes) else word.encode() for word in words]
+    assert daemon.request.version.decode() == billhook.__version__
+
+
+def test_environment_arrives(client: Client) -> None:
+    """Variables arrive byte for byte and in order: empty ones, odd bytes, odd names, large ones."""
+    env = {
+        **{name.encode(): value.encode() for name, value in client.env.items()},
+        b"EMPTY": b"",
+        b"ODD": bytes(range(1, 256)),
+        b"odd name.\xff-%%": b"=a=b=",
+        b"LARGE": b"x" * 100_000,
+        b"LC_ALL": b"C",
+    }
+    with FakeDaemon(client.root) as daemon:
+        client.run(env=env)
+    assert daemon.request.environment == [name + b"=" + value for name, value in env.items()]
+
+
+def test_folder_arrives(client: Client) -> None:
+    """The working directory is the caller's, with whatever bytes its name has."""
+    odd = os.fsencode(client.folder) + b"/\xff odd \n name"
+    os.mkdir(odd)
+    with FakeDaemon(client.root) as daemon:
+        client.run(cwd=odd)
+    assert daemon.request.cwd == odd
+
+
+def test_folder_that_is_gone(client: Client) -> None:
+    """A working directory that was deleted is sent as nothing."""
+    gone = client.folder / "gone"
+    gone.mkdir()
+    script = 'cd "$0" && rmdir "$0" && exec "$@"'
+    with FakeDaemon(client.root) as daemon:
+        words = ["/bin/sh", "-c", script, str(gone), *client.argv]
+        subprocess.run(words, env=client.env, input=b"{}", check=True, timeout=30)
+    assert daemon.request.cwd == b""
+
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 65537, 10_000_000], ids=lambda size: f"{size} bytes")
+def test_stdin_arrives(client: Client, size: int) -> None:
+    """All of stdin arrives, zero bytes included."""
+    data = (bytes(range(256)) * (size // 256 + 1))[:size]
+    with FakeDaemon(client.root) as daemon:
+        assert client.run(stdin=data).code == 0
+    assert daemon.request.stdin == data
+
+
+def test_stdin_in_pieces(client: Client) -> None:
+    """An agent may take its time to write the event."""
+    with FakeDaemon(client.root) as daemon:
+        process = client.start("--deadline", "20000")
+        assert process.stdin is not None
+        for piece in (EVENT[:10], EVENT[10:30], EVENT[30:]):
+            process.stdin.write(piece)
+            process.stdin.flush()
+            time.sleep(0.05)
+        process.communicate(timeout=30)
+    assert daemon.request.stdin == EVENT
+
+
+@pytest.mark.parametrize("what", ["closed", "/dev/null", "a folder"])
+def test_stdin_without_anything_to_read(client: Client, what: str) -> None:
+    """Without a readable stdin the daemon is asked all the same: it says what is wrong."""
+    if what == "a folder" and client.kind == "py":
+        pytest.skip("Python itself does not start with a folder as stdin")
+    fd = os.open(client.folder if what == "a folder" else "/dev/null", os.O_RDONLY)
+    with FakeDaemon(client.root, [STARTED, answer(2, b"", b"no event\n")]) as daemon:
+        process = client.start(stdin=fd, preexec_fn=closing(0) if what == "closed" else None)
+        assert process.communicate(timeout=30) == (b"", b"no event\n")
+        assert process.returncode == 2
+    os.close(fd)
+    assert daemon.request.stdin == b""
+
+
+# -- where the daemon is -------------------------------------------------------------------------------------------
+
+
+def test_default_home(client: Client) -> None:
+    """Without BILLHOOK_HOME, or with an empty one, the root is `~/.claude`."""
+    with FakeDaemon(client.folder / ".claude", [STARTED, answer(0, b"here")]):
+        for home in ({"BILLHOOK_HOME": ""}, {}):
+            env = {"PATH": client.env["PATH"], "HOME": client.env["HOME"], **home}
+            assert client.run(env=env).stdout == b"here"
+
+
+@pytest.mark.parametrize("home", ["~/root", "root", "./root/", "~"])
+def test_home_as_billhook_reads_it(client: Client, home: str) -> None:
+    """BILLHOOK_HOME may begin with `~` and may be relative, as for `billhook hook`."""
+    root = client.folder if home == "~" else client.root
+    with FakeDaemon(root, [STARTED, answer(0, b"here")]):
+        assert client.run(env={**client.env, "BILLHOOK_HOME": home}).stdout == b"here"
+
+
+@pytest.mark.parametrize("length", [*range(100, 116), 300, 3000])
+def test_long_root(client: Client, length: int) -> None:
+    """A root whose socket's path is longer than an address may be works, and the folder stays what it was."""
+    root = os.fspath(client.root)
+    while len(root) < length - 200:
+        root += "/" + "d" * 100
+    root += "/" + "e" * (length - len(root) - 1)
+    with FakeDaemon(Path(root), [STARTED, answer(0, b"far")]) as daemon:
+        assert client.run(env={**client.env, "BILLHOOK_HOME": root}).stdout == b"far"
+    assert daemon.request.cwd == os.fsencode(client.folder)
+
+
+def test_long_root_and_cold_path(client: Client) -> None:
+    """The cold path runs in the caller's folder, also when the client had to go into the daemon's to look for it."""
+    root = client.root / ("d" * 200)
+    (root / "billhook" / "daemon").mkdir(parents=True, mode=0o700)
+    client.run(env={**client.env, "BILLHOOK_HOME": str(root)})
+    assert client.cold_call()["cwd"] == str(client.folder)
+    assert len(client.daemon_starts(1)) == 1
+
+
+def unreachable(client: Client, what: str) -> dict[str, str]:
+    """Puts a daemon, or none, where no client should talk to it; the environment to run with."""
+    folder = client.root / "billhook" / "daemon"
+    env = client.env
+    if what == "no home":
+        return {"PATH": env["PATH"]}
+    if what == "home of a stranger":
+        return {**env, "BILLHOOK_HOME": "~nobody/x"}
+    if what == "longer than any path":
+        return {**env, "BILLHOOK_HOME": "/" + "x" * 5000}
+    if what == "a file":
+        folder.parent.mkdir(parents=True)
+        folder.touch(0o600)
+    elif what == "no socket":
+        folder.mkdir(parents=True, mode=0o700)
+    elif what == "a file for a socket":
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "s").touch()
+    elif what == "stale socket":
+        daemon = FakeDaemon(client.root)
+        daemon.listener.close()
+    return env
+
+
+PLACES = ["no folder", "a file", "no socket", "a file for a socket", "stale socket"]
+NOWHERE = ["no home", "home of a stranger", "longer than any path"]
+
+
+@pytest.mark.parametrize("what", [*PLACES, *NOWHERE])
+def test_no_daemon(client: Client, what: str) -> None:
+    """Without a daemon `billhook hook` runs with the same arguments and stdin, and a daemon is started, once."""
+    client.tell({"stdout": "out\n", "stderr": "err\n", "code": 2})
+    result = client.run("--as", "claude", stdin=EVENT, env=unreachable(client, what))
+    assert result[:3] == (2, b"out\n", b"err\n")
+    call = client.cold_call()
+    assert call["words"] == [b"hook", b"--as", b"claude"] and call["input"] == EVENT
+    starts = client.daemon_starts(what in PLACES)
+    assert len(starts) == (what in PLACES)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o710, 0o701, 0o770])
+def test_folder_open_to_others(client: Client, mode: int) -> None:
+    """A folder that others may enter or write is not trusted."""
+    with FakeDaemon(client.root, mode=mode) as daemon:
+        assert client.run().stdout == b"cold\n"
+    assert not daemon.requests
+
+
+def test_folder_that_is_a_link(client: Client) -> None:
+    """A link in the place of the folder is not followed."""
+    with FakeDaemon(client.root) as daemon:
+        (client.folder / "other" / "billhook").mkdir(parents=True)
+        (client.folder / "other" / "billhook" / "daemon").symlink_to(client.root / "billhook" / "daemon")
+        env = {**client.env, "BILLHOOK_HOME": str(client.folder / "other")}
+        assert client.run(env=env).stdout == b"cold\n"
+    assert not daemon.requests
+
+
+# -- the cold path -------------------------------------------------------------------------------------------------
+
+
+def test_daemon_is_started_detached(client: Client) -> None:
+    """The daemon gets a session of its own, nothing of the caller's open, and nobody waits for it."""
+    read, write = os.pipe()
+    client.run(pass_fds=(write,))
+    os.close(read)
+    os.close(write)
+    (start,) = client.daemon_starts(1)
+    assert [bytes.fromhex(word) for word in start["arguments"]] == [b"daemon", b"start", b"--quiet"]
+    assert start["session"] not in (os.getsid(0), client.cold_call()["session"])
+    assert start["stdin"] == start["stdout"] == "/dev/null"
+    assert write not in start["descriptors"]
+
+
+@pytest.mark.parametrize("value", ["1", "no"])
+def test_no_daemon_wanted(client: Client, value: str) -> None:
+    """With BILLHOOK_NO_DAEMON none is started; one that runs is used."""
+    env = {**client.env, "BILLHOOK_NO_DAEMON": value}
+    assert client.run(env=env).stdout == b"cold\n"
+    with FakeDaemon(client.root, [STARTED, answer(0, b"warm")]):
+        assert client.run(env=env).stdout == b"warm"
+    time.sleep(0.2)
+    assert not client.calls("daemon")
+
+
+@pytest.mark.parametrize("reason", [b"version differs", b"", b"x" * 100_000], ids=["words", "no words", "many words"])
+def test_refused(client: Client, reason: bytes) -> None:
+    """A daemon that does not want the call is not started again; the cold path answers."""
+    with FakeDaemon(client.root, [frame(b"N", reason)]) as daemon:
+        assert client.run("--as", "claude", stdin=EVENT)[:3] == (0, b"cold\n", b"")
+    assert daemon.request.stdin == client.cold_call()["input"] == EVENT
+    time.sleep(0.2)
+    assert not client.calls("daemon")
+
+
+def test_refused_while_sending(client: Client) -> None:
+    """A refusal is heard, too, when the daemon hangs up in the middle of a large request."""
+    data = b"x" * 10_000_000
+    with FakeDaemon(client.root, [WITHOUT_READING, frame(b"N", b"too much")]):
+        assert client.run(stdin=data).stdout == b"cold\n"
+    assert client.cold_call()["input"] == data
+    time.sleep(0.2)
+    assert not client.calls("daemon")
+
+
+@pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
+def test_cold_path_sees_the_caller(client: Client, deadline: list[str]) -> None:
+    """`billhook hook` gets the caller's arguments, folder, environment and all of stdin."""
+    env = {**client.env, "ODD": "\udcff\udcfe ü", "EMPTY": ""}
+    data = os.urandom(3_000_000)
+    words: list[str | bytes] = ["--config", b"\xff", "", "--as=claude", *deadline]
+    client.run(*words, env=env, stdin=data)
+    call = client.cold_call()
+    assert call["words"] == [b"hook", b"--config", b"\xff", b"", b"--as=claude", *(w.encode() for w in deadline)]
+    assert call["input"] == data and call["cwd"] == str(client.folder)
+    seen = {bytes.fromhex(name): bytes.fromhex(value) for name, value in call["environment"].items()}
+    assert {name: seen.get(os.fsencode(name)) for name in env} == {n: os.fsencode(v) for n, v in env.items()}
+
+
+@pytest.mark.parametrize("much", ["arguments", "variables", "stdin"])
+def test_more_than_the_daemon_takes(client: Client, much: str) -> None:
+    """A request that is too large for the daemon goes the cold path, whole; the daemon is not asked."""
+    words = ["x"] * (65 if much == "arguments" else 1)
+    env = {**client.env, **{f"V{i}": "" for i in range(8192 if much == "variables" else 1)}}
+    data = b"0123456789abcdef" * ((64 << 16) + 3 if much == "stdin" else 1)
+    with FakeDaemon(client.root) as daemon:
+        assert client.run(*words, env=env, stdin=data).stdout == b"cold\n"
+    assert not daemon.requests and not daemon.broken
+    assert client.cold_call()["input"] == data
+    assert len(client.cold_call()["arguments"]) == len(words) + 1
+
+
+def test_billhook_from_path(client: Client) -> None:
+    """Where no `billhook` is beside the client, the one on PATH is run."""
+    elsewhere = client.folder / "elsewhere"
+    client.bin.rename(elsewhere)
+    client.bin.mkdir()
+    (elsewhere / "billhook-hook").rename(client.program)
+    env = {**client.env, "PATH": f"/nowhere:{elsewhere}:/usr/bin"}
+    assert client.run(env=env, stdin=EVENT).stdout == b"cold\n"
+    client.bin = elsewhere
+    assert client.cold_call()["input"] == EVENT
+    assert len(client.daemon_starts(1)) == 1
+
+
+def test_through_a_link(client: Client) -> None:
+    """A link to the client finds the `billhook` beside the real one."""
+    link = client.folder / "link"
+    link.symlink_to("bin/billhook-hook")
+    client.program = link
+    assert client.run().stdout == b"cold\n"
+    assert len(client.daemon_starts(1)) == 1
+
+
+@pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
+def test_no_billhook_at_all(client: Client, deadline: list[str]) -> None:
+    """Without any `billhook` there is the failure answer."""
+    (client.bin / "billhook").unlink()
+    result = client.run(*deadline, stdin=EVENT)
+    assert result[:3] == (2, b"", b"billhook: billhook hook can not be started\n")
+
+
+def test_help_does_not_wait(client: Client) -> None:
+    """`--help` is shown by `billhook hook` at once: nobody types an event first, and no daemon is started for it."""
+    client.tell({"stdout": "usage\n"})
+    process = client.start("--help")
+    assert process.wait(timeout=30) == 0
+    assert process.communicate()[0] == b"usage\n"
+    assert not client.calls("daemon")
+
+
+# -- the package ---------------------------------------------------------------------------------------------------
+
+
+def test_one_version() -> None:
+    """The Python client, the package and the project name the same version: the daemon compares them."""
+    project = tomllib.loads((SOURCE.parents[2] / "pyproject.toml").read_text())["project"]["version"]
+    spelt = re.search(r'^VERSION = "(.*)"$', (SOURCE / "client.py").read_text(), re.MULTILINE)
+    assert spelt is not None and spelt[1] == project == billhook.__version__
+
+
+def test_python_client_imports_little(built: tuple[str, Path]) -> None:
+    """It starts at every tool call: no module that is written in Python is imported, as far as Python itself allows."""
+    kind, program = built
+    if kind != "py":
+        pytest.skip("about the Python client")
+    words = [sys.executable, "-I", "-S", "-X", "importtime", str(program), "--as", "claude"]
+    seen = subprocess.run(words, env={"PATH": "/nowhere"}, input=b"", check=False, capture_output=True, timeout=30)
+    loaded = {line.rsplit("|", 1)[1].strip() for line in seen.stderr.decode().splitlines() if "import time:" in line}
+    assert not loaded & {"os", "socket", "signal", "enum", "re", "site", "subprocess", "json", "types"}

@@ -1,0 +1,481 @@
+"""`billhook-hook` when things go wrong: peers that break off or lie, deadlines, signals, closed descriptors.
+
+It never hangs beyond its deadline, never runs a hook a second time, and its own answer is in the dialect's words.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from billhook.dialects import dialect
+from billhook.events import EVENTS, Block, parse
+from billhook.exits import Exit
+from daemon import calling, fake_daemon
+from daemon.calling import Client, closing, ignoring, is_alive
+from daemon.fake_daemon import HANG, STARTED, WITHOUT_READING, FakeDaemon, Step, answer, frame
+
+EVENT = b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}'
+BROKE = b"billhook: the daemon broke off after it had started; hooks may have run\n"
+PASSES = b"billhook: the event passes without having been judged\n"
+DIALECTS = ("claude", "claw", "claw-text", "lesson")
+
+
+@pytest.fixture(scope="session", params=calling.KINDS)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    return request.param, calling.built(request.param, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture
+def client(built: tuple[str, Path]) -> Iterator[Client]:
+    with calling.installed(*built) as one:
+        yield one
+
+
+# -- a peer that breaks off or lies --------------------------------------------------------------------------------
+
+BEFORE_STARTED: dict[str, list[Step]] = {
+    "a close without a word": [b""],
+    "a close without reading": [WITHOUT_READING],
+    "garbage": [b"HTTP/1.1 400 Bad Request\r\n\r\n"],
+    "a zero byte": [b"\0" * 100],
+    "a small s": [b"s\0\0\0\0"],
+    "half of a refusal": [b"N\0\0"],
+    "a refusal of 4 GB": [b"N\xff\xff\xff\xff"],
+}
+
+
+@pytest.mark.parametrize("steps", BEFORE_STARTED.values(), ids=BEFORE_STARTED.keys())
+def test_broken_before_it_started(client: Client, steps: list[Step]) -> None:
+    """As long as the daemon has not said that it started, the cold path answers, and a new daemon is started."""
+    with FakeDaemon(client.root, steps):
+        assert client.run("--as", "claude", stdin=EVENT)[:3] == (0, b"cold\n", b"")
+    assert client.cold_call()["input"] == EVENT
+    assert len(client.daemon_starts(1)) == 1
+
+
+AFTER_STARTED: dict[str, list[Step]] = {
+    "a close": [STARTED],
+    "a close in the frame": [b"S\0\0"],
+    "only the kind": [b"S"],
+    "started with a body": [b"S\0\0\0\1x", answer(0, b"yes")],
+    "started twice": [STARTED, STARTED, answer(0, b"yes")],
+    "a refusal": [STARTED, frame(b"N", b"sorry")],
+    "garbage": [STARTED, b"garbage"],
+    "an unknown frame": [STARTED, frame(b"B", b"x"), answer(0, b"yes")],
+    "half of an answer": [STARTED, answer(0, b"yes, go on")[:-7]],
+    "half of an answer without a start": [answer(0, b"yes, go on")[:-7]],
+    "the kind of an answer": [b"A"],
+    "an answer of 4 GB": [STARTED, b"A\xff\xff\xff\xff", b"x" * 1000],
+    "an answer of one byte too much": [STARTED, b"A\x01\x00\x00\x0a", b"\0" * 1000],
+    "an empty answer": [STARTED, frame(b"A")],
+    "an answer too short for its lengths": [STARTED, frame(b"A", b"\0" * 8)],
+    "stdout longer than its frame": [STARTED, frame(b"A", b"\0\0\0\0\x05abcd\0\0\0\0")],
+    "stdout of 4 GB": [STARTED, frame(b"A", b"\0\xff\xff\xff\xffabcd\0\0\0\0")],
+    "stdout over the second length": [STARTED, frame(b"A", b"\0\0\0\0\x02ab\0\0")],
+    "stderr longer than its frame": [STARTED, frame(b"A", b"\0\0\0\0\x01a\0\0\0\x03b")],
+    "stderr shorter than its frame": [STARTED, frame(b"A", b"\0\0\0\0\x01a\0\0\0\x01bc")],
+    "a reset": [WITHOUT_READING, STARTED],
+}
+
+
+@pytest.mark.parametrize("steps", AFTER_STARTED.values(), ids=AFTER_STARTED.keys())
+def test_broken_after_it_started(client: Client, steps: list[Step]) -> None:
+    """From the first byte of the news that it started, hooks may have run: the failure answer, never the cold path."""
+    with FakeDaemon(client.root, steps):
+        assert client.run("--as", "claude", stdin=EVENT)[:3] == (2, b"", BROKE)
+    time.sleep(0.05)
+    assert not client.calls("hook") and not client.calls("daemon")
+
+
+def test_largest_answer(client: Client) -> None:
+    """16 MiB in both texts is the most that an answer may have."""
+    with FakeDaemon(client.root, [STARTED, answer(0, b"o" * (16 << 20))]):
+        assert client.run().stdout == b"o" * (16 << 20)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve as somebody else")
+def test_daemon_of_somebody_else(client: Client) -> None:
+    """What a peer of another uid says is not believed, and it does not get the event."""
+    words = [sys.executable, fake_daemon.__file__, str(client.root), "65534"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"ready\n"
+        assert client.run(stdin=EVENT)[:3] == (0, b"cold\n", b"")
+        other.communicate(timeout=10)
+    assert client.cold_call()["input"] == EVENT
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_folder_of_somebody_else(client: Client) -> None:
+    """A folder that belongs to another uid is not looked into."""
+    with FakeDaemon(client.root) as daemon:
+        os.chown(client.root / "billhook" / "daemon", 65534, 65534)
+        assert client.run().stdout == b"cold\n"
+    assert not daemon.requests
+
+
+# -- the deadline --------------------------------------------------------------------------------------------------
+
+LATE = b"billhook: no answer within 300 ms\n"
+
+
+def in_time(client: Client, *words: str, stdin: bytes = EVENT) -> None:
+    """A call that the deadline ends."""
+    result = client.run("--as", "claude", "--deadline", "300", *words, stdin=stdin)
+    assert result[:3] == (2, b"", LATE)
+    assert 0.25 < result.seconds < 5
+
+
+WEDGED: dict[str, list[Step]] = {
+    "before it reads": [WITHOUT_READING, 3.0],
+    "before it started": [HANG],
+    "after it started": [STARTED, HANG],
+    "in the frame": [b"S\0\0", HANG],
+    "in the answer": [STARTED, answer(0, b"yes")[:-4], HANG],
+}
+
+
+@pytest.mark.parametrize("steps", WEDGED.values(), ids=WEDGED.keys())
+def test_wedged_daemon(client: Client, steps: list[Step]) -> None:
+    """A daemon that falls silent anywhere costs the deadline and no more; nothing is run a second time."""
+    with FakeDaemon(client.root, steps):
+        in_time(client, stdin=EVENT + b" " * 5_000_000)
+    assert not client.calls("hook") and not client.calls("daemon")
+
+
+def test_daemon_that_accepts_nobody(client: Client) -> None:
+    """With a full queue of connections the client waits for its turn, as long as there is time."""
+    daemon = FakeDaemon(client.root, backlog=0)
+    waiting = []
+    while True:
+        line = socket.socket(socket.AF_UNIX)
+        line.setblocking(False)
+        waiting.append(line)
+        try:
+            line.connect(str(client.root / "billhook" / "daemon" / "s"))
+        except BlockingIOError:
+            break
+    in_time(client)
+    for line in waiting:
+        line.close()
+    with daemon:
+        assert client.run("--deadline", "20000").code == 0
+
+
+def test_stdin_that_stays_open(client: Client) -> None:
+    """An agent that never closes our stdin gets its answer all the same; what it wrote says about which event."""
+    for event, code in ((b'{"hook_event_name":"PreToolUse",', 2), (b'{"hook_event_name":"Stop",', 0)):
+        process = client.start("--deadline", "300")
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write(event)
+        process.stdin.flush()
+        assert process.wait(timeout=10) == code
+        assert process.stderr.read() == LATE + (b"" if code else PASSES)
+        process.communicate()
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["that ends when asked", "that does not end"])
+def test_cold_path_that_hangs(client: Client, deaf: bool) -> None:
+    """The deadline holds in the cold path, too: `billhook hook` is ended, with its group."""
+    client.tell({"asleep": 60, "deaf": deaf})
+    result = client.run("--deadline", "1500", stdin=EVENT, env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
+    assert result[:3] == (2, b"", b"billhook: no answer within 1500 ms\n")
+    assert result.seconds < 10
+    call = client.cold_call()
+    assert call["group"] == call["pid"]
+    until = time.monotonic() + 5
+    while is_alive(call["pid"]) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not is_alive(call["pid"])
+
+
+def test_cold_path_that_answers_when_asked_to_end(client: Client) -> None:
+    """`billhook hook` knows its hooks: what it answers when the time is over is the answer."""
+    script = "#!/bin/sh\ntrap 'echo in my own words >&2; exit 2' TERM\nsleep 60 & wait\n"
+    (client.bin / "billhook").write_text(script)
+    result = client.run("--deadline", "300", env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
+    assert result[:3] == (2, b"", b"in my own words\n")
+
+
+@pytest.mark.parametrize("code", [0, 2, 3, 125])
+def test_cold_path_within_the_deadline(client: Client, code: int) -> None:
+    """In time the answer of the cold path is given as it is."""
+    client.tell({"stdout": "out", "stderr": "err", "code": code})
+    assert client.run("--deadline", "20000", stdin=EVENT)[:3] == (code, b"out", b"err")
+
+
+FAULTS = {
+    "a crash of Python": ({"code": 1, "stderr": "Traceback\n"}, "claude", 2),
+    "the same in lesson, where 1 denies": ({"code": 1, "stderr": "no\n"}, "lesson", 1),
+    "a signal": ({"signal": 9}, "claude", 2),
+    "not to be executed": ({"code": 126}, "claude", 2),
+    "passing after a signal": ({"code": 143}, "claude", 2),
+}
+
+
+@pytest.mark.parametrize(("told", "name", "code"), FAULTS.values(), ids=FAULTS.keys())
+def test_cold_path_that_breaks(client: Client, told: dict[str, object], name: str, code: int) -> None:
+    """A code that `billhook hook` never gives is a failure: an agent would let the call pass."""
+    client.tell({"stdout": "", **told})
+    result = client.run("--as", name, "--deadline", "20000", stdin=EVENT)
+    assert result.code == code
+    assert result.stderr.endswith(b"billhook: billhook hook broke off\n") == (name == "claude")
+
+
+DEADLINES = ["0", "", "-1", "soon", "99999999999999999999999", "1e9", "0x10", "20000", "00020000"]
+
+
+@pytest.mark.parametrize("deadline", DEADLINES)
+def test_strange_deadlines(client: Client, deadline: str) -> None:
+    """A deadline that is none, or of years, is sent on: billhook says what is wrong with it."""
+    with FakeDaemon(client.root, [STARTED, answer(0, b"yes")]) as daemon:
+        assert client.run("--deadline", deadline)[:3] == (0, b"yes", b"")
+    assert daemon.request.arguments == [b"--deadline", deadline.encode()]
+
+
+# -- the failure answer --------------------------------------------------------------------------------------------
+
+
+def failing(client: Client, *words: str, stdin: bytes = EVENT, **env: str) -> tuple[int, bytes, bytes]:
+    """A call whose daemon broke off: how it ended, with the reason as `WHY`."""
+    with FakeDaemon(client.root, [STARTED]):
+        code, out, err, _ = client.run(*words, stdin=stdin, env={**client.env, **env})
+    (client.root / "billhook" / "daemon" / "s").unlink()
+    why = BROKE.strip()
+    return code, out.replace(why, b"WHY"), err.replace(why, b"WHY")
+
+
+PERMISSION = (
+    b'{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"deny","message":"WHY"}}}\n'
+)
+BLOCK = b'{"decision":"block","reason":"WHY"}\n'
+WORDS = {
+    ("claude", "PreToolUse"): (2, b"", b"WHY\n"),
+    ("claude", "UserPromptSubmit"): (2, b"", b"WHY\n"),
+    ("claude", "PermissionRequest"): (0, PERMISSION, b"WHY\n"),
+    ("claude", "Stop"): (0, b"", b"WHY\n" + PASSES),
+    ("claude", "SubagentStop"): (0, b"", b"WHY\n" + PASSES),
+    ("claude", "TeammateIdle"): (0, b"", b"WHY\n" + PASSES),
+    ("claude", "SessionStart"): (0, b"", b"WHY\n" + PASSES),
+    ("claude", "PostToolUse"): (0, b"", b"WHY\n" + PASSES),
+    ("claude", "SomethingNew"): (2, b"", b"WHY\n"),
+    ("claw", "PreToolUse"): (2, b"WHY", b"WHY\n"),
+    ("claw", "PermissionRequest"): (2, b"WHY", b"WHY\n"),
+    ("claw", "Stop"): (0, b"", b"WHY\n" + PASSES),
+    ("claw-text", "PreToolUse"): (2, b"WHY", b"WHY\n"),
+    ("claw-text", "PostToolUse"): (0, b"", b"WHY\n" + PASSES),
+    ("lesson", "PreToolUse"): (1, b"", b"WHY\n"),
+    ("lesson", "PostToolUse"): (0, b"", b"WHY\n" + PASSES),
+    ("lesson", "UserPromptSubmit"): (1, BLOCK, b"WHY\n"),
+    ("unheard-of", "PreToolUse"): (2, b"", b"WHY\n"),
+}
+
+
+@pytest.mark.parametrize(("name", "event"), WORDS, ids=lambda word: word)
+def test_failure_in_the_words_of_the_dialect(client: Client, name: str, event: str) -> None:
+    """The failure answer denies as the agent understands it; one that wants to stop is never kept going."""
+    stdin = f'{{"hook_event_name":"{event}"}}'.encode()
+    assert failing(client, "--as", name, stdin=stdin) == WORDS[name, event]
+    assert failing(client, f"--as={name}", "--on-failure=deny", stdin=stdin) == WORDS[name, event]
+    assert failing(client, "--as", name, "--on-failure", "allow", stdin=stdin) == (0, b"", b"WHY\n" + PASSES)
+
+
+ANY_FIELDS = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "ls"},
+    **dict.fromkeys(("prompt", "command_name", "to_model", "mcp_server_name", "source"), "x"),
+}
+"""What some event or other can't do without."""
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_failure_as_the_agent_reads_it(client: Client, name: str) -> None:
+    """Whatever event can be denied is denied, as the dialect itself reads an exit; every other one passes."""
+    codec = dialect(name)
+    for kind in EVENTS.values():
+        stdin = f'{{"hook_event_name":"{kind.__name__}"}}'.encode()
+        code, out, err = failing(client, "--as", name, stdin=stdin)
+        event = parse({**ANY_FIELDS, "hook_event_name": kind.__name__})
+        said = codec.read_exit(event, Exit(code=code, stdout=out, stderr=err)).answer
+        denies = kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP)
+        assert (kind.__name__, said.objects) == (kind.__name__, denies)
+        assert (PASSES in err) != denies
+        assert denies or code == 0
+
+
+STOP, TOOL = (0, b"", b"WHY\n" + PASSES), (2, b"", b"WHY\n")
+NAMES: dict[str, tuple[bytes, list[str], dict[str, str], tuple[int, bytes, bytes]]] = {
+    "in the JSON": (b'{"hook_event_name":"Stop"}', [], {}, STOP),
+    "with spaces": (b' {\n "a" : [1, {"b": 2}] ,\t"hook_event_name" :\r\n "Stop" }', [], {}, STOP),
+    "after a BOM": (b'\xef\xbb\xbf{"hook_event_name":"Stop"}', [], {}, STOP),
+    "in a tool's input": (b'{"tool_input":{"hook_event_name":"Stop"},"hook_event_name":"PreToolUse"}', [], {}, TOOL),
+    "only in a tool's input": (b'{"tool_input":{"hook_event_name":"Stop"}}', [], {}, TOOL),
+    "in a list": (b'[{"hook_event_name":"Stop"}]', [], {}, TOOL),
+    "in a text": (b'{"a":"\\"hook_event_name\\":\\"Stop\\"","hook_event_name":"PreToolUse"}', [], {}, TOOL),
+    "as a value": (b'{"a":"hook_event_name","b":"Stop","hook_event_name":"PreToolUse"}', [], {}, TOOL),
+    "behind an escape": (b'{"a":"\\\\","hook_event_name":"Stop"}', [], {}, STOP),
+    "behind brackets in a text": (b'{"a":"}}]]{[","hook_event_name":"Stop"}', [], {}, STOP),
+    "the first of two": (b'{"hook_event_name":"PreToolUse","hook_event_name":"Stop"}', [], {}, TOOL),
+    "behind the end": (b'{} {"hook_event_name":"Stop"}', [], {}, TOOL),
+    "cut off": (b'{"hook_event_name":"Sto', [], {}, TOOL),
+    "no text": (b'{"hook_event_name":["Stop"]}', [], {}, TOOL),
+    "with a space at its end": (b'{"hook_event_name":"Stop "}', [], {}, TOOL),
+    "empty, then the argument": (b'{"hook_event_name":""}', ["Stop"], {}, STOP),
+    "no text, then the argument": (b'{"hook_event_name":7}', ["Stop"], {}, STOP),
+    "an argument": (b"{}", ["Stop"], {}, STOP),
+    "an argument in other letters": (b"not JSON", ["subagent_stop"], {}, STOP),
+    "the JSON before an argument": (EVENT, ["Stop"], {}, TOOL),
+    "an argument before the variable": (b"", ["PreToolUse"], {"HOOK_EVENT": "Stop"}, TOOL),
+    "the variable": (b"", [], {"HOOK_EVENT": "Stop"}, STOP),
+    "no argument but the value of an option": (b"", ["--config", "Stop"], {}, TOOL),
+    "the first of two arguments": (b"", ["Stop", "PreToolUse"], {}, STOP),
+    "nowhere": (b"", [], {}, TOOL),
+    "longer than any": (b'{"hook_event_name":"' + b"Stop" * 1000 + b'"}', [], {}, TOOL),
+    "deeper than any": (b"[" * 1_000_000, ["Stop"], {}, STOP),
+    "closed before it was opened": (b'}}}}{"hook_event_name":"Stop"}', [], {}, TOOL),
+    "a backslash at the end": (b'{"hook_event_name":"Stop\\', [], {}, TOOL),
+}
+
+
+@pytest.mark.parametrize(("stdin", "words", "env", "expected"), NAMES.values(), ids=NAMES.keys())
+def test_where_the_event_is_named(
+    client: Client, stdin: bytes, words: list[str], env: dict[str, str], expected: tuple[int, bytes, bytes]
+) -> None:
+    """The event's name is that of the JSON's top level, else the argument's, else the variable's."""
+    assert failing(client, *words, stdin=stdin, **env) == expected
+
+
+# -- descriptors and signals ---------------------------------------------------------------------------------------
+
+GONE = b"billhook: the answer could not be written to stdout\n"
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_stdout_that_nobody_reads(client: Client, size: int) -> None:
+    """An answer that can't be written may have been a refusal: the exit code refuses."""
+    read, write = os.pipe()
+    os.close(read)
+    with FakeDaemon(client.root, [STARTED, answer(0, b"x" * size, b"more")]):
+        result = client.run("--as", "claude", stdin=EVENT, stdout=write)
+    os.close(write)
+    assert (result.code, result.stderr) == (2, GONE)
+
+
+def test_stdout_that_is_closed(client: Client) -> None:
+    """Without any stdout nothing is written into something else that has its number."""
+    for steps, expected in (([STARTED, answer(0, b"yes")], (2, GONE)), ([STARTED, answer(0, b"", b"e")], (0, b"e"))):
+        with FakeDaemon(client.root, steps) as daemon:
+            result = client.run(stdin=EVENT, stdout=None, preexec_fn=closing(1))
+        assert (result.code, result.stderr) == expected
+        assert not daemon.broken
+        (client.root / "billhook" / "daemon" / "s").unlink()
+
+
+def test_everything_closed(client: Client) -> None:
+    """Without stdin, stdout and stderr the exit code still says it."""
+    how = {"stdin": None, "stdout": None, "stderr": None, "preexec_fn": closing(0, 1, 2)}
+    with FakeDaemon(client.root, [STARTED, answer(0, b"yes", b"more")]) as daemon:
+        assert client.start("--as", "claude", **how).wait(timeout=30) == 2
+    assert daemon.request.stdin == b""
+    (client.root / "billhook" / "daemon" / "s").unlink()
+    assert client.start("--as", "claude", **how).wait(timeout=30) == 0
+    assert client.cold_call()["input"] == b""
+
+
+def test_stderr_that_nobody_reads(client: Client) -> None:
+    """A reason that can't be written does not undo the refusal."""
+    read, write = os.pipe()
+    os.close(read)
+    with FakeDaemon(client.root, [STARTED, answer(2, b"", b"no" * 100_000)]):
+        assert client.run("--as", "claude", stdin=EVENT, stderr=write)[:2] == (2, b"")
+    os.close(write)
+
+
+def test_reader_that_does_not_read(client: Client) -> None:
+    """An agent that does not read our stdout can't make us hang."""
+    with FakeDaemon(client.root, [STARTED, answer(0, b"x" * 1_000_000)]):
+        process = client.start("--deadline", "300")
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.close()
+        assert process.wait(timeout=10) == 2
+        assert process.stderr.read() == LATE
+    process.stdin = None
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("where", ["stdin", "before it started", "after it started"])
+def test_signal(client: Client, number: int, where: str) -> None:
+    """A signal ends the waiting with the failure answer, wherever that is."""
+    steps: list[Step] = [HANG] if where == "before it started" else [STARTED, HANG]
+    with FakeDaemon(client.root, steps) as daemon:
+        process = client.start("--as", "claude")
+        assert process.stdin is not None and process.stderr is not None
+        if where != "stdin":
+            process.stdin.close()
+        until = time.monotonic() + 10
+        while where != "stdin" and not daemon.requests and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.send_signal(number)
+        assert process.wait(timeout=10) == 2
+        expected = f"billhook: ended by signal {int(number)} before there was a verdict\n"
+        assert process.stderr.read() == expected.encode()
+        process.stdin = None
+        process.communicate()
+    assert not client.calls("hook")
+
+
+def test_signal_that_is_ignored(client: Client) -> None:
+    """What the caller ignores stays ignored, as `nohup` wants it."""
+    with FakeDaemon(client.root, [STARTED, 0.6, answer(0, b"yes")]) as daemon:
+        process = client.start(preexec_fn=ignoring(signal.SIGHUP))
+        assert process.stdin is not None
+        process.stdin.close()
+        process.stdin = None
+        while not daemon.requests:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        assert process.communicate(timeout=10)[0] == b"yes"
+
+
+@pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
+def test_signal_in_the_cold_path(client: Client, deadline: list[str]) -> None:
+    """`billhook hook` hears the signal and is gone; without a word from it the client answers, where there is one."""
+    client.tell({"asleep": 60})
+    process = client.start("--as", "claude", *deadline, env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+    while not client.calls("hook"):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == (2 if deadline else -signal.SIGTERM)
+    assert (b"ended by signal 15" in err) == bool(deadline)
+    assert not is_alive(client.cold_call()["pid"])
+
+
+def test_client_that_is_killed(client: Client) -> None:
+    """When an agent kills the client, `billhook hook` does not stay behind."""
+    if client.kind == "py":
+        pytest.skip("only a compiled client can ask for this")
+    client.tell({"asleep": 60})
+    process = client.start("--deadline", "20000", env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+    while not client.calls("hook"):
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    until = time.monotonic() + 5
+    while is_alive(client.cold_call()["pid"]) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not is_alive(client.cold_call()["pid"])

@@ -53,9 +53,9 @@ class Chat:
             if work is None:
                 session.end_reason = "prompt_input_exit"
                 return Ended("done", "", self.agent.usage)
-            ended = await self.interrupts.turn(work, self.agent)
-            if ended is not None:
-                self.agent.show(ended)
+            done = await self.interrupts.turn(work, self.agent)
+            if done is not None:
+                self.agent.show(done)
         return Ended("interrupted", "", self.agent.usage)
 
     async def _next(self) -> Work | None:

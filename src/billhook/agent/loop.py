@@ -140,18 +140,12 @@ class Agent:
         await self.session.batch([_in_batch(use, results[use.id]) for use in uses])
 
     async def use_tool(self, use: ToolUse) -> ToolResult:
-        """One tool: hooks and permission, the tool itself, hooks again."""
-        if self.session.stopped is not None:
-            return ToolResult(use.id, f"not run: {self.session.stopped}", True)
-        tool = self.tools.get(names.canonical(use.name))
-        if tool is None:
-            return ToolResult(use.id, self._no_tool(use), True)
-        began = time.monotonic()
-        self.show(ToolCalled(use.id, tool.name, use.input, self.name))
-        result = await self.session.call_tool(tool.name, use.input, tool.run, tool_use_id=use.id)
-        self.session.cwd = str(self.workspace.cwd)
+        """One tool, as the person sees it: asked for, and what came of it."""
+        began, name = time.monotonic(), names.canonical(use.name)
+        self.show(ToolCalled(use.id, name, use.input, self.name))
+        result = await self._run_tool(use, self.tools.get(name))
         took = round((time.monotonic() - began) * 1e3, 3)
-        self.show(ToolEnded(use.id, tool.name, result.content, result.is_error, took, self.name))
+        self.show(ToolEnded(use.id, name, result.content, result.is_error, took, self.name))
         return result
 
     async def may_stop(self, said: str) -> bool:
@@ -199,6 +193,16 @@ class Agent:
         completion = await self.model.complete(request, lambda piece: None)
         self.usage += completion.usage
         return completion.message.text
+
+    async def _run_tool(self, use: ToolUse, tool: Tool | None) -> ToolResult:
+        """Hooks and permission, the tool itself, hooks again; a tool that nobody has runs into nobody."""
+        if self.session.stopped is not None:
+            return ToolResult(use.id, f"not run: {self.session.stopped}", True)
+        if tool is None:
+            return ToolResult(use.id, self._no_tool(use), True)
+        result = await self.session.call_tool(tool.name, use.input, tool.run, tool_use_id=use.id)
+        self.session.cwd = str(self.workspace.cwd)
+        return result
 
     def _no_tool(self, use: ToolUse) -> str:
         if use.name == UNREADABLE:

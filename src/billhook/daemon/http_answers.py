@@ -1,0 +1,218 @@
+"""One event over HTTP: the words of its answer, in JSON only.
+
+No status refuses anything: agents let the event pass when their HTTP hook fails. So everything that refuses is a 200
+with a JSON body that the dialect obeys, also when billhook itself could not judge the event; an error status is given
+only where the event would pass anyhow.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from billhook import strictjson
+from billhook.answering import Answering, Arguments, Heard
+from billhook.answering.received import MistypedError
+from billhook.answers import Answer, Decision, Verdict
+from billhook.errors import BillhookError, EventError, UsageError
+from billhook.events import Event
+from billhook.exits import Exit
+from billhook.outputs import write_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from billhook.config import Config
+    from billhook.daemon.serving import Served
+    from billhook.dialects import Dialect
+
+GLIMPSE: Final = 64 * 1024
+"""Bytes of an event that is too large or came too slowly, in which its name and folder are looked for."""
+GRACE: Final = 0.2
+"""Seconds after its deadline in which the engine may still say what became of an event."""
+PARAMETERS: Final = ("on_failure", "deadline", "event")
+_EVENT: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
+_CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*")')
+_left_behind: set[asyncio.Task[Any]] = set()
+"""Tasks that were cancelled and are not waited for."""
+
+
+class Sent:
+    """What somebody sent. Lives as long as its request."""
+
+    def __init__(self, body: bytes, *, unread: str = "", project: str = "") -> None:
+        self.body = body
+        """All of it; of a body that could not be read to its end, the beginning."""
+        self.unread = unread
+        """Why it could not."""
+        self.project = project
+
+
+class OverHttp(Answering):
+    """One event that came over HTTP."""
+
+    def __init__(
+        self, served: "Served", sent: Sent, query: Sequence[tuple[str, str]], *, dialect: str, host: str
+    ) -> None:
+        super().__init__(lambda: sent.body, self._fire)
+        self.arguments.dialect = dialect
+        self.host = host
+        """Who was served, for the log."""
+        self.verdict: Verdict | None = None
+        self.why = ""
+        """Why it could not be judged."""
+        self.fault: BillhookError | None = None
+        """What is wrong with what was sent."""
+        self._served, self._sent, self._query = served, sent, query
+
+    def prepare(self, argv: list[str]) -> Heard | None:
+        try:
+            argv = [f"--as={self.arguments.dialect}", *_argv(self._query)]
+            self.arguments.take(argv)
+        except UsageError as error:
+            self.fault = error
+            raise
+        self.arguments = Arguments(dialect=self.arguments.dialect)
+        return super().prepare(argv)
+
+    async def judge(self) -> Heard:
+        """Ask the hooks, for as long as the agent waits: nobody stands between us and it with a watch."""
+        seconds = self.arguments.seconds
+        if seconds is None:
+            return await super().judge()
+        task = asyncio.ensure_future(super().judge())
+        try:
+            await asyncio.wait({task}, timeout=seconds + GRACE)
+        finally:
+            if not task.done():
+                leave_behind(task)
+        return task.result() if task.done() else self.fail(f"there was no answer within {seconds:g} s")
+
+    async def _fire(self, config: "Config", event: Event) -> Verdict:
+        # The engines are kept by whom they serve, which the log has as the verdict's host.
+        asking = Answering(lambda: b"", self._fire)
+        asking.arguments = replace(self.arguments, dialect=self.host)
+        self.verdict = await self._served._fire(asking, config, event)
+        return self.verdict
+
+    def _read(self) -> Event:
+        self.stdin = self._sent.body
+        try:
+            if self._sent.unread:
+                raise EventError(self._sent.unread)
+            if self._sent.project and not os.path.isabs(self._sent.project):
+                raise EventError("not an absolute path", path="X-Billhook-Project")
+            event = super()._read()
+            if event.cwd and not os.path.isabs(event.cwd):
+                raise EventError("not an absolute path", path="$.cwd")
+            if not event.cwd and not self._sent.project:
+                hint = "the folder whose hooks apply, or the header X-Billhook-Project"
+                raise EventError("missing field", path="$.cwd", hint=hint)
+        except (EventError, MistypedError) as error:
+            self.fault = error
+            raise
+        return event
+
+    @property
+    def _folder(self) -> str:
+        """Also from a broken event: whose gates there are decides whether it is refused."""
+        said = super()._folder
+        return said if os.path.isabs(said) else _folder_in(self._sent.body)
+
+    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
+        self.why = why.replace("the event on stdin", "the event")
+        return super().fail(self.why, passing=passing, sure=sure)
+
+    def _record(self, event: Event | None, why: str, denies: bool) -> BaseException | None:
+        spoken, self.arguments.dialect = self.arguments.dialect, self.host  # the log's host is whom we serve
+        try:
+            return super()._record(event, why, denies)
+        finally:
+            self.arguments.dialect = spoken
+
+    def _heard(self, event: Event, answer: Answer, warnings: "Iterable[str]", notes: "Iterable[str]" = ()) -> Heard:
+        output, lost = as_json(self.dialect, event, answer)
+        name = self.arguments.dialect
+        lines = [*warnings, *(f"the `{name}` dialect can't say everything: {one}" for one in lost)]
+        lines += [f"note: {note}" for note in notes]
+        return Heard(0, strictjson.encode(output), lines=tuple(lines))
+
+    @property
+    def waved_through(self) -> bool:
+        """Its sender chose that an event which can't be judged passes."""
+        return self.arguments.on_failure == "allow"
+
+    @property
+    def status(self) -> int:
+        """The status of an event that was not judged and was not refused for that."""
+        if self._sent.unread:
+            return 408 if "within" in self._sent.unread else 413
+        return 500 if self.fault is None else 400
+
+
+def as_json(dialect: "Dialect", event: Event, answer: Answer) -> tuple[dict[str, Any], list[str]]:
+    """An answer in JSON alone, and what is lost; what refuses does so without an exit code."""
+    output, lost = write_output(event, answer, dialect.meanings)
+    if answer.stop and event.gates and not _refuses(dialect, event, output):
+        # A run can't be ended at every event, but what was about to happen can be refused.
+        reason = answer.reason or answer.stop_reason or "a hook stopped the run"
+        denied = replace(answer, decision=Decision.DENY, reason=reason, stop=False, stop_reason="")
+        output, more = write_output(event, denied, dialect.meanings)
+        lost = ["stop became a deny", *more]
+    return output, lost
+
+
+def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> bool:
+    return dialect.read_exit(event, Exit(code=0, stdout=strictjson.encode(output))).answer.objects
+
+
+def held(why: str) -> dict[str, Any]:
+    """A refusal of an event that nobody knows the kind of: on every event something in it holds, and on none does it
+    keep an agent going that wants to stop."""
+    reason = f"billhook: {why}"
+    return {"continue": False, "stopReason": reason, "decision": "block", "reason": reason}
+
+
+def refusal(answering: OverHttp) -> Verdict:
+    """The verdict on an event that was refused without having been judged."""
+    about = answering.event or answering.remains
+    assert about is not None
+    return Verdict(about, decision=Decision.DENY, reason=f"billhook: {answering.why}")
+
+
+def _argv(query: Sequence[tuple[str, str]]) -> list[str]:
+    """The query as the command line that it stands for. Raises UsageError."""
+    given: dict[str, str] = {}
+    for name, value in query:
+        if name not in PARAMETERS:
+            raise UsageError(f"no parameter `{name[:100]}`", hint=f"{', '.join(PARAMETERS)} are known")
+        if name in given:
+            raise UsageError(f"`{name}` is given twice", hint="give it once")
+        given[name] = value
+    if "event" in given and not _EVENT.fullmatch(given["event"]):
+        raise UsageError("`event` is no name of an event", hint="PreToolUse, for example")
+    options = [f"--{name.replace('_', '-')}={given[name]}" for name in ("on_failure", "deadline") if name in given]
+    return [*options, *([given["event"]] if "event" in given else [])]
+
+
+def _folder_in(body: bytes) -> str:
+    """The folder that a text which is no event seems to be about."""
+    found = _CWD.search(body[:GLIMPSE])
+    try:
+        said = strictjson.loads(found[1]) if found else ""
+    except BillhookError:
+        return ""
+    return said if os.path.isabs(said) and "\0" not in said else ""
+
+
+def leave_behind(task: asyncio.Task[Any]) -> None:
+    """Cancel a task that nobody waits for."""
+    _left_behind.add(task)
+    task.add_done_callback(_left_behind.discard)
+    task.cancel()
+
+
+__all__ = ["GLIMPSE", "PARAMETERS", "OverHttp", "Sent", "as_json", "held", "leave_behind", "refusal"]

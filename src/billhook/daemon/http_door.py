@@ -1,0 +1,172 @@
+"""Who is let in: only requests for this very address, from no web page, with the token.
+
+A page in the user's browser can send requests to the loopback, and can have its own name lead there (DNS rebinding).
+Such a request bears a foreign Host or an Origin.
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from billhook.daemon.http_errors import problem
+from billhook.errors import BillhookError
+from billhook.store.files import StoreError
+
+TOKEN: Final = "token"
+_SHORTEST: Final = 32
+_OPEN: Final = frozenset({"/healthz"})
+"""What needs no token."""
+_DRAINED: Final = 16 * 1024 * 1024
+_DRAINING: Final = 5.0
+"""Bytes and seconds that somebody who is refused may still send: who is cut off in mid-sentence does not listen."""
+
+
+def token_in(folder: Path) -> tuple[bytes, Path]:
+    """The token of a daemon's folder, and its file, 0600, which is made where it is missing. Raises StoreError."""
+    path = folder / TOKEN
+    try:
+        _make(path)
+        return _believed(path), path
+    except OSError as error:
+        raise StoreError(f"the token can't be kept: {error.strerror}", place=str(path)) from None
+
+
+def _make(path: Path) -> None:
+    """A new token, unless there is one: agents have it in their settings, so it outlives a daemon."""
+    # Written whole under another name first, so that a reader never finds half of one.
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    if os.path.lexists(path):
+        return
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)  # whatever the umask is
+        os.write(descriptor, secrets.token_urlsafe(32).encode() + b"\n")
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass  # somebody was quicker
+    finally:
+        os.unlink(draft)
+
+
+def _believed(path: Path) -> bytes:
+    """What stands in the file, if nobody else can have read or written it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+        text = os.read(descriptor, 4096).strip() if ours else b""
+    finally:
+        os.close(descriptor)
+    if not ours:
+        raise StoreError("others can read or write the token", place=str(path), hint="remove it; a new one is made")
+    if len(text) < _SHORTEST or not text.isascii() or b"\n" in text or b" " in text:
+        raise StoreError("this is no token", place=str(path), hint="remove it; a new one is made")
+    return text
+
+
+class Door:
+    """Stands before the application. Lives as long as that."""
+
+    def __init__(self, app: ASGIApp, token: bytes, *, host: str, port: int, exposed: bool) -> None:
+        self._app, self._token, self._port, self._exposed = app, token, port, exposed
+        shown = f"[{host}]" if ":" in host else host
+        self._names = {"localhost", "127.0.0.1", "[::1]", shown.lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refused(scope)
+        if refused is None:
+            await self._app(scope, receive, send)
+            return
+        status, error = refused
+        headers = {"connection": "close"}
+        if status == 401:
+            headers["www-authenticate"] = "Bearer"
+        await drain(scope, receive)
+        await problem(status, error, headers=headers)(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> tuple[int, BillhookError] | None:
+        headers = scope["headers"]
+        host = _only(headers, b"host")
+        if not self._is_ours(host):
+            message = "this is not the server that the request is for" if host else "the request names no host"
+            return 403, BillhookError(message, place="Host", hint=f"ask http://127.0.0.1:{self._port}")
+        if _from_a_page(headers, host):
+            return 403, BillhookError("requests of web pages are refused", place="Origin")
+        if scope["path"] not in _OPEN and not self._knows(_only(headers, b"authorization")):
+            hint = f"Authorization: Bearer TOKEN, with what stands in the file `{TOKEN}` of the daemon's folder"
+            return 401, BillhookError("the token is missing or wrong", place="Authorization", hint=hint)
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        name, port = _split(host.lower())
+        if (port or "80") != str(self._port):
+            return False
+        # Where others may ask by our address, a name would have to be ours, but an address can't be rebound.
+        return name in self._names or (self._exposed and _is_address(name))
+
+    def _knows(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
+        matches = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token)
+        return matches and scheme.lower() == "bearer"
+
+
+def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    """The value of a header that is there exactly once; nothing otherwise."""
+    found = [value for key, value in headers if key == name]
+    return found[0].decode("latin-1").strip() if len(found) == 1 else ""
+
+
+def _split(host: str) -> tuple[str, str]:
+    if host.startswith("["):
+        name, bracket, rest = host.partition("]")
+        return name + bracket, rest.removeprefix(":")
+    name, _, port = host.partition(":")
+    return name, port
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _from_a_page(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
+    """Whether a browser sent it for a page that is not ours."""
+    for key, value in headers:
+        if key == b"origin" and value.decode("latin-1").strip().lower() != f"http://{host.lower()}":
+            return True
+        if key == b"sec-fetch-site" and value.strip() not in (b"none", b"same-origin"):
+            return True
+    return False
+
+
+async def drain(scope: Scope, receive: Receive) -> None:
+    """Hear somebody out, within reason."""
+    if any(key == b"expect" for key, _ in scope["headers"]):
+        return  # they wait for our word before they go on
+    size = 0
+    try:
+        async with asyncio.timeout(_DRAINING):
+            while size < _DRAINED:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        pass  # long enough
+
+
+__all__ = ["TOKEN", "Door", "drain", "token_in"]

@@ -1,0 +1,221 @@
+"""The routes: an event comes in, an answer goes out."""
+
+import asyncio
+import logging
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from billhook import __version__, caller, strictjson
+from billhook.answering import Heard
+from billhook.answering.arguments import DIALECTS
+from billhook.caller import Caller
+from billhook.daemon.http_answers import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
+from billhook.daemon.http_door import drain
+from billhook.daemon.http_errors import PLAIN, problem, said
+from billhook.daemon.http_openapi import described
+from billhook.daemon.http_stream import Events, Stream
+from billhook.errors import BillhookError
+
+if TYPE_CHECKING:
+    from billhook.daemon.serving import Served
+
+LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of a body."""
+SLOWEST: Final = 30.0
+"""Seconds for a body to come in."""
+PROJECT: Final = "x-billhook-project"
+NOTE: Final = "X-Billhook-Note"
+INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME")
+"""The variables of the daemon's own environment that hooks get; who asks over HTTP sends none."""
+_MOST_ENVIRONMENTS: Final = 64
+_MOST_NOTES: Final = 8
+_LONGEST_NOTE: Final = 400
+_UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]+")
+_log = logging.getLogger("billhook.daemon")
+
+
+class App:
+    """What is served over HTTP. Lives as long as the server."""
+
+    def __init__(self, served: "Served") -> None:
+        self.busy = 0
+        self.touched = asyncio.get_running_loop().time()
+        self.stream = Stream()
+        self._served = served
+        self.stream.overhear(served)
+        self._environments: dict[str, dict[str, str]] = {}
+        routes = [
+            Route("/healthz", self._health),
+            Route("/openapi.json", self._openapi),
+            Route("/events", self._events),
+            Route("/fire", self._fire, methods=["POST"]),
+            Route("/hook/{dialect}", self._hook, methods=["POST"]),
+        ]
+        self.starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _crashed})
+        self.starlette.router.redirect_slashes = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != "/healthz":
+            self.touched = asyncio.get_running_loop().time()
+        try:
+            await self.starlette(scope, receive, send)
+        except ClientDisconnect:
+            pass
+        except Exception:  # an answer of a crash was sent already
+            _log.exception("a fault of billhook's own, over HTTP")
+
+    # -- about itself
+
+    async def _health(self, request: Request) -> Response:
+        return said({"status": "ok", "version": __version__})
+
+    async def _openapi(self, request: Request) -> Response:
+        return said(described(str(request.base_url).rstrip("/")))
+
+    async def _events(self, request: Request) -> Response:
+        return Events.wanted(self.stream, request.query_params.multi_items())
+
+    # -- events of agents
+
+    async def _hook(self, request: Request) -> Response:
+        dialect = request.path_params["dialect"]
+        if dialect not in DIALECTS:
+            await drain(request.scope, request.receive)
+            error = BillhookError(f"no dialect `{dialect[:100]}`", place="path", hint=f"one of {', '.join(DIALECTS)}")
+            return problem(404, error, headers={"connection": "close"})
+        try:
+            answering, heard = await self._answered(request, dialect, f"http:{dialect}")
+            return self._worded(answering, heard)
+        except (ClientDisconnect, HTTPException):
+            raise
+        except Exception as error:  # a status would let the event pass
+            _log.exception("a fault of billhook's own, over HTTP")
+            if request.query_params.get("on_failure") == "allow":
+                raise
+            return said(held(f"a fault of billhook's own: {type(error).__name__}"))
+
+    def _worded(self, answering: OverHttp, heard: Heard) -> Response:
+        notes = _notes(heard.lines)
+        if heard.stdout:
+            return _answer(heard.stdout + b"\n", notes)
+        if heard.code:
+            return _answer(strictjson.encode(held(answering.why)) + b"\n", notes)
+        if answering.waved_through:
+            return _answer(b"{}\n", notes)
+        return self._unjudged(answering)
+
+    async def _fire(self, request: Request) -> Response:
+        answering, heard = await self._answered(request, "claude", "http")
+        if answering.verdict is not None and not answering.why:
+            return said(answering.verdict.to_dict())
+        if answering.fault is None and (heard.stdout or heard.code):
+            return said(refusal(answering).to_dict())
+        return self._unjudged(answering)
+
+    def _unjudged(self, answering: OverHttp) -> Response:
+        fault = answering.fault
+        error = fault if fault is not None else BillhookError(answering.why)
+        headers = {"connection": "close"} if answering.status in (408, 413) else {}
+        return problem(answering.status, error, headers=headers)
+
+    async def _answered(self, request: Request, dialect: str, host: str) -> tuple[OverHttp, Heard]:
+        """The answer to the event of a request. Who goes away takes its hooks along."""
+        self.busy += 1
+        try:
+            sent = await _sent(request)
+            query = request.query_params.multi_items()
+            answering = OverHttp(self._served, sent, query, dialect=dialect, host=host)
+            with caller.serving(Caller(self._environment(sent.project), sent.project)):
+                task = asyncio.ensure_future(answering.answer([]))
+            gone = asyncio.ensure_future(_gone(request))
+            try:
+                await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                gone.cancel()
+                if not task.done():
+                    leave_behind(task)
+            if not task.done():
+                raise ClientDisconnect
+            return answering, task.result()
+        finally:
+            self.busy -= 1
+
+    def _environment(self, project: str) -> dict[str, str]:
+        """The same object for the same project: what is worked out from it is found again by that."""
+        kept = self._environments.get(project)
+        if kept is None:
+            if len(self._environments) >= _MOST_ENVIRONMENTS:
+                self._environments.clear()
+            kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            if project:
+                kept["CLAUDE_PROJECT_DIR"] = project
+            self._environments[project] = kept
+        return kept
+
+
+async def _gone(request: Request) -> None:
+    """Comes back when the other side is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _sent(request: Request) -> Sent:
+    """The body, as far as it is taken."""
+    project = request.headers.get(PROJECT, "").encode("latin-1").decode("utf-8", "surrogateescape")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise HTTPException(415, "the body is compressed; send it as it is")
+    announced = request.headers.get("content-length", "")
+    too_large = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
+    if announced and (len(announced) > 15 or int(announced) > LARGEST) and "expect" in request.headers:
+        return Sent(b"", unread=too_large, project=project)
+    parts = bytearray()
+    try:
+        async with asyncio.timeout(SLOWEST):
+            async for part in request.stream():
+                parts += part
+                if len(parts) > LARGEST:
+                    await drain(request.scope, request.receive)
+                    return Sent(bytes(parts[:GLIMPSE]), unread=too_large, project=project)
+    except TimeoutError:
+        unread = f"the body did not come within {SLOWEST:g} s"
+        return Sent(bytes(parts[:GLIMPSE]), unread=unread, project=project)
+    return Sent(bytes(parts), project=project)
+
+
+def _answer(body: bytes, notes: list[tuple[str, str]]) -> Response:
+    response = Response(body, media_type="application/json", headers=PLAIN)
+    for name, value in notes:
+        response.headers.append(name, value)
+    return response
+
+
+def _notes(lines: tuple[str, ...]) -> list[tuple[str, str]]:
+    """What people ought to know, which stands on stderr elsewhere."""
+    return [(NOTE, _UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip()) for line in lines[:_MOST_NOTES]]
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = {**(error.headers or {}), "connection": "close"}
+    await drain(request.scope, request.receive)
+    path = request.url.path[:200]
+    if error.status_code == 404:
+        return problem(
+            404, f"there is nothing at `{path}`", hint="GET /openapi.json says what there is", headers=headers
+        )
+    if error.status_code == 405:
+        hint = f"use {headers.get('Allow', '')}"
+        return problem(405, f"{request.method} is not for `{path}`", hint=hint, headers=headers)
+    return problem(error.status_code, error.detail, headers=headers)
+
+
+async def _crashed(request: Request, error: Exception) -> Response:
+    return problem(500, f"a fault of billhook's own: {type(error).__name__}", hint="the daemon's log says more")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_loop.running import DONE, ExpectedError, Project, bash, says, shell, specific, started, tool, unique
-from billhook import Hook
+from billhook import Answer, Hook
 from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, assistant, user
 from billhook.agent.loop import Agent
 from billhook.agent.model import Completion, Request, Say
@@ -174,6 +174,67 @@ def test_a_block_at_the_end_of_a_batch(project: Project) -> None:
     """PostToolBatch: a block ends the loop before the model is asked again."""
     ran = project.run([bash("true"), DONE], says("PostToolBatch", {"decision": "block", "reason": "look at this"}))
     assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "look at this", 1)
+
+
+EVERYTHING = {
+    "turns": [
+        bash("head -c 8000 /dev/zero | tr '\\0' x"),
+        tool("Read", file_path="missing"),
+        tool("Task", description="look", prompt="look", subagent_type="scout"),
+        bash("true", run_in_background=True),
+        DONE,
+    ],
+    "agents": {"scout": [{"text": "found"}]},
+}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "Setup",
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PermissionRequest",
+        "Notification",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "SubagentStart",
+        "SubagentStop",
+        "PreCompact",
+        "PostCompact",
+        "TaskCreated",
+        "TaskCompleted",
+        "Stop",
+    ],
+)
+def test_a_stop_anywhere(event: str, project: Project) -> None:
+    """A hook that says stop ends the run with its reason wherever it is; each call has one result, SessionEnd comes."""
+    ran = project.run(
+        EVERYTHING,
+        says(event, Answer(stop=True, stop_reason="halt")),
+        setup="init",
+        permission_mode="default",
+        ask=lambda question: True,
+        budget=1500,
+    )
+    assert (ran.ended.how, ran.ended.text) == ("stopped", "halt")
+    assert ran.names.count(event) == 1 and ran.names[-1] == "SessionEnd"
+    assert ran.agent is not None
+    blocks = [block for message in ran.agent.messages for block in message.content]
+    used = [block.id for block in blocks if isinstance(block, ToolUse)]
+    assert used == [block.tool_use_id for block in blocks if isinstance(block, ToolResult)]
+    at = len(ran.names) if event == "TaskCompleted" else ran.names.index(event)  # a task runs beside the rest
+    assert not {"UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop"} & set(ran.names[at + 1 :])
+
+
+def test_a_call_that_is_deferred(project: Project) -> None:
+    """It does not run, and the turn ends: somebody will decide later."""
+    answer = specific("PreToolUse", permissionDecision="defer", permissionDecisionReason="ask me tomorrow")
+    ran = project.run([bash("touch made"), DONE], says("PreToolUse", answer, dialect="claude"))
+    assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "ask me tomorrow", 1)
+    assert not (project.folder / "made").exists() and ran.lines[-1]["content"][0]["is_error"] is True
 
 
 def test_a_hook_that_objects_afterwards(project: Project) -> None:

@@ -25,9 +25,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from billhook.exits import Exit
 from billhook.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn, watch_exit, why_not, widen
-from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle, starting
+from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle, starting, sweep
 
-__all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "why_not"]
+__all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
 
 STDOUT_CAP = 1 << 20
 STDERR_CAP = 1 << 16

@@ -46,6 +46,8 @@ class Tree:
     def __init__(self, leader: int, marker: str) -> None:
         self.leader = leader
         self.reserved = True
+        self.resting = False
+        """It waits to be asked again: what appears meanwhile is not its doing."""
         self._marker = marker.encode()
         self._start = _start_of(leader) if _adopting else 0
         self._known: dict[int, int] = {}
@@ -280,6 +282,13 @@ def reap_orphans() -> None:
             _collect(process.pid)
 
 
+def sweep() -> None:
+    """Collect orphans that have ended, and kill those in doubt that nobody can own any more. Commands do that at their
+    end; it is for a process that lives on without any."""
+    reap_orphans()
+    _end_doubts()
+
+
 def _leaders() -> set[int]:
     """The children that we started ourselves and have not collected. Taken before a scan: then none is missing."""
     return {*list(_live), *(tree.leader for tree in list(_left))}
@@ -293,7 +302,7 @@ def _owners(orphan: Process) -> list[Tree]:
     """The running commands that may have left it: the one whose marker it carries, or all that are older."""
     running = list(_live.values())
     marked = [tree for tree in running if tree._marker in _marker_of(orphan)]
-    return marked or [tree for tree in running if tree._start <= orphan.start]
+    return marked or [tree for tree in running if tree._start <= orphan.start and not tree.resting]
 
 
 def _end_doubts(*, now: bool = False) -> None:

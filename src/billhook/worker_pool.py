@@ -97,6 +97,10 @@ class Worker(Child):
             return False
         return all((as_file(path) or (path, -1, 0, 0, 0)) == file for path, file in self._files.items())
 
+    def rest(self, resting: bool) -> None:
+        """Say whether it waits for an event: an orphan that appears then is none of its."""
+        self._tree.resting = resting
+
     def end_now(self) -> None:
         """End it, unless it has ended already. What it started is dismissed as after any command: only a process that
         left the group and let go of the output is spared."""
@@ -219,6 +223,7 @@ class Workers:
         """A worker for one event, or why there is none. Whoever takes it gives it back or ends it."""
         while (worker := self._pop(key)) is not None:
             if worker.is_fit(env):
+                worker.rest(False)
                 return worker
             worker.end_now()
         closings = self._closings
@@ -232,6 +237,7 @@ class Workers:
         surplus = worker
         with self._lock:
             if worker.usable and worker.closings == self._closings:
+                worker.rest(True)
                 self._idle.append(worker)
                 if len(self._idle) <= MOST_IDLE:
                     return

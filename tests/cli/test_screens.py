@@ -45,6 +45,7 @@ Looking up:
 
 Plumbing:
   hook     Be a hook: an event on stdin, the verdict in an agent's dialect.
+  daemon   Keep hooks warm: run, start, stop and status of the daemon.
   schema   Print the JSON Schema of hooks.yaml or of settings files, for
            editors.
 

@@ -1,17 +1,27 @@
-"""Where the daemon of a user and a state root lies: a folder that only they can enter."""
+"""Where the daemon of a user and a state root lies: a folder that only they can enter, with a lock and a socket."""
 
 import os
 import socket
+import stat
+import struct
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from billhook.store.files import private_folder
+from billhook.store.files import StoreError, private_folder
 
 SOCKET: Final = "s"
+LOCK: Final = "lock"
+LOG: Final = "log"
 _LONGEST: Final = 100
 """Bytes of a path that every system takes for a socket."""
+
+
+class AlreadyError(Exception):
+    """There is a daemon already."""
 
 
 def folder_of(root: Path) -> Path:
@@ -23,7 +33,25 @@ def made(root: Path) -> Path:
     """The folder, made where it is missing: 0700, ours, no link. Raises StoreError."""
     folder = folder_of(root)
     private_folder(folder, root=root)
-    folder.chmod(0o700)
+    return checked(folder)
+
+
+def checked(folder: Path) -> Path:
+    """The folder, if only we can have put anything into it, or nothing is there. Raises StoreError."""
+    try:
+        found = os.lstat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return folder
+    except OSError as error:
+        hint = "set BILLHOOK_HOME to a folder of your own"
+        raise StoreError(f"can't look at it: {error.strerror}", place=str(folder), hint=hint) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError("it is not a folder", place=str(folder), hint=f"move it away: {folder}")
+    if found.st_uid != os.geteuid():
+        hint = "set BILLHOOK_HOME to a folder of your own"
+        raise StoreError("it belongs to another user", place=str(folder), hint=hint)
+    if found.st_mode & 0o077:
+        raise StoreError("others may enter it", place=str(folder), hint=f"chmod 700 {folder}")
     return folder
 
 
@@ -52,3 +80,77 @@ def connect(folder: Path, seconds: float) -> socket.socket:
         connection.close()
         raise
     return connection
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The process that listens at the other end; 0 when nobody can tell, or it is another user's."""
+    if hasattr(socket, "SO_PEERCRED"):
+        size = struct.calcsize("3i")
+        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+        return int(pid) if uid == os.geteuid() else 0
+    if sys.platform == "darwin":
+        with suppress(OSError):
+            sol_local, local_peerpid = 0, 2
+            return connection.getsockopt(sol_local, local_peerpid)
+    return 0
+
+
+class Lock:
+    """What one daemon at a time holds, as long as its process lives or until it lets go."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises AlreadyError, and StoreError when there can be no lock here."""
+        path = folder / LOCK
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            hint = "set BILLHOOK_HOME to a folder that you can write"
+            raise StoreError(f"can't open the daemon's lock: {error.strerror}", place=str(path), hint=hint) from error
+        tries = 5
+        while not _try(self._file, path, exclusive=True):
+            if not (tries := tries - 1):
+                os.close(self._file)
+                raise AlreadyError(str(folder))
+            time.sleep(0.02)  # it may be somebody who only looks who holds it
+        with suppress(OSError):  # only people who can't connect read it, and a full disk is no reason not to serve
+            os.truncate(self._file, 0)
+            os.write(self._file, f"{os.getpid()}\n".encode())
+
+    def is_at(self, folder: Path) -> bool:
+        """Whether it still is the lock of this folder."""
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(folder / LOCK, follow_symlinks=False))
+        except OSError:
+            return False
+
+    def let_go(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def holder(folder: Path) -> int:
+    """The process that holds the lock; 0 when nobody does."""
+    path = folder / LOCK
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return 0
+    try:
+        words = os.read(file, 32).split()
+        return int(words[0]) if words and words[0].isdigit() and not _try(file, path, exclusive=False) else 0
+    finally:
+        os.close(file)
+
+
+def _try(file: int, path: Path, *, exclusive: bool) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # some network file systems have no locks
+        hint = "set BILLHOOK_HOME to a folder on a disk of this machine"
+        raise StoreError(f"can't lock it: {error.strerror}", place=str(path), hint=hint) from error
+    return True

@@ -2,119 +2,236 @@
 date."""
 
 import asyncio
-import fcntl
-import logging
 import os
 import signal
+import socket
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 import billhook
 from billhook import process
-from billhook.daemon import places
+from billhook.daemon import logs, places
+from billhook.daemon.guard import guarded
+from billhook.daemon.places import AlreadyError
 from billhook.daemon.server import Server
 from billhook.daemon.serving import Served
+from billhook.daemon.standing import stand_alone
+from billhook.daemon.status import Status, memory_in_use
+from billhook.errors import BillhookError
+from billhook.store.files import StoreError
+
+if TYPE_CHECKING:
+    from billhook.daemon.http import Http
+
+__all__ = ["IDLE", "AlreadyError", "Daemon", "run"]
 
 IDLE: Final = 3600.0
 """Seconds without a request after which a daemon ends."""
+PATIENCE: Final = 30.0
+"""Seconds that running requests have when the daemon ends."""
 _LOOKED: Final = 1.0
 """Seconds between two looks at what a daemon was made from."""
-_log = logging.getLogger("billhook.daemon")
-
-
-class AlreadyError(Exception):
-    """There is a daemon already."""
+_BACKLOG: Final = 512
 
 
 class Daemon:
     """One run of the daemon."""
 
-    def __init__(self, root: Path, *, idle: float = IDLE) -> None:
-        self.folder = places.made(root)
+    def __init__(self, folder: Path, *, idle: float = IDLE) -> None:
+        """The folder is one that `places.made` made. Raises AlreadyError and StoreError."""
+        self.folder = folder
         self.idle = idle
         self.leaving = ""
         """Why it takes no more requests."""
-        self._made_from = _identity(self.folder)
-        self._lock = _locked(self.folder)
+        self.served = Served()
+        self.server = Server(self.served.answer, refuse=self._refuse, about=self._about)
+        self.http: Http | None = None
+        self._lock = places.Lock(folder)
+        self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._socket: tuple[int, ...] = ()
+        self._made_from = _identity()
+        self._modules: dict[str, tuple[int, ...]] = {}
+        self._began = time.time()
         self._ended = asyncio.Event()
 
-    async def run(self) -> str:
-        """Serve until there is a reason not to; the reason."""
+    async def run(self, http: tuple[str, int] | None, *, exposed: bool, ready: Callable[[], None]) -> str:
+        """Serve until there is a reason not to; the reason. `ready` is called as soon as callers are served."""
         loop = asyncio.get_running_loop()
-        served = Served()
-        server = Server(served.answer, refuse=self._refuse)
-        server.touched = loop.time()
+        loop.set_exception_handler(logs.unexpected)
+        self.server.touched = loop.time()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self.leave, f"signal {number}")
-        listener = await self._listen(server)
-        watch = asyncio.ensure_future(self._watch(server))
+            loop.add_signal_handler(number, self._told, number)
+        if http is not None:
+            from billhook.daemon.http import serve
+
+            self.http = await serve(self.served, *http, self.folder, exposed=exposed)
+        listener = await self._listen()
+        logs.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, self._http_words())
+        ready()
+        watch = asyncio.ensure_future(self._watch())
         try:
             await self._ended.wait()
             listener.close()
-            await self._finish(server)
+            await self._finish()
         finally:
             watch.cancel()
-            self._remove_socket()
         return self.leaving
 
+    def _http_words(self) -> str:
+        return "" if self.http is None else f", {self.http.url}"
+
+    # -- the end
+
     def leave(self, why: str) -> None:
-        """Take no more requests, and end when those that run have their answers."""
-        if not self.leaving:
-            self.leaving = why
-            self._remove_socket()  # the next caller starts another
+        """Take no more requests, and end when those that run have their answers. From now on another daemon may begin
+        here: the socket and the lock are given up at once."""
+        if self.leaving:
+            return
+        self.leaving = why
+        logs.log.info("leaving: %s; %d requests are being answered", why, self.server.busy)
+        self._remove_socket()
+        self._lock.let_go()
         self._ended.set()
 
-    async def _listen(self, server: Server) -> asyncio.AbstractServer:
-        self._remove_socket()
-        with places.reachable(self.folder) as path:
-            before = os.umask(0o177)
-            try:
-                return await asyncio.get_running_loop().create_unix_server(server, path, backlog=512)
-            finally:
-                os.umask(before)
+    def _told(self, number: int) -> None:
+        if self.leaving:  # told twice: those who wait get no answer
+            self._cancel()
+        self.leave(f"signal {signal.Signals(number).name}")
 
-    async def _watch(self, server: Server) -> None:
+    def _cancel(self) -> None:
+        for connection in self.server.connections:
+            if connection.task is not None:
+                connection.task.cancel()
+
+    async def _finish(self) -> None:
+        """Let those who wait have their answers; but not for ever."""
+        closing = None if self.http is None else asyncio.ensure_future(self.http.close(PATIENCE))
+        await self._until(lambda: not self.server.busy, PATIENCE)
+        if self.server.busy:
+            logs.log.warning("%d requests have had no answer and are cancelled", self.server.busy)
+            self._cancel()
+            await self._until(lambda: not self.server.busy, 5.0)
+        for connection in list(self.server.connections):
+            if connection.task is None and not connection.transport.is_closing():
+                connection.transport.abort()  # it has not asked yet, and is its own hook then
+        await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
+        if closing is not None:
+            await asyncio.wait([closing], timeout=5.0)
+
+    async def _until(self, done: Callable[[], bool], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not done() and time.monotonic() < end:  # noqa: ASYNC110 (the end is near, and nobody tells of it)
+            await asyncio.sleep(0.01)
+
+    # -- the socket
+
+    async def _listen(self) -> asyncio.AbstractServer:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            with suppress(FileNotFoundError):  # what a daemon left that was killed: we have its lock
+                os.unlink(places.SOCKET, dir_fd=self._place)
+            with places.reachable(self.folder) as path:
+                before = os.umask(0o177)
+                try:
+                    sock.bind(path)
+                finally:
+                    os.umask(before)
+            self._socket = self._at_socket()
+        except OSError as error:
+            sock.close()
+            place, hint = str(self.folder / places.SOCKET), "move away what lies there, or set BILLHOOK_HOME"
+            raise StoreError(f"can't make the daemon's socket: {error.strerror}", place=place, hint=hint) from error
+        sock.listen(_BACKLOG)
+        # Python would remove the socket at the end, from 3.13 on, by then perhaps another daemon's.
+        options: dict[str, Any] = {"cleanup_socket": False} if _cleans_up() else {}
+        return await asyncio.get_running_loop().create_unix_server(
+            self.server, sock=sock, backlog=_BACKLOG, **options
+        )  # fmt: skip
+
+    def _at_socket(self) -> tuple[int, ...]:
+        """What lies in our folder as the socket. As long as we listen, nothing else can have this identity."""
+        try:
+            found = os.stat(places.SOCKET, dir_fd=self._place, follow_symlinks=False)
+        except OSError:
+            return ()
+        return found.st_dev, found.st_ino
+
+    def _remove_socket(self) -> None:
+        """Remove it from the folder that was ours, wherever that is now, unless it is another daemon's."""
+        if self._socket and self._at_socket() == self._socket:
+            with suppress(OSError):
+                os.unlink(places.SOCKET, dir_fd=self._place)
+
+    # -- while it lives
+
+    async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOKED)
-            self._refuse()
-            if self.idle and not server.busy and loop.time() - server.touched > self.idle:
+            if not self._refuse() and not self._lock.is_at(self.folder):
+                self.leave("its lock was removed")
+            if not self.leaving and _changed(self._modules):
+                self.leave("billhook has changed")
+            process.sweep()
+            if self._busy:
+                self.server.touched = loop.time()
+            elif self.idle and self._idle_for() > self.idle:
                 self.leave(f"nobody asked for {self.idle:g} s")
+
+    @property
+    def _busy(self) -> int:
+        return self.server.busy + self.served.later + (0 if self.http is None else self.http.busy)
+
+    def _idle_for(self) -> float:
+        touched = max(self.server.touched, 0.0 if self.http is None else self.http.touched)
+        return asyncio.get_running_loop().time() - touched
 
     def _refuse(self) -> str:
         """Why no new request is taken."""
-        if not self.leaving and _identity(self.folder) != self._made_from:
-            self.leave("billhook, its interpreter or its folder has changed")
+        if not self.leaving:
+            if _identity() != self._made_from:
+                self.leave("billhook or its interpreter has changed")
+            elif _identity_of(str(self.folder / places.SOCKET)) != self._socket:
+                self.leave("its folder was moved, or its socket was removed")
         return self.leaving
 
-    async def _finish(self, server: Server) -> None:
-        """Let those who wait have their answers; what never ends has a time-out of its own."""
-        tasks = [connection.task for connection in server.connections if connection.task is not None]
-        if tasks:
-            await asyncio.wait(tasks)
-
-    def _remove_socket(self) -> None:
-        if _identity(self.folder)[-1] == self._made_from[-1]:  # only in the folder that is ours
-            (self.folder / places.SOCKET).unlink(missing_ok=True)
-
-
-def _locked(folder: Path) -> int:
-    """The lock that one daemon at a time holds, as long as its process lives."""
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise AlreadyError(str(folder)) from None
-    os.truncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
-    return descriptor
+    def _about(self) -> bytes:
+        busy = self._busy
+        left = None if busy or not self.idle else max(0.0, self.idle - self._idle_for())
+        status = Status(
+            pid=os.getpid(),
+            version=billhook.__version__,
+            socket=str(self.folder / places.SOCKET),
+            since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._began)),
+            requests=self.server.served,
+            busy=busy,
+            memory=memory_in_use(),
+            idle_exit=self.idle,
+            idle_left=None if left is None else round(left, 1),
+            http="" if self.http is None else self.http.url,
+            log=str(self.folder / places.LOG),
+            leaving=self.leaving,
+        )
+        return msgspec.json.encode(status)
 
 
-def _identity(folder: Path) -> tuple[Any, ...]:
-    """What changes when billhook is upgraded, its interpreter is replaced, or the home is moved."""
-    return tuple(map(_stamp, (billhook.__file__, sys.executable, str(folder))))
+def _cleans_up() -> bool:
+    return sys.version_info >= (3, 13) and "uvloop" not in type(asyncio.get_running_loop()).__module__
+
+
+def _identity() -> tuple[tuple[int, ...], ...]:
+    """What changes when billhook is upgraded, or its interpreter is replaced."""
+    return _stamp(billhook.__file__), _stamp(sys.executable)
+
+
+def _identity_of(path: str) -> tuple[int, ...]:
+    return _stamp(path)[:2]
 
 
 def _stamp(path: str) -> tuple[int, ...]:
@@ -122,22 +239,54 @@ def _stamp(path: str) -> tuple[int, ...]:
         found = os.stat(path)
     except OSError:
         return ()
-    folder = os.path.isdir(path)
-    return (found.st_dev, found.st_ino) if folder else (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def run(root: Path, *, idle: float = IDLE) -> str:
-    """Be the daemon, in this process. Raises AlreadyError."""
-    process.adopt_orphans()
+def _changed(known: dict[str, tuple[int, ...]]) -> bool:
+    """Whether a module of ours is not the file any more that it was when it was first seen here."""
+    files = [module.__file__ for name, module in list(sys.modules.items()) if name.startswith("billhook.")]
+    return any(known.setdefault(file, stamp) != stamp for file in files if file for stamp in [_stamp(file)])
+
+
+def run(
+    root: Path,
+    *,
+    idle: float = IDLE,
+    http: str = "",
+    exposed: bool = False,
+    ready: Callable[[], None] = lambda: None,
+) -> str:
+    """Be the daemon, in this process, which is to be used for nothing else; why it ended. Raises AlreadyError,
+    StoreError, and UsageError for an address that can't be listened on."""
+    stand_alone()
+    folder = places.made(root)
+    listen_on = None if not http else _address(http)
 
     async def serve() -> str:
-        return await Daemon(root, idle=idle).run()
+        daemon = Daemon(folder, idle=idle)
+        logs.begin(folder)
+        return await daemon.run(listen_on, exposed=exposed, ready=ready)
 
-    try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(serve())
-    finally:
-        process.settle()
+    with guarded():
+        process.adopt_orphans()
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                why = runner.run(serve())
+            logs.log.info("ended: %s", why)
+            return why
+        except (AlreadyError, BillhookError):
+            raise
+        except BaseException as error:
+            logs.log.exception("ended by a fault of billhook's own: %s", type(error).__name__)
+            raise
+        finally:
+            process.settle()
+
+
+def _address(text: str) -> tuple[str, int]:
+    from billhook.daemon.http import address
+
+    return address(text)
 
 
 def _loop_factory() -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 import struct
 import sys
@@ -12,19 +13,25 @@ from billhook import __version__
 from billhook.answering import Heard
 from billhook.cli.pipes import lines_for_people
 from billhook.daemon import wire
+from billhook.daemon.logs import Seldom
 
 SLOWEST: Final = 30.0
 """Seconds for a caller to send its request."""
 
 Answer = Callable[[wire.Asked], Awaitable[Heard]]
 
+_RDHUP: Final = getattr(select, "POLLRDHUP", 0)
+"""The other end is closed. Where the system has no name for that, it says so unasked."""
+_stranger = Seldom("refused a caller that is another user")
+_garbage = Seldom("refused a request")
+
 
 class Server:
     """What all connections share. Lives as long as the daemon."""
 
-    def __init__(self, answer: Answer, *, refuse: Callable[[], str]) -> None:
-        """`refuse` says why no new request is taken; nothing: it is."""
-        self.answer, self.refuse = answer, refuse
+    def __init__(self, answer: Answer, *, refuse: Callable[[], str], about: Callable[[], bytes]) -> None:
+        """`refuse` says why no new request is taken; nothing: it is. `about` says how the daemon is, as JSON."""
+        self.answer, self.refuse, self.about = answer, refuse, about
         self.connections: set[Connection] = set()
         self.served = 0
         self.touched = 0.0
@@ -53,6 +60,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self.server.connections.add(self)
         if not _is_ours(self.transport.get_extra_info("socket")):
+            _stranger.note()
             self.transport.abort()
             return
         self._timer = asyncio.get_running_loop().call_later(SLOWEST, self.transport.abort)
@@ -73,6 +81,10 @@ class Connection(asyncio.Protocol):
             self.transport.abort()  # nobody says anything after a request
             return
         self._data += data
+        if self._data[3:4] == wire.ABOUT[3:4] and wire.ABOUT.startswith(self._data):
+            if len(self._data) == len(wire.ABOUT):
+                self._finish(wire.about(self.server.about()))
+            return
         try:
             if self._wanted < 0 and len(self._data) >= wire.HEAD:
                 self._wanted = wire.HEAD + wire.length(bytes(self._data[: wire.HEAD]))
@@ -83,6 +95,7 @@ class Connection(asyncio.Protocol):
             if len(self._data) == self._wanted:
                 self._take(wire.read(bytes(self._data[wire.HEAD :])))
         except wire.GarbageError as error:
+            _garbage.note(error)
             self._finish(wire.not_started(str(error)))
 
     def _take(self, asked: wire.Asked) -> None:
@@ -104,13 +117,10 @@ class Connection(asyncio.Protocol):
         self.task = asyncio.ensure_future(self._serve(asked))
 
     def _has_gone(self) -> bool:
-        sock: Any = self.transport.get_extra_info("socket")
-        try:
-            return bool(sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"")
-        except BlockingIOError:
-            return False
-        except (OSError, AttributeError):
-            return self.transport.is_closing()
+        # uvloop's sockets can't be read from, so the system is asked about the descriptor.
+        looking = select.poll()
+        looking.register(self.transport.get_extra_info("socket").fileno(), _RDHUP)
+        return self.transport.is_closing() or bool(looking.poll(0))
 
     async def _serve(self, asked: wire.Asked) -> None:
         heard = await self.server.answer(asked)
@@ -122,6 +132,10 @@ class Connection(asyncio.Protocol):
     def _finish(self, frame: bytes) -> None:
         self.transport.write(frame)
         self.transport.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        # One that does not read its answer is not kept for ever.
+        self._timer = asyncio.get_running_loop().call_later(SLOWEST, self.transport.abort)
 
 
 def _is_ours(sock: Any) -> bool:

@@ -4,6 +4,7 @@ An engine lives as long as the configuration it was made from is the same; `load
 request. What depends on a caller (variables, folder) is told to the task that serves it (`billhook.caller`).
 """
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from billhook import caller
@@ -12,6 +13,7 @@ from billhook.answers import Verdict
 from billhook.caller import Caller
 from billhook.daemon import wire
 from billhook.events import Event
+from billhook.tree import MARKER
 
 if TYPE_CHECKING:
     from billhook.config import Config
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_ENGINES: Final = 64
 _MOST_ENVIRONMENTS: Final = 64
+_MOST_WAITING: Final = 256
+"""Sessions of one engine whose late answers are kept: some never come back."""
 
 
 class Served:
@@ -36,6 +40,9 @@ class Served:
 
     async def _fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
         engine = self._engine(config, answering.arguments.dialect)
+        waiting = engine.background.answers
+        while len(waiting) > _MOST_WAITING:
+            waiting.pop(next(iter(waiting)), None)
         return await engine.fire(event, deadline=answering.arguments.seconds)
 
     def _engine(self, config: "Config", host: str) -> "Engine":
@@ -53,5 +60,16 @@ class Served:
         if kept is None:
             if len(self._environments) >= _MOST_ENVIRONMENTS:
                 self._environments.clear()
-            kept = self._environments[environ] = wire.variables(environ)
+            kept = self._environments[environ] = _marked(wire.variables(environ))
         return kept
+
+    @property
+    def later(self) -> int:
+        """How many engines have hooks that are still at work on a late answer."""
+        return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
+
+
+def _marked(variables: dict[str, str]) -> dict[str, str]:
+    """The same with the mark of everything that this daemon starts."""
+    marks = [variables.get(MARKER, ""), os.environ.get(MARKER, "")]
+    return {**variables, MARKER: " ".join(filter(None, marks))} if marks[1] else variables

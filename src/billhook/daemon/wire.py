@@ -1,6 +1,7 @@
 """What client and daemon say to each other. One request for each connection; docs/daemon.md has the bytes.
 
 A reply is a few frames: `S` started (from now on hooks may have run), `A` the answer, `N` not started: answer yourself.
+Who wants to know how the daemon is begins otherwise, and gets one frame `I` with JSON.
 """
 
 import struct
@@ -10,6 +11,8 @@ import msgspec
 
 MAGIC: Final = b"bh\x00\x01"
 HEAD: Final = len(MAGIC) + 4
+ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"
+"""The question how the daemon is, whole: no agent's call begins like that."""
 LARGEST: Final = 1 << 26
 """Bytes of a request."""
 MOST_ARGUMENTS: Final = 64
@@ -82,6 +85,18 @@ def not_started(why: str) -> bytes:
     return b"N" + _text(why.encode("utf-8", "replace"))
 
 
+def about(status: bytes) -> bytes:
+    """The frame that says how the daemon is."""
+    return b"I" + _text(status)
+
+
+def read_about(reply: bytes) -> bytes:
+    """What such a frame says. Raises GarbageError."""
+    if len(reply) < 5 or reply[:1] != b"I" or _NUMBER.unpack_from(reply, 1)[0] != len(reply) - 5:
+        raise GarbageError("the daemon did not say how it is")
+    return reply[5:]
+
+
 def request(version: str, argv: list[str], cwd: str, environ: dict[str, str], stdin: bytes) -> bytes:
     """A whole request, as the client makes it."""
     parts = [_said(version), _NUMBER.pack(len(argv)), *map(_said, argv), _said(cwd), _NUMBER.pack(len(environ))]
@@ -130,4 +145,15 @@ class _Reader:
         return self.bytes().decode("utf-8", "surrogateescape")
 
 
-__all__ = ["Asked", "GarbageError", "answer", "length", "not_started", "read", "request", "variables"]
+__all__ = [
+    "Asked",
+    "GarbageError",
+    "about",
+    "answer",
+    "length",
+    "not_started",
+    "read",
+    "read_about",
+    "request",
+    "variables",
+]

@@ -1,0 +1,225 @@
+"""`billhook daemon run|start|stop|status`: the process that keeps engines warm."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from billhook.cli.show import note, say
+from billhook.cli.values import nearest
+from billhook.errors import UsageError
+
+_PATIENCE = 1.0
+_IDLE = 3600.0
+
+_EPILOG = """\b
+Examples:
+  billhook daemon status
+  billhook daemon start --idle-exit 600
+  billhook daemon run --http 127.0.0.1:8123
+
+\b
+Agents that run `billhook-hook` start one when there is none; it ends when
+nobody asks for an hour, and when billhook is upgraded.
+Exit code: 0 fine, 1 `status` found none that serves, 2 it can't be done."""
+
+
+class _Commands(click.Group):
+    """A mistyped command is answered with the nearest."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            raise UsageError(f"no command `{args[0]}`", hint=nearest(args[0], self.commands))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, epilog=_EPILOG, no_args_is_help=True)
+def verb() -> None:
+    """The daemon: keeps hooks warm, so that an event costs little more than starting a process.
+
+    There is one for each user and state root. `billhook-hook` asks it, and is a hook by itself where there is none.
+    """
+
+
+def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if 0 <= number < 1e9:
+        return number
+    raise UsageError(f"--idle-exit `{value}` is not a number of seconds", hint="as in --idle-exit 600; 0: never")
+
+
+_OPTIONS = (
+    click.option("--http", metavar="HOST:PORT", default="", help="Also listen for HTTP, at a loopback address."),
+    click.option("--exposed", is_flag=True, help="The address of --http may be one that others reach."),
+    click.option(
+        "--idle-exit",
+        "idle",
+        metavar="S",
+        callback=_idle,
+        help="Seconds without a request after which it ends; 0: never.  [default: 3600; 0 with --http]",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print what there is to say as JSON."),
+)
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@verb.command()
+@_with_options
+@click.option("--detached", is_flag=True, hidden=True)
+def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool) -> int:
+    """Be the daemon, in the foreground. Ctrl-C or TERM ends it, after those who wait have their answers."""
+    from billhook.daemon import running, standing, starting
+    from billhook.store.files import state_root
+
+    standing.speak_utf8()
+    root = state_root()
+    ready = standing.let_go_of_streams if detached else lambda: _tell_ready(root, as_json)
+    try:
+        why = running.run(root, idle=_chosen(idle, http), http=http, exposed=exposed, ready=ready)
+    except running.AlreadyError:
+        if detached:
+            return starting.TAKEN
+        raise UsageError(
+            "a daemon runs here already", hint="`billhook daemon status` shows it, `billhook daemon stop` ends it"
+        ) from None
+    if not detached and not as_json:
+        note(f"ended: {why}")
+    return 0
+
+
+def _chosen(idle: float | None, http: str) -> float:
+    return idle if idle is not None else 0.0 if http else _IDLE
+
+
+def _tell_ready(root: Any, as_json: bool) -> None:
+    from billhook.daemon import places
+
+    folder = places.folder_of(root)
+    if as_json:
+        import msgspec
+
+        say(msgspec.json.encode({"running": True, "socket": str(folder / places.SOCKET)}).decode())
+    else:
+        note(f"serving at {folder / places.SOCKET} (Ctrl-C ends it)")
+
+
+@verb.command()
+@_with_options
+@click.option("--quiet", is_flag=True, help="Print nothing but errors; leave it to another who starts one just now.")
+def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bool) -> int:
+    """Start one in the background, and wait until it serves. Fine when one serves already."""
+    from billhook import __version__
+    from billhook.daemon import starting
+    from billhook.store.files import state_root
+
+    options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
+    options += ["--idle-exit", str(idle)] if idle is not None else []
+    waiting = _nobody if quiet else _waiting("the daemon to serve")
+    found, now = starting.start(state_root(), options, waiting, patient=not quiet)
+    if quiet or found is None:
+        return 0
+    if as_json:
+        say(_as_json(found, started=now))
+        return 0
+    say(f"{'started' if now else 'a daemon serves already'}: process {found.pid}, {found.socket}")
+    if found.http:
+        say(f"HTTP: {found.http}")
+    elif http and not now:
+        note("it does not listen for HTTP; `billhook daemon stop` ends it, then start it with --http")
+    if found.version != __version__:
+        note(f"it is billhook {found.version}, this is {__version__}; `billhook daemon stop` ends it")
+    return 0
+
+
+@verb.command()
+@click.option("--force", is_flag=True, help="Kill it: those who wait get no answer, and what it started is ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print what there is to say as JSON.")
+def stop(force: bool, as_json: bool) -> int:
+    """End it, after those who wait have their answers. Fine when none runs."""
+    from billhook.daemon import starting
+    from billhook.store.files import state_root
+
+    pid = starting.stop(state_root(), _waiting("the daemon to end"), force=force)
+    if as_json:
+        import msgspec
+
+        say(msgspec.json.encode({"stopped": bool(pid), "pid": pid or None}).decode())
+    else:
+        say(f"stopped: process {pid}" if pid else "no daemon runs here")
+    return 0
+
+
+@verb.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(as_json: bool) -> int:
+    """Say whether one serves, and how it is."""
+    from billhook.daemon import starting
+    from billhook.store.files import state_root
+
+    found = starting.ask(state_root())
+    if as_json:
+        say(_as_json(found))
+    elif found is None:
+        say("no daemon runs here")
+    else:
+        rows = list(_rows(found))
+        width = max(len(name) for name, _ in rows)
+        say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
+    return 0 if found is not None else 1
+
+
+def _rows(found: Any) -> Iterator[tuple[str, str]]:
+    from billhook.cli.ages import ago, shown_time
+
+    yield "running", f"process {found.pid}, billhook {found.version}"
+    if found.leaving:
+        yield "leaving", found.leaving
+    yield "since", f"{shown_time(found.since)} ({ago(found.since)})"
+    yield "requests", f"{found.requests:,}, {found.busy:,} being answered"
+    yield "memory", f"{found.memory / 1e6:.1f} MB" if found.memory else "unknown"
+    if not found.idle_exit:
+        yield "idle exit", "never"
+    else:
+        left = "" if found.idle_left is None else f" (in {found.idle_left:.0f} s)"
+        yield "idle exit", f"after {found.idle_exit:g} s without a request{left}"
+    yield "socket", found.socket
+    if found.http:
+        yield "HTTP", found.http
+    yield "log", found.log
+
+
+def _as_json(found: Any, **more: bool) -> str:
+    import msgspec
+
+    about = msgspec.to_builtins(found) if found is not None else {}
+    return msgspec.json.encode({"running": found is not None, **more, **about}).decode()
+
+
+def _nobody() -> None:
+    pass
+
+
+def _waiting(for_what: str) -> Callable[[], None]:
+    """Says after a second what is waited for."""
+    began, said = time.monotonic(), False
+
+    def tell() -> None:
+        nonlocal said
+        if not said and time.monotonic() - began > _PATIENCE:
+            said = True
+            note(f"waiting for {for_what} ...")
+
+    return tell

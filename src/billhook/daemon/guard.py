@@ -1,0 +1,70 @@
+"""What a daemon started must not outlive it, even when it is killed and can clean up nothing.
+
+Everything that a daemon starts carries its marker (`billhook.tree`). A small process of its own waits for the daemon's
+end, and kills what carries the marker, unless the daemon says goodbye. Linux only: elsewhere processes can't be found.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from billhook.tree import MARKER, Tree
+
+_GOODBYE = b"."
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """While the block runs, this process's death takes along what it started. Before there is any thread."""
+    marker = os.urandom(8).hex()
+    os.environ[MARKER] = marker
+    if sys.platform != "linux":
+        yield
+        return
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        _leave_to_another(read, marker)
+    os.close(read)
+    os.waitpid(child, 0)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.write(write, _GOODBYE)
+        os.close(write)
+
+
+def _leave_to_another(read: int, marker: str) -> None:
+    """In the child: another child waits, as nobody's child. Never returns."""
+    try:
+        os.setsid()
+        if not os.fork():
+            _wait(read, marker)
+    finally:
+        os._exit(0)
+
+
+def _wait(read: int, marker: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.chdir("/")
+    _keep_only(read)
+    if os.read(read, 1) == _GOODBYE:
+        return
+    tree = Tree(-1, marker)
+    tree.reserved = False  # there is no leader, only the marker
+    tree.kill_now()
+
+
+def _keep_only(descriptor: int) -> None:
+    """Let go of everything else: the daemon's lock is held by whoever has it open."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in range(3):
+        os.dup2(nowhere, fd)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != descriptor:
+            with suppress(OSError):
+                os.close(int(name))

@@ -38,6 +38,20 @@ def client(built: tuple[str, Path]) -> Iterator[Client]:
         yield one
 
 
+def close_stdin(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+
+
+def finish(process: "subprocess.Popen[bytes]") -> None:
+    """It has ended: nothing of it stays open."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    process.wait(timeout=10)
+
+
 # -- a peer that breaks off or lies --------------------------------------------------------------------------------
 
 BEFORE_STARTED: dict[str, list[Step]] = {
@@ -177,7 +191,7 @@ def test_stdin_that_stays_open(client: Client) -> None:
         process.stdin.flush()
         assert process.wait(timeout=10) == code
         assert process.stderr.read() == LATE + (b"" if code else PASSES)
-        process.communicate()
+        finish(process)
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["that ends when asked", "that does not end"])
@@ -405,8 +419,7 @@ def test_reader_that_does_not_read(client: Client) -> None:
         process.stdin.close()
         assert process.wait(timeout=10) == 2
         assert process.stderr.read() == LATE
-    process.stdin = None
-    process.communicate()
+    finish(process)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
@@ -427,8 +440,7 @@ def test_signal(client: Client, number: int, where: str) -> None:
         assert process.wait(timeout=10) == 2
         expected = f"billhook: ended by signal {int(number)} before there was a verdict\n"
         assert process.stderr.read() == expected.encode()
-        process.stdin = None
-        process.communicate()
+        finish(process)
     assert not client.calls("hook")
 
 
@@ -436,9 +448,7 @@ def test_signal_that_is_ignored(client: Client) -> None:
     """What the caller ignores stays ignored, as `nohup` wants it."""
     with FakeDaemon(client.root, [STARTED, 0.6, answer(0, b"yes")]) as daemon:
         process = client.start(preexec_fn=ignoring(signal.SIGHUP))
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdin = None
+        close_stdin(process)
         while not daemon.requests:
             time.sleep(0.01)
         process.send_signal(signal.SIGHUP)
@@ -450,9 +460,7 @@ def test_signal_in_the_cold_path(client: Client, deadline: list[str]) -> None:
     """`billhook hook` hears the signal and is gone; without a word from it the client answers, where there is one."""
     client.tell({"asleep": 60})
     process = client.start("--as", "claude", *deadline, env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
-    assert process.stdin is not None
-    process.stdin.close()
-    process.stdin = None
+    close_stdin(process)
     while not client.calls("hook"):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
@@ -468,9 +476,7 @@ def test_client_that_is_killed(client: Client) -> None:
         pytest.skip("only a compiled client can ask for this")
     client.tell({"asleep": 60})
     process = client.start("--deadline", "20000", env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
-    assert process.stdin is not None
-    process.stdin.close()
-    process.stdin = None
+    close_stdin(process)
     while not client.calls("hook"):
         time.sleep(0.01)
     process.kill()

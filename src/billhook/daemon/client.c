@@ -183,14 +183,17 @@ static void hold_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* 1: the descriptor is ready, or something else happened. 0: the time is over, or a signal says so. */
+/* 1: the descriptor is ready; without one (-1), something happened. 0: the time is over, or a signal says so. */
 static int wait_for(int fd, short events, int64_t until) {
     struct pollfd p = {.fd = fd, .events = events};
-    int64_t left = until == NEVER ? NEVER : until - now();
-    struct timespec t = {.tv_sec = left / MILLISECOND / 1000, .tv_nsec = left % (1000 * MILLISECOND)};
-    if (left <= 0) return 0;
-    ppoll(&p, fd >= 0, until == NEVER ? NULL : &t, &callers_mask);
-    return !caught;
+    for (int64_t left = 1; left > 0;) {
+        left = until == NEVER ? NEVER : until - now();
+        struct timespec t = {.tv_sec = left / MILLISECOND / 1000, .tv_nsec = left % (1000 * MILLISECOND)};
+        int ready = left > 0 ? ppoll(&p, fd >= 0, until == NEVER ? NULL : &t, &callers_mask) : 0;
+        if (caught) return 0;
+        if (ready > 0 || (ready < 0 && (fd < 0 || errno != EINTR))) return 1;
+    }
+    return 0;
 }
 
 static void await(int fd, short events) {

@@ -473,8 +473,8 @@ def temporary() -> int:
 
 
 def beside() -> bytes:
-    """The folder that this file is really in."""
-    path = __file__.encode(sys.getfilesystemencoding(), "surrogateescape")
+    """The folder that the program is really in."""
+    path = sys.argv[0].encode(sys.getfilesystemencoding(), "surrogateescape")
     for _ in range(40):
         try:
             target = posix.readlink(path)

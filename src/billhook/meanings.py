@@ -38,6 +38,8 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     """A block also denies a PermissionRequest, which wants its decision in JSON in the reference."""
     bare_reason_is_feedback: bool = False
     """A `reason` without a decision is context for the model."""
+    hears_all: bool = False
+    """No event is deaf to a field; in the reference some are."""
     flat_fields: bool = False
     """What belongs in `hookSpecificOutput` may stand at the top, too."""
     rewritten_output: str = "updatedMCPToolOutput"
@@ -83,6 +85,7 @@ CLAUDE = Meanings(
 )
 SPEC = Meanings(
     name="spec",
+    hears_all=True,
     matching="glob",
     system_message="model",
     continue_true_keeps_going=True,

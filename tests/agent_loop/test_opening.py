@@ -153,7 +153,7 @@ def heard_not(event: Any) -> None:
 
 
 def test_the_folder_is_kept(project: Project) -> None:
-    """`cd` lasts for the agent, hooks are told where it is, and a subagent starts at the root."""
+    """`cd` lasts for the agent, hooks are told where it is, and a subagent begins there."""
     script = {
         "turns": [
             bash("mkdir sub; cd sub"),
@@ -166,9 +166,9 @@ def test_the_folder_is_kept(project: Project) -> None:
     ran = project.run(script)
     sub = str(project.folder / "sub")
     assert ran.results[1].content == sub
-    assert [event["cwd"] for event in ran.of("PreToolUse")][:3] == [str(project.folder), sub, sub]
+    assert [event["cwd"] for event in ran.of("PreToolUse")] == [str(project.folder), sub, sub, sub]
     scout = [block for block in ran.requests[-2].messages[-1].content if isinstance(block, ToolResult)]
-    assert [result.content for result in scout] == [str(project.folder)]
+    assert [result.content for result in scout] == [sub]
 
 
 def test_files_outside(project: Project, tmp_path: Path) -> None:

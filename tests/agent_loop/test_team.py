@@ -89,7 +89,7 @@ def test_a_subagent_does_not_delegate(project: Project) -> None:
     """One level is enough: it has no tool for it."""
     ran = project.run(scouting({"text": "found it"}))
     main, scout = ({spec.name for spec in request.tools} for request in ran.requests[:2])
-    assert main - scout == {"Task", "SendMessage", "TaskOutput"}
+    assert main - scout == {"Task", "SendMessage"}
 
 
 def test_hooks_can_not_be_bypassed_by_a_subagent(project: Project) -> None:

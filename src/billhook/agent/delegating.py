@@ -58,13 +58,19 @@ def delegating_tools(agent: Agent, spawn: Spawn) -> list[Tool]:
     async def send(given: Input) -> str:
         return agent.team.send(_text(given, "to"), _text(given, "message"))
 
+    return [Tool(TASK, task, reads_only=True), Tool(SEND, send, reads_only=True)]
+
+
+def output_tool(agent: Agent) -> Tool:
+    """The tool with which an agent gets at what runs in the background."""
+
     async def output(given: Input) -> str:
         seconds = given.get("wait", 0)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):
             raise ToolError("`wait` must be a number of seconds")
         return await agent.team.output(_text(given, "task_id"), min(max(float(seconds), 0.0), _LONGEST_WAIT))
 
-    return [Tool(TASK, task, reads_only=True), Tool(SEND, send, reads_only=True), Tool(OUTPUT, output, reads_only=True)]
+    return Tool(OUTPUT, output, reads_only=True)
 
 
 async def _delegate(agent: Agent, spawn: Spawn, given: Input) -> str:

@@ -23,9 +23,10 @@ from billhook.agent.model import Model, ModelError, Request
 from billhook.agent.models.wire import UNREADABLE
 from billhook.agent.shown import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
 from billhook.agent.team import Team
-from billhook.agent.tool import Tool
+from billhook.agent.tool import Tool, ToolError
+from billhook.agent.tools import inputs
 from billhook.agent.tools.workspace import Workspace
-from billhook.agent.transcript import INTERRUPTED, Transcript
+from billhook.agent.transcript import INTERRUPTED, NOT_RUN, Transcript
 from billhook.session import FORCED_AT_MOST, Session
 
 BUDGET: Final = 150_000
@@ -97,14 +98,16 @@ class Agent:
         said = ""
         try:
             while self.session.stopped is None:
+                if self.size > self.budget:
+                    await self.compact("auto")
+                    if self.session.stopped is not None:
+                        break
                 reply = await self.call_model()
                 said = reply.text
                 if reply.tool_uses:
                     await self.use_tools(reply.tool_uses)
                 elif await self.may_stop(said) and self.session.stopped is None:
                     return self._end("done", said)
-                if self.size > self.budget and self.session.stopped is None:
-                    await self.compact("auto")
         except ModelError as error:
             await self.session.failed(error.kind, details=error.details or None, last_message=str(error))
             return self._end("failed", str(error))
@@ -131,13 +134,18 @@ class Agent:
 
     async def use_tools(self, uses: list[ToolUse]) -> None:
         """Run the tools of one reply in turn: exactly one result for each, also when this is interrupted."""
-        results: dict[str, ToolResult] = {}
+        results: list[ToolResult] = []
         try:
             for use in uses:
-                results[use.id] = await self.use_tool(use)
+                started = use
+                results.append(await self.use_tool(use))
+                self.transcript.message(user(results[-1]))
         finally:
-            self.record(user(*(results.get(use.id) or ToolResult(use.id, INTERRUPTED, True) for use in uses)))
-        await self.session.batch([_in_batch(use, results[use.id]) for use in uses])
+            for use in uses[len(results) :]:
+                results.append(ToolResult(use.id, INTERRUPTED if use is started else NOT_RUN, True))
+                self.transcript.message(user(results[-1]))
+            self.messages.append(user(*results))
+        await self.session.batch([_in_batch(*each) for each in zip(uses, results, strict=True)])
 
     async def use_tool(self, use: ToolUse) -> ToolResult:
         """One tool, as the person sees it: asked for, and what came of it."""
@@ -192,6 +200,8 @@ class Agent:
         request = Request(self.system, (*self.messages, user(wanted)), agent=self.name)
         completion = await self.model.complete(request, lambda piece: None)
         self.usage += completion.usage
+        if not completion.message.text.strip():
+            raise ModelError("the model gave no summary of the conversation, which is too long for its budget")
         return completion.message.text
 
     async def _run_tool(self, use: ToolUse, tool: Tool | None) -> ToolResult:
@@ -200,7 +210,12 @@ class Agent:
             return ToolResult(use.id, f"not run: {self.session.stopped}", True)
         if tool is None:
             return ToolResult(use.id, self._no_tool(use), True)
-        result = await self.session.call_tool(tool.name, use.input, tool.run, tool_use_id=use.id)
+        try:
+            given = inputs.canonical(tool.name, use.input)  # before anybody judges it
+        except ToolError as error:
+            return ToolResult(use.id, str(error), True)
+        self.session.cwd = str(self.workspace.cwd)
+        result = await self.session.call_tool(tool.name, given, tool.run, tool_use_id=use.id)
         self.session.cwd = str(self.workspace.cwd)
         return result
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from billhook.agent.delegating import delegating_tools
+from billhook.agent.delegating import delegating_tools, output_tool
 from billhook.agent.loop import BUDGET, Agent
 from billhook.agent.model import Model
 from billhook.agent.permissions import AgentPermissions
@@ -102,7 +102,7 @@ def _equip(agent: Agent, config: Config) -> None:
         task = await agent.team.start(agent, subject, description, job)
         return f"started as {task.id}; TaskOutput waits for it"
 
-    tools = standard_tools(agent.workspace, background=background)
+    tools = [*standard_tools(agent.workspace, background=background), output_tool(agent)]
     if not isinstance(agent.session, Subagent):
         tools += delegating_tools(agent, lambda *about: _spawn(config, *about))
     agent.tools = {tool.name: tool for tool in tools}
@@ -111,6 +111,7 @@ def _equip(agent: Agent, config: Config) -> None:
 def _spawn(config: Config, parent: Agent, kind: str, agent_id: str, name: str) -> Agent:
     transcript = transcript_of(Path(config.root), config.project, parent.session.id, agent_id)
     workspace = Workspace(parent.workspace.root)
+    workspace.cwd = parent.workspace.cwd  # it begins where its parent is, and is judged there
     nested = Agent(
         parent.session.subagent(kind, agent_id=agent_id, transcript_path=str(transcript.path), detached=bool(name)),
         parent.model,

@@ -119,7 +119,7 @@ class AgentPermissions:
             return Ruling(Decision.ALLOW, by=by)
         if call.name in self._reading and self._at_home(call):
             return Ruling(Decision.ALLOW, by="it only reads")
-        if mode == "acceptEdits" and call.name in self._editing and call.paths and self._at_home(call):
+        if mode == "acceptEdits" and call.name in self._editing and self._at_home(call) and _is_plain(call.paths):
             return Ruling(Decision.ALLOW, by="mode acceptEdits")
         return None
 
@@ -175,6 +175,11 @@ class AgentPermissions:
             return (call.name, *(os.path.realpath(os.path.expanduser(path)) for path in call.paths))
         except (OSError, ValueError):  # no path that a system knows
             return None
+
+
+def _is_plain(paths: tuple[str, ...]) -> bool:
+    """Whether there are files, and none of git's own: a hook or a setting there is code that runs later."""
+    return bool(paths) and not any(".git" in os.path.realpath(path).split(os.sep) for path in paths)
 
 
 def _by(one: Permitted) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from billhook.agent.shown import Notice, Show, TaskChanged
 from billhook.agent.tool import ToolError
 from billhook.events import TaskCompleted, TaskCreated, TeammateIdle
-from billhook.session import FORCED_AT_MOST, Session
+from billhook.session import FORCED_AT_MOST, Session, Subagent
 
 if TYPE_CHECKING:
     from billhook.agent.loop import Agent
@@ -93,7 +93,9 @@ class Team:
         if refused:
             self._reopen(task, refused)
         else:
-            session.add_context(f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_TOLD]}")
+            _alive(session).add_context(
+                f"Background task {task.id} ({task.subject}) is {state}:\n{task.output[:_TOLD]}"
+            )
 
     async def _completed(self, session: Session, task: Task, state: State) -> str:
         """Mark a task as done. Why a hook is against it; nothing: it is done."""
@@ -219,3 +221,10 @@ class Team:
     def _changed(self, task: Task, state: State, detail: str = "") -> None:
         task.state = state
         self.show(TaskChanged(task.id, task.subject, state, detail))
+
+
+def _alive(session: Session) -> Session:
+    """The session, or the one that it belongs to when it has ended: somebody should hear what its tasks gave."""
+    while isinstance(session, Subagent) and session.has_ended:
+        session = session.parent
+    return session

@@ -7,7 +7,7 @@ holds what was said word for word, secrets too: without them a conversation can'
 import os
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import msgspec
 
@@ -20,6 +20,7 @@ from billhook.store.places import file_name, project_name
 
 _LONGEST = 1 << 30
 INTERRUPTED = "interrupted: the tool may have run in part"
+NOT_RUN = "not run: the turn was interrupted before it"
 
 
 class Transcript:
@@ -104,15 +105,22 @@ def resumed(root: Path, project: str, session_id: str) -> tuple[Transcript, list
 
 
 def _whole(messages: list[Message]) -> list[Message]:
+    """The conversation with one result for each tool call, right behind it, and none without a call."""
+    results = {block.tool_use_id: block for message in messages for block in message.content if _is_result(block)}
     whole: list[Message] = []
-    for i, message in enumerate(messages):
-        whole.append(message)
-        following = messages[i + 1] if i + 1 < len(messages) else None
-        given = {block.tool_use_id for block in following.content if isinstance(block, ToolResult)} if following else ()
-        missing = [use for use in message.tool_uses if use.id not in given]
-        if missing:
-            whole.append(user(*(ToolResult(use.id, INTERRUPTED, True) for use in missing)))
+    for message in messages:
+        rest = tuple(block for block in message.content if not isinstance(block, ToolResult))
+        if rest:
+            whole.append(Message(message.role, rest))
+        uses = message.tool_uses
+        if uses:
+            given = (results.get(use.id) or ToolResult(use.id, INTERRUPTED, True) for use in uses)
+            whole.append(user(*given))
     return whole
+
+
+def _is_result(block: Block) -> TypeGuard[ToolResult]:
+    return isinstance(block, ToolResult)
 
 
 def _shown(message: Message) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
     promise = _promise(fields, meanings) if fields.pop("async", False) else None
     if promise is None and fields.pop("asyncTimeout", None) is not None:
         lost.append("`asyncTimeout` without `async` has no effect")
-    heard = HEARD.get(event.hook_event_name)
+    heard = None if meanings.hears_all else HEARD.get(event.hook_event_name)
     if heard is not None:
         lost += [f"`{name}` has no effect on {event.hook_event_name}" for name in fields if name not in heard]
         fields = {name: value for name, value in fields.items() if name in heard}

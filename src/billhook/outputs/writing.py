@@ -204,7 +204,7 @@ class _Writer:
     def finished(self) -> tuple[dict[str, Any], list[str]]:
         if self.inside:
             self.output["hookSpecificOutput"] = {"hookEventName": self.name, **self.inside}
-        heard = HEARD.get(self.name)
+        heard = None if self.meanings.hears_all else HEARD.get(self.name)
         if heard is not None:
             self.lost += [f"`{name}` has no effect on {self.name}" for name in self.output if name not in heard]
             self.output = {name: value for name, value in self.output.items() if name in heard}

@@ -62,6 +62,8 @@ class Calls:
     # -- before the tool
 
     async def before(self, name: str, tool_input: dict[str, Any], tool_use_id: str) -> Call:
+        if self.session.has_ended:
+            raise UsageError("the session has ended", hint="call tools inside `async with Session(...)`")
         use = tool_use_id or f"toolu_{uuid.uuid4().hex[:24]}"
         if use in self._used:
             raise UsageError(f"the tool use `{use}` was judged already", hint="give each call of a tool its own id")
@@ -71,6 +73,8 @@ class Calls:
         call = await self._judged(use, name, tool_input)
         if call.result is None:
             call = await self._permitted(call)
+        if call.result is None and self.session.stopped is not None:  # meanwhile, by the hooks of another call
+            call = self._refused(call, f"not run: {self.session.stopped}")
         if call.result is None:
             self._open.add(use)
         return replace(call, began=time.monotonic())
@@ -82,7 +86,9 @@ class Calls:
 
     async def _judged(self, use: str, name: str, tool_input: dict[str, Any]) -> Call:
         """PreToolUse. A deny ends it here, and so does a defer."""
-        verdict = await self.session.ask_hooks(PreToolUse, tool_name=name, tool_input=tool_input, tool_use_id=use)
+        # Hooks get a copy: what one of them writes into it was judged by nobody.
+        shown = copied(tool_input)
+        verdict = await self.session.ask_hooks(PreToolUse, tool_name=name, tool_input=shown, tool_use_id=use)
         final = tool_input if verdict.tool_input is None else verdict.tool_input
         call = Call(use, name, final, verdict)
         if verdict.denied:
@@ -140,7 +146,7 @@ class Calls:
         if session.ask is None:
             why = ruling.reason or f"{call.tool_name} needs permission"
             return await self._denied(call, f"{why} (nobody can be asked)")
-        await session.notify(f"{call.tool_name} needs your permission", type="permission_prompt")
+        await session.notify(f"{call.tool_name} needs your permission", type="permission_prompt", title="Permission")
         if session.stopped is not None:
             return self._refused(call, session.stopped)
         return await self._answered(call, ruling)
@@ -190,7 +196,7 @@ class Calls:
         """Run a call that may run. An interrupt goes on its way when the hooks know of it."""
         cancelled = _cancellations()
         try:
-            output = await awaited(execute(own_copy(call)))
+            output = await awaited(execute(copied(call.tool_input)))
         except INTERRUPTS as error:
             if isinstance(error, asyncio.CancelledError) and _cancellations() == cancelled:
                 return await self.after(call, None, shown(error), False)  # it cancelled something of its own
@@ -217,9 +223,10 @@ class Calls:
         }
         if error is not None:
             deadline = HURRY if is_interrupt else None
-            about |= {"error": error, "is_interrupt": is_interrupt}
+            said = error if isinstance(error, str) else str(error)
+            about |= {"error": said, "is_interrupt": is_interrupt}
             verdict = await self.session.ask_hooks(PostToolUseFailure, deadline=deadline, **about)
-            return self._merged(call, verdict, error, is_error=True)
+            return self._merged(call, verdict, said, is_error=True)
         verdict = await self.session.ask_hooks(PostToolUse, tool_response=output, **about)
         shown = output if verdict.tool_output is UNSET else verdict.tool_output
         return self._merged(call, verdict, _text(shown), is_error=False)
@@ -234,9 +241,9 @@ class Calls:
         return ToolResult(call.tool_use_id, content, is_error)
 
 
-def own_copy(call: Call) -> dict[str, Any]:
-    """The input for the tool, which may write into it: hooks after it see the one that was judged."""
-    return copy.deepcopy(call.tool_input)
+def copied(tool_input: dict[str, Any]) -> dict[str, Any]:
+    """An input for somebody who may write into it: everybody else has the one that was judged."""
+    return copy.deepcopy(tool_input)
 
 
 def interruption(error: BaseException) -> str:
@@ -245,8 +252,11 @@ def interruption(error: BaseException) -> str:
 
 
 def shown(error: BaseException) -> str:
-    """An error in words."""
-    return str(error) or type(error).__name__
+    """An error in words; even one that does not like to be shown."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__
 
 
 def _cancellations() -> int:
@@ -258,10 +268,12 @@ def _text(output: Any) -> str:
     """What a tool returned, as the model reads it."""
     if isinstance(output, str):
         return output
-    try:
-        return "" if output is None else strictjson.compact(output)
-    except RecursionError:  # it holds itself
-        return str(output)
+    for write in (strictjson.compact, str):
+        try:
+            return "" if output is None else write(output)
+        except Exception:  # it holds itself, is deeper than anybody can write, or does not like to be shown
+            continue
+    return f"[this {type(output).__name__} can't be written]"
 
 
 def _alone(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from billhook.answers import Outcome, Verdict
 from billhook.engine import Engine
+from billhook.errors import UsageError
 from billhook.events import (
     Event,
     Notification,
@@ -34,6 +35,15 @@ FORCED_AT_MOST: Final = 8
 """How often in a row hooks may keep an agent going that wants to stop."""
 
 
+SOURCES: Final = ("startup", "resume", "clear", "compact", "fork")
+MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto")
+
+
+def _refuse_unknown(name: str, value: object, known: Sequence[str | None]) -> None:
+    if value not in known:
+        raise UsageError(f"{name} is `{value}`", hint=f"one of {', '.join(word for word in known if word)}")
+
+
 class Session:
     """One session of an agent. Lives from SessionStart to SessionEnd, which `async with` fires; belongs to one task at
     a time, and its subagents are sessions of their own."""
@@ -55,6 +65,9 @@ class Session:
     ) -> None:
         """`ask` gets the person's answer; without it, what must be asked is denied. `permissions` are the rules beside
         the hooks; without them a call that no hook objects to runs."""
+        _refuse_unknown("source", source, SOURCES)
+        _refuse_unknown("permission_mode", permission_mode, MODES)
+        _refuse_unknown("setup", setup, (None, "init", "maintenance"))
         self.engine = engine
         self.id = session_id or str(uuid.uuid4())
         self.cwd = os.path.abspath(cwd or os.getcwd())
@@ -70,6 +83,7 @@ class Session:
         """Why a hook ended the run; None: none did."""
         self.end_reason = "other"
         """What SessionEnd will say."""
+        self.has_ended = False
         self._prompt_id: str | None = None
         self._contexts: list[tuple[str, str]] = []
         self._forced = 0
@@ -88,6 +102,7 @@ class Session:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.has_ended = True
         await self._end()
 
     async def _begin(self) -> None:

@@ -11,7 +11,7 @@ from billhook import stepping
 from billhook.answers import Verdict
 from billhook.engine import Engine
 from billhook.events import Event
-from billhook.session.calls import INTERRUPTS, Call, Execute, ToolResult, interruption, own_copy, shown
+from billhook.session.calls import INTERRUPTS, Call, Execute, ToolResult, copied, interruption, shown
 from billhook.session.session import Session
 from billhook.session.waiting import awaited
 
@@ -108,7 +108,7 @@ class SyncSession:
         if call.result is not None:
             return call.result
         try:
-            output = execute(own_copy(call))
+            output = execute(copied(call.tool_input))
             if inspect.isawaitable(output):
                 output = _run(awaited(output))
         except INTERRUPTS as error:

@@ -8,6 +8,26 @@ from typing import Any
 
 from billhook.agent.tool import Input, ToolError
 
+ALIASES: dict[str, dict[str, str]] = {
+    "Read": {"path": "file_path"},
+    "Write": {"path": "file_path"},
+    "Edit": {"path": "file_path", "old_text": "old_string", "new_text": "new_string"},
+}
+"""Other names of a tool's fields, which seed 004's tools have."""
+
+
+def canonical(tool: str, given: Input) -> Input:
+    """The input under the names that hooks and rules look at. Raises ToolError when a field is given twice, and not
+    the same."""
+    aliases = ALIASES.get(tool, {})
+    if not aliases.keys() & given.keys():
+        return given
+    settled = {name: value for name, value in given.items() if name not in aliases}
+    for alias, name in aliases.items():
+        if given.get(alias) is not None:
+            settled[name] = _value(given, name, alias)
+    return settled
+
 
 def text(given: Input, name: str, alias: str = "", *, empty: bool = False) -> str:
     """A text that must be there."""

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 import billhook
 
 SOURCE = Path(billhook.__file__).parent / "daemon"
@@ -81,7 +83,7 @@ class Client:
 
     @property
     def argv(self) -> list[str]:
-        return [str(self.program)] if self.kind == "c" else [sys.executable, "-I", "-S", str(self.program)]
+        return [str(self.program)] if self.kind != "py" else [sys.executable, "-I", "-S", str(self.program)]
 
     def tell(self, words: dict[str, Any]) -> None:
         """What the stand-in does as `billhook hook`."""
@@ -123,7 +125,7 @@ class Client:
 def compile_client(target: Path, *options: str) -> Path:
     """The C client as a program."""
     assert COMPILER is not None
-    words = [COMPILER, "-O2", f'-DBILLHOOK_VERSION="{billhook.__version__}"', *(options or ("-static",))]
+    words = [COMPILER, "-O2", f'-DBILLHOOK_VERSION="{billhook.__version__}"', *options]
     subprocess.run([*words, "-o", target, SOURCE / "client.c"], check=True, timeout=120)
     return target
 
@@ -151,14 +153,16 @@ def ignoring(number: int) -> Any:
     return lambda: signal.signal(number, signal.SIG_IGN)
 
 
+STRICT = ("-static", "-Wall", "-Wextra", "-Wshadow", "-Werror")
+SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+KINDS = ["py", *(["c", pytest.param("sanitized c", marks=pytest.mark.slow)] if COMPILER else [])]
+
+
 def built(kind: str, folder: Path) -> Path:
     """A client of this kind, to be copied."""
-    if kind == "c":
-        return compile_client(folder / "billhook-hook")
-    return Path(shutil.copy2(SOURCE / "client.py", folder / "billhook-hook"))
-
-
-KINDS = ["py", *(["c"] if COMPILER else [])]
+    if kind == "py":
+        return Path(shutil.copy2(SOURCE / "client.py", folder / "billhook-hook"))
+    return compile_client(folder / "billhook-hook", *(STRICT if kind == "c" else SANITIZED))
 
 
 @contextmanager

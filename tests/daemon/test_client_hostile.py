@@ -4,6 +4,7 @@ It never hangs beyond its deadline, never runs a hook a second time, and its own
 """
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from billhook.exits import Exit
 from daemon import calling, fake_daemon
 from daemon.calling import Client, closing, ignoring, is_alive
 from daemon.fake_daemon import HANG, STARTED, WITHOUT_READING, FakeDaemon, Step, answer, frame
+from daemon.fuzz_client import fuzz
 
 EVENT = b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}'
 BROKE = b"billhook: the daemon broke off after it had started; hooks may have run\n"
@@ -485,3 +487,19 @@ def test_client_that_is_killed(client: Client) -> None:
     while is_alive(client.cold_call()["pid"]) and time.monotonic() < until:
         time.sleep(0.01)
     assert not is_alive(client.cold_call()["pid"])
+
+
+# -- malformed replies and odd command lines -----------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not calling.COMPILER, reason="there is no compiler")
+def test_malformed_replies(tmp_path: Path) -> None:
+    """Whatever the peer sends, the ending is the one that the protocol says."""
+    fuzz(calling.built("c", tmp_path), 500, seed=random.randrange(2**32))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not calling.COMPILER, reason="there is no compiler")
+def test_malformed_replies_sanitized(tmp_path: Path) -> None:
+    """Ten thousand malformed replies and odd command lines: no byte is read or written that is not ours."""
+    fuzz(calling.built("sanitized c", tmp_path), 10_000, seed=random.randrange(2**32))

@@ -8,219 +8,10 @@
 
    cc -O2 -static -DBILLHOOK_VERSION='"0.1.0"' -o billhook-hook client.c     (Linux) */
 
-#define _GNU_SOURCE
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-enum {
-    MOST_BYTES = 64 << 20, /* of a request */
-    MOST_ARGUMENTS = 64,
-    MOST_VARIABLES = 8192,
-    MOST_ANSWER = (16 << 20) + 9, /* of a frame: both texts, their lengths and the code */
-    LONGEST_EVENT = 100,
-    CHUNK = 4096,   /* a pipe that polls as writable takes that much without blocking */
-    GRACE_MS = 500, /* for `billhook hook` to end its hooks and to answer by itself */
-    BUSY_MS = 5000, /* for a daemon without room for one more connection, when there is no deadline */
-};
-static const int64_t NEVER = INT64_MAX, MILLISECOND = 1000000;
-
-struct bytes {
-    char *at;
-    size_t n, room;
-};
-
-static char **arguments; /* without the program's name */
-static int argument_count;
-static const char *dialect = "claude", *argument_event = "";
-static int lets_pass;           /* --on-failure allow */
-static long deadline_ms;        /* as asked for; 0: none */
-static int64_t deadline;        /* on our clock, or NEVER */
-static struct bytes request, reply;
-static size_t stdin_at;         /* where the caller's stdin begins in the request */
-static int more_stdin;          /* there is more of it, not read yet */
-static int stdout_begun;
-static sigset_t callers_mask;
-static volatile sig_atomic_t caught;
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 * MILLISECOND + t.tv_nsec;
-}
-
-/* -- the failure answer ------------------------------------------------------------------------------------------- */
-
-/* The closing quote of the string whose opening quote is at `i`, or `n`. */
-static size_t end_of_string(const char *s, size_t n, size_t i) {
-    for (i++; i < n && s[i] != '"'; i++)
-        if (s[i] == '\\') i++;
-    return i < n ? i : n;
-}
-
-static size_t skip_space(const char *s, size_t n, size_t i) {
-    while (i < n && (s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r')) i++;
-    return i;
-}
-
-/* Copies the value of the first "hook_event_name" at the top level: a tool's input may hold the same words deeper. */
-static int event_in_json(const char *s, size_t n, char *name) {
-    static const char key[] = "\"hook_event_name";
-    long depth = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (s[i] == '{' || s[i] == '[') depth++;
-        if ((s[i] == '}' || s[i] == ']') && --depth <= 0) return 0;
-        if (s[i] != '"') continue;
-        size_t start = i, end = i = end_of_string(s, n, i);
-        if (depth != 1 || end - start != sizeof key - 1 || memcmp(s + start, key, sizeof key - 1)) continue;
-        start = skip_space(s, n, end + 1);
-        if (start >= n || s[start] != ':') continue; /* no key, but a value that looks like it */
-        start = skip_space(s, n, start + 1);
-        if (start >= n || s[start] != '"') return 0;
-        end = end_of_string(s, n, start++);
-        if (end >= n || end == start || end - start > LONGEST_EVENT) return 0;
-        memcpy(name, s + start, end - start);
-        name[end - start] = 0;
-        return 1;
-    }
-    return 0;
-}
-
-/* Case, `_` and `-` don't matter in the name of an event. */
-static int same_event(const char *name, const char *known) {
-    for (; *name; name++) {
-        if (*name == '_' || *name == '-') continue;
-        if (tolower((unsigned char)*name) != tolower((unsigned char)*known)) return 0;
-        known++;
-    }
-    return !*known;
-}
-
-/* Whether a refusal of this event has no effect, or would keep an agent going that wants to stop. */
-static int never_denied(const char *event) {
-    static const char *const events[] = {
-        "Stop", "SubagentStop", "TeammateIdle", "PostToolUse", "PostToolUseFailure", "PermissionDenied",
-        "Notification", "MessageDisplay", "SessionStart", "SessionEnd", "Setup", "StopFailure", "SubagentStart",
-        "PostCompact", "PostModelSwitch", "InstructionsLoaded", "CwdChanged", "FileChanged", "DirectoryAdded",
-        "WorktreeRemove",
-    };
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (same_event(event, events[i])) return 1;
-    return 0;
-}
-
-/* Short words for somebody who may not be listening: they are not waited for. */
-static int say(int fd, const char *words) {
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    ssize_t n = (ssize_t)strlen(words);
-    return poll(&p, 1, 100) > 0 && write(fd, words, (size_t)n) == n;
-}
-
-/* The end of a call that got no answer. `why` has no quote and no backslash in it: it is put into JSON as it is. */
-static _Noreturn void fail(const char *why) {
-    char event[LONGEST_EVENT + 1], words[800];
-    const char *variable = getenv("HOOK_EVENT"), *form = "";
-    if (!request.at || !event_in_json(request.at + stdin_at, request.n - stdin_at, event))
-        snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable ? variable : "");
-    int passes = lets_pass || never_denied(event), code = strcmp(dialect, "lesson") ? 2 : 1;
-    snprintf(words, sizeof words, "billhook: %s\n%s", why,
-             passes ? "billhook: the event passes without having been judged\n" : "");
-    say(2, words);
-    if (passes) _exit(0);
-    if (!strncmp(dialect, "claw", 4))
-        form = "billhook: %s";
-    else if (code == 1 && !same_event(event, "PreToolUse")) /* where the code alone is a warning */
-        form = "{\"decision\":\"block\",\"reason\":\"billhook: %s\"}\n";
-    else if (code == 2 && same_event(event, "PermissionRequest")) /* where the code is not honoured */
-        form = "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":"
-               "{\"behavior\":\"deny\",\"message\":\"billhook: %s\"}}}\n";
-    if (!*form || stdout_begun) _exit(code);
-    snprintf(words, sizeof words, form, why);
-    _exit(say(1, words) && *form == '{' && code == 2 ? 0 : code);
-}
-
-static _Noreturn void fail_for_time(void) {
-    char why[80];
-    if (caught) snprintf(why, sizeof why, "ended by signal %d before there was a verdict", (int)caught);
-    else snprintf(why, sizeof why, "no answer within %ld ms", deadline_ms);
-    fail(why);
-}
-
-/* -- waiting ------------------------------------------------------------------------------------------------------ */
-
-static void catch(int number) {
-    if (number != SIGCHLD) caught = number;
-}
-
-/* From here on signals come in only while we wait: none is missed between looking for it and waiting. */
-static void hold_signals(void) {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
-    struct sigaction ours = {.sa_handler = catch}, before;
-    sigset_t held;
-    sigemptyset(&held);
-    for (int i = 0; i < 4; i++) {
-        sigaddset(&held, numbers[i]);
-        sigaction(numbers[i], &ours, &before);
-        if (before.sa_handler == SIG_IGN && numbers[i] != SIGCHLD) sigaction(numbers[i], &before, NULL);
-    }
-    sigprocmask(SIG_BLOCK, &held, &callers_mask);
-    sigdelset(&callers_mask, SIGCHLD);
-    signal(SIGPIPE, SIG_IGN);
-}
-
-/* 1: the descriptor is ready; without one (-1), something happened. 0: the time is over, or a signal says so. */
-static int wait_for(int fd, short events, int64_t until) {
-    struct pollfd p = {.fd = fd, .events = events};
-    for (int64_t left = 1; left > 0;) {
-        left = until == NEVER ? NEVER : until - now();
-        struct timespec t = {.tv_sec = left / MILLISECOND / 1000, .tv_nsec = left % (1000 * MILLISECOND)};
-        int ready = left > 0 ? ppoll(&p, fd >= 0, until == NEVER ? NULL : &t, &callers_mask) : 0;
-        if (caught) return 0;
-        if (ready > 0 || (ready < 0 && (fd < 0 || errno != EINTR))) return 1;
-    }
-    return 0;
-}
-
-static void await(int fd, short events) {
-    if (!wait_for(fd, events, deadline)) fail_for_time();
-}
-
-static int not_yet(void) { return errno == EAGAIN || errno == EINTR; }
-
-/* Descriptors 0 to 2 may be closed, and nothing of ours must be taken for them. */
-static int out_of_the_way(int fd) {
-    if (fd < 0 || fd > 2) return fd;
-    int higher = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    close(fd);
-    return higher;
-}
+#include "client_call.h"
+#include "client_cold.h"
 
 /* -- the request -------------------------------------------------------------------------------------------------- */
-
-static void make_room(struct bytes *b, size_t more) {
-    size_t room = b->room ? b->room : 1 << 18;
-    while (room - b->n < more) room *= 2;
-    if (room == b->room) return;
-    char *at = realloc(b->at, room);
-    if (!at) fail("out of memory");
-    b->at = at;
-    b->room = room;
-}
 
 static void put_number(char *at, size_t number) {
     for (int i = 0; i < 4; i++) at[i] = (char)(number >> (24 - 8 * i));
@@ -264,16 +55,6 @@ static int write_head(char **environment) {
     return argument_count <= MOST_ARGUMENTS && variables <= MOST_VARIABLES && request.n < MOST_BYTES;
 }
 
-/* Reads some of stdin; 0 at its end, and where there is none to read. */
-static size_t read_stdin(char *into, size_t most) {
-    for (;;) {
-        await(0, POLLIN);
-        ssize_t n = read(0, into, most);
-        if (n >= 0) return (size_t)n;
-        if (!not_yet()) return 0;
-    }
-}
-
 /* 0: more than the daemon takes; the rest can still be read. */
 static int add_stdin(void) {
     for (size_t n = 1; n; request.n += n) {
@@ -302,11 +83,14 @@ static int find_folder(char *path, size_t room) {
 static int connect_in(int s, const char *folder) {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "s"};
     int back = -1;
-    if (strlen(folder) + sizeof "/s" > sizeof address.sun_path) {
+    size_t n = strlen(folder);
+    if (n + sizeof "/s" > sizeof address.sun_path) {
         if ((back = out_of_the_way(open(".", O_PATH | O_CLOEXEC))) < 0) return -1;
         if (chdir(folder)) return close(back), -1;
-    } else
-        snprintf(address.sun_path, sizeof address.sun_path, "%s/s", folder);
+    } else {
+        memcpy(address.sun_path, folder, n);
+        memcpy(address.sun_path + n, "/s", sizeof "/s");
+    }
     int result = connect(s, (struct sockaddr *)&address, sizeof address), error = errno;
     if (back >= 0 && fchdir(back)) fail("there is no way back into the working directory");
     if (back >= 0) close(back);
@@ -400,118 +184,6 @@ static int take_answer(int s) {
     }
     if (started) fail("the daemon broke off after it had started; hooks may have run");
     return 1;
-}
-
-/* -- the cold path ------------------------------------------------------------------------------------------------ */
-
-/* Becomes `billhook WORDS`: the one beside us, else the one on PATH. Comes back when there is none. */
-static void become_billhook(char **words) {
-    char path[PATH_MAX + 16];
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-    path[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(path, '/');
-    signal(SIGPIPE, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &callers_mask, NULL);
-    if (caught) return;
-    if (slash) {
-        strcpy(slash + 1, "billhook");
-        words[0] = path;
-        execv(path, words);
-    }
-    words[0] = "billhook";
-    execvp("billhook", words);
-}
-
-/* A grandchild in a session of its own, with nothing of the caller's open: it lives on, and nobody waits for it. */
-static void start_daemon(void) {
-    char *words[] = {NULL, "daemon", "start", "--quiet", NULL};
-    const char *unwanted = getenv("BILLHOOK_NO_DAEMON");
-    if (unwanted && *unwanted) return;
-    pid_t pid = fork();
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
-    if (pid) return;
-    if (fork()) _exit(0);
-    setsid();
-    int null = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < 3; fd++)
-        if (fd != null && dup2(null, fd) < 0) _exit(1);
-    if (syscall(SYS_close_range, 3, ~0U, 0))
-        for (int fd = 3; fd < 1024; fd++) close(fd);
-    become_billhook(words);
-    _exit(127);
-}
-
-static void keep(int fd, const char *data, size_t n) {
-    while (n) {
-        ssize_t written = write(fd, data, n);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) fail("stdin can not be kept for billhook hook");
-        data += written;
-        n -= (size_t)written;
-    }
-}
-
-/* What we have read of stdin becomes stdin again, with the rest of it. */
-static void give_back_stdin(void) {
-    char rest[1 << 16];
-    int fd = (int)syscall(SYS_memfd_create, "stdin", 0);
-    if (fd < 0) fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
-    fd = out_of_the_way(fd);
-    keep(fd, request.at + stdin_at, request.n - stdin_at);
-    for (size_t n = 1; more_stdin && n; keep(fd, rest, n)) n = read_stdin(rest, sizeof rest);
-    if (lseek(fd, 0, SEEK_SET) || dup2(fd, 0) < 0) fail("stdin can not be kept for billhook hook");
-    close(fd);
-}
-
-static pid_t start_hook(char **words) {
-    pid_t us = getpid(), pid = fork();
-    if (pid < 0) fail("no process can be started for billhook hook");
-    setpgid(pid, pid); /* both of us do it: neither can be too late */
-    if (pid) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* an agent that is tired of us kills us without a word */
-    if (getppid() == us) become_billhook(words);
-    _exit(127);
-}
-
-/* 0: it has not ended until then, or a signal wants us to end. */
-static int ended(pid_t pid, int *status, int64_t until) {
-    do
-        if (waitpid(pid, status, WNOHANG)) return 1;
-    while (wait_for(-1, 0, until));
-    return 0;
-}
-
-/* Runs it as long as there is time. The code that it ends with by itself is the answer, also when it was asked to end:
-   it knows its hooks. A code that `billhook hook` has no use for is a fault, not an answer. */
-static _Noreturn void run_hook(char **words) {
-    int status = 255 << 8, number = 0;
-    pid_t pid = start_hook(words);
-    int in_time = ended(pid, &status, deadline), answered = in_time;
-    if (!in_time) {
-        number = caught;
-        caught = 0;
-        kill(-pid, number ? number : SIGTERM);
-        answered = ended(pid, &status, now() + GRACE_MS * MILLISECOND);
-        kill(-pid, SIGKILL);
-        caught = number;
-    }
-    int code = answered && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-    if (code < 126 && (code != 1 || !strcmp(dialect, "lesson"))) _exit(code);
-    if (!in_time) fail_for_time();
-    fail(code == 127 ? "billhook hook can not be started" : "billhook hook broke off");
-}
-
-static _Noreturn void go_cold(int with_daemon) {
-    char **words = calloc((size_t)argument_count + 3, sizeof *words);
-    if (!words) fail("out of memory");
-    words[1] = "hook";
-    memcpy(words + 2, arguments, (size_t)argument_count * sizeof *words);
-    if (with_daemon) start_daemon();
-    if (request.at) give_back_stdin();
-    if (deadline != NEVER) run_hook(words);
-    become_billhook(words);
-    if (caught) fail_for_time();
-    fail("billhook hook can not be started");
 }
 
 /* -- the command line --------------------------------------------------------------------------------------------- */

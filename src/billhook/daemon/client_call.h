@@ -1,0 +1,232 @@
+/* One call of the client: what is known of it, its end when there is no answer, and waiting that ends in time. */
+
+#ifndef BILLHOOK_CLIENT_CALL
+#define BILLHOOK_CLIENT_CALL
+
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range /* known to the kernel since 5.9, to older headers not */
+#define SYS_close_range 436
+#endif
+
+enum {
+    MOST_BYTES = 64 << 20, /* of a request */
+    MOST_ARGUMENTS = 64,
+    MOST_VARIABLES = 8192,
+    MOST_ANSWER = (16 << 20) + 9, /* of a frame: both texts, their lengths and the code */
+    LONGEST_EVENT = 100,
+    CHUNK = 4096,   /* a pipe that polls as writable takes that much without blocking */
+    GRACE_MS = 500, /* for `billhook hook` to end its hooks and to answer by itself */
+    BUSY_MS = 5000, /* for a daemon without room for one more connection, when there is no deadline */
+};
+static const int64_t NEVER = INT64_MAX, MILLISECOND = 1000000;
+
+struct bytes {
+    char *at;
+    size_t n, room;
+};
+
+static char **arguments; /* without the program's name */
+static int argument_count;
+static const char *dialect = "claude", *argument_event = "";
+static int lets_pass;           /* --on-failure allow */
+static long deadline_ms;        /* as asked for; 0: none */
+static int64_t deadline;        /* on our clock, or NEVER */
+static struct bytes request, reply;
+static size_t stdin_at;         /* where the caller's stdin begins in the request */
+static int more_stdin;          /* there is more of it, not read yet */
+static int stdout_begun;
+static sigset_t callers_mask;
+static volatile sig_atomic_t caught;
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 * MILLISECOND + t.tv_nsec;
+}
+
+/* -- the failure answer ------------------------------------------------------------------------------------------- */
+
+/* The closing quote of the string whose opening quote is at `i`, or `n`. */
+static size_t end_of_string(const char *s, size_t n, size_t i) {
+    for (i++; i < n && s[i] != '"'; i++)
+        if (s[i] == '\\') i++;
+    return i < n ? i : n;
+}
+
+static size_t skip_space(const char *s, size_t n, size_t i) {
+    while (i < n && (s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r')) i++;
+    return i;
+}
+
+/* Copies the value of the first "hook_event_name" at the top level: a tool's input may hold the same words deeper. */
+static int event_in_json(const char *s, size_t n, char *name) {
+    static const char key[] = "\"hook_event_name";
+    long depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '{' || s[i] == '[') depth++;
+        if ((s[i] == '}' || s[i] == ']') && --depth <= 0) return 0;
+        if (s[i] != '"') continue;
+        size_t start = i, end = i = end_of_string(s, n, i);
+        if (depth != 1 || end - start != sizeof key - 1 || memcmp(s + start, key, sizeof key - 1)) continue;
+        start = skip_space(s, n, end + 1);
+        if (start >= n || s[start] != ':') continue; /* no key, but a value that looks like it */
+        start = skip_space(s, n, start + 1);
+        if (start >= n || s[start] != '"') return 0;
+        end = end_of_string(s, n, start++);
+        if (end >= n || end == start || end - start > LONGEST_EVENT) return 0;
+        memcpy(name, s + start, end - start);
+        name[end - start] = 0;
+        return 1;
+    }
+    return 0;
+}
+
+/* Case, `_` and `-` don't matter in the name of an event. */
+static int same_event(const char *name, const char *known) {
+    for (; *name; name++) {
+        if (*name == '_' || *name == '-') continue;
+        if (tolower((unsigned char)*name) != tolower((unsigned char)*known)) return 0;
+        known++;
+    }
+    return !*known;
+}
+
+/* Whether a refusal of this event has no effect, or would keep an agent going that wants to stop. */
+static int never_denied(const char *event) {
+    static const char *const events[] = {
+        "Stop", "SubagentStop", "TeammateIdle", "PostToolUse", "PostToolUseFailure", "PermissionDenied",
+        "Notification", "MessageDisplay", "SessionStart", "SessionEnd", "Setup", "StopFailure", "SubagentStart",
+        "PostCompact", "PostModelSwitch", "InstructionsLoaded", "CwdChanged", "FileChanged", "DirectoryAdded",
+        "WorktreeRemove",
+    };
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (same_event(event, events[i])) return 1;
+    return 0;
+}
+
+/* Short words for somebody who may not be listening: they are not waited for. */
+static int say(int fd, const char *words) {
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    ssize_t n = (ssize_t)strlen(words);
+    return poll(&p, 1, 100) > 0 && write(fd, words, (size_t)n) == n;
+}
+
+/* The end of a call that got no answer. `why` has no quote and no backslash in it: it is put into JSON as it is. */
+static _Noreturn void fail(const char *why) {
+    char event[LONGEST_EVENT + 1], words[800];
+    const char *variable = getenv("HOOK_EVENT"), *form = "";
+    if (!request.at || !event_in_json(request.at + stdin_at, request.n - stdin_at, event))
+        snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable ? variable : "");
+    int passes = lets_pass || never_denied(event), code = strcmp(dialect, "lesson") ? 2 : 1;
+    snprintf(words, sizeof words, "billhook: %s\n%s", why,
+             passes ? "billhook: the event passes without having been judged\n" : "");
+    say(2, words);
+    if (passes) _exit(0);
+    if (!strncmp(dialect, "claw", 4))
+        form = "billhook: %s";
+    else if (code == 1 && !same_event(event, "PreToolUse")) /* where the code alone is a warning */
+        form = "{\"decision\":\"block\",\"reason\":\"billhook: %s\"}\n";
+    else if (code == 2 && same_event(event, "PermissionRequest")) /* where the code is not honoured */
+        form = "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":"
+               "{\"behavior\":\"deny\",\"message\":\"billhook: %s\"}}}\n";
+    if (!*form || stdout_begun) _exit(code);
+    snprintf(words, sizeof words, form, why);
+    _exit(say(1, words) && *form == '{' && code == 2 ? 0 : code);
+}
+
+static _Noreturn void fail_for_time(void) {
+    char why[80];
+    if (caught) snprintf(why, sizeof why, "ended by signal %d before there was a verdict", (int)caught);
+    else snprintf(why, sizeof why, "no answer within %ld ms", deadline_ms);
+    fail(why);
+}
+
+/* -- waiting ------------------------------------------------------------------------------------------------------ */
+
+static void catch(int number) {
+    if (number != SIGCHLD) caught = number;
+}
+
+/* From here on signals come in only while we wait: none is missed between looking for it and waiting. */
+static void hold_signals(void) {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+    struct sigaction ours = {.sa_handler = catch}, before;
+    sigset_t held;
+    sigemptyset(&held);
+    for (int i = 0; i < 4; i++) {
+        sigaddset(&held, numbers[i]);
+        sigaction(numbers[i], &ours, &before);
+        if (before.sa_handler == SIG_IGN && numbers[i] != SIGCHLD) sigaction(numbers[i], &before, NULL);
+    }
+    sigprocmask(SIG_BLOCK, &held, &callers_mask);
+    sigdelset(&callers_mask, SIGCHLD);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* 1: the descriptor is ready; without one (-1), something happened. 0: the time is over, or a signal says so. */
+static int wait_for(int fd, short events, int64_t until) {
+    struct pollfd p = {.fd = fd, .events = events};
+    for (int64_t left = 1; left > 0;) {
+        left = until == NEVER ? NEVER : until - now();
+        struct timespec t = {.tv_sec = left / MILLISECOND / 1000, .tv_nsec = left % (1000 * MILLISECOND)};
+        int ready = left > 0 ? ppoll(&p, fd >= 0, until == NEVER ? NULL : &t, &callers_mask) : 0;
+        if (caught) return 0;
+        if (ready > 0 || (ready < 0 && (fd < 0 || errno != EINTR))) return 1;
+    }
+    return 0;
+}
+
+static void await(int fd, short events) {
+    if (!wait_for(fd, events, deadline)) fail_for_time();
+}
+
+static int not_yet(void) { return errno == EAGAIN || errno == EINTR; }
+
+/* Descriptors 0 to 2 may be closed, and nothing of ours must be taken for them. */
+static int out_of_the_way(int fd) {
+    if (fd < 0 || fd > 2) return fd;
+    int higher = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    close(fd);
+    return higher;
+}
+
+static void make_room(struct bytes *b, size_t more) {
+    size_t room = b->room ? b->room : 1 << 18;
+    while (room - b->n < more) room *= 2;
+    if (room == b->room) return;
+    char *at = realloc(b->at, room);
+    if (!at) fail("out of memory");
+    b->at = at;
+    b->room = room;
+}
+
+/* Reads some of stdin; 0 at its end, and where there is none to read. */
+static size_t read_stdin(char *into, size_t most) {
+    for (;;) {
+        await(0, POLLIN);
+        ssize_t n = read(0, into, most);
+        if (n >= 0) return (size_t)n;
+        if (!not_yet()) return 0;
+    }
+}
+
+#endif

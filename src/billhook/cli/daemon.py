@@ -166,10 +166,15 @@ def stop(force: bool, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(as_json: bool) -> int:
     """Say whether one serves, and how it is."""
+    from billhook.cli.show import error_text
     from billhook.daemon import starting
     from billhook.store.files import state_root
 
-    found = starting.ask(state_root())
+    try:
+        found = starting.ask(state_root())
+    except starting.SilentError as error:
+        say(_silent(error.pid) if as_json else error_text(error), err=not as_json)
+        return 1
     if as_json:
         say(_as_json(found))
     elif found is None:
@@ -206,6 +211,13 @@ def _as_json(found: Any, **more: bool) -> str:
 
     about = msgspec.to_builtins(found) if found is not None else {}
     return msgspec.json.encode({"running": found is not None, **more, **about}).decode()
+
+
+def _silent(pid: int) -> str:
+    """One that does not answer serves nobody."""
+    import msgspec
+
+    return msgspec.json.encode({"running": False, "silent": True, "pid": pid or None}).decode()
 
 
 def _nobody() -> None:

@@ -106,8 +106,7 @@ class Daemon:
 
     def _cancel(self) -> None:
         for connection in self.server.connections:
-            if connection.task is not None:
-                connection.task.cancel()
+            connection.transport.abort()  # which ends its hooks
 
     async def _finish(self) -> None:
         """Let those who wait have their answers; but not for ever."""
@@ -116,7 +115,6 @@ class Daemon:
         if self.server.busy:
             logs.log.warning("%d requests have had no answer and are cancelled", self.server.busy)
             self._cancel()
-            await self._until(lambda: not self.server.busy, 5.0)
         for connection in list(self.server.connections):
             if connection.task is None and not connection.transport.is_closing():
                 connection.transport.abort()  # it has not asked yet, and is its own hook then

@@ -74,8 +74,7 @@ def start(root: Path, options: list[str], waiting: Waiting, *, patient: bool = T
     with _only_one(folder) as first:
         if not first and not patient:
             return None, False
-        child = _started(root, options) if first else None
-        return _served(root, child, waiting), child is not None
+        return _served(root, options if first else None, waiting), first
 
 
 def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
@@ -97,10 +96,14 @@ def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
         raise StoreError(f"the daemon can't be started: {error.strerror}", place=sys.executable) from error
 
 
-def _served(root: Path, child: "subprocess.Popen[bytes] | None", waiting: Waiting) -> Status:
-    """Wait until there is one that says how it is."""
+def _served(root: Path, options: list[str] | None, waiting: Waiting) -> Status:
+    """Start one, with these options, and wait until one says how it is; without options another starts it."""
+    folder = places.folder_of(root)
     end = time.monotonic() + BEGINS
+    child: subprocess.Popen[bytes] | None = None
     while time.monotonic() < end:
+        if options is not None and child is None and not places.holder(folder):  # one that leaves may still have it
+            child = _started(root, options)
         found = ask(root)
         if found is not None and not found.leaving:
             return found
@@ -109,7 +112,6 @@ def _served(root: Path, child: "subprocess.Popen[bytes] | None", waiting: Waitin
             child = None
         waiting()
         time.sleep(0.02)
-    folder = places.folder_of(root)
     raise SilentError(folder, places.holder(folder))
 
 

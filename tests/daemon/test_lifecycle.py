@@ -1,0 +1,519 @@
+"""The daemon's life: how it begins and ends, and what callers find when it ended in any other way."""
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import billhook
+from billhook.daemon import logs, places, wire
+from daemon.running import PROGRAM, Home, children_of, eventually, home_in, is_alive, numbers_in
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+SLOW_HOOK = "hooks:\n  slow: {events: PreToolUse, run: 'echo $$ >> %s; sleep %s; echo no >&2; exit 2', timeout: 60}\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with home_in(tmp_path) as one:
+        yield one
+
+
+def slowly(home: Home, seconds: float) -> Path:
+    """A hook that takes so long; the file into which it writes its number."""
+    file = home.project / "pids"
+    home.own(SLOW_HOOK % (file, seconds))
+    return file
+
+
+# -- beginnings ------------------------------------------------------------------------------------------------------
+
+
+def test_killed_daemon_leaves_nothing_that_matters(home: Home) -> None:
+    """After kill -9 the lock is free and the socket refuses; the next one takes its place."""
+    first = home.start()
+    first.kill()
+    first.wait()
+    assert (home.folder / places.SOCKET).is_socket()
+    assert places.holder(home.folder) == 0
+    with pytest.raises(ConnectionRefusedError):
+        places.connect(home.folder, 1)
+    second = home.start()
+    assert home.ask().code == 0
+    assert places.holder(home.folder) == second.pid
+
+
+@pytest.mark.parametrize("killed_first", [False, True], ids=["new folder", "after a kill"])
+def test_many_starts_at_once_make_one_daemon(home: Home, killed_first: bool) -> None:
+    """Of ten that start one at the same time, each finds the same daemon."""
+    if killed_first:
+        home.start().kill()
+    words = [*PROGRAM, "daemon", "start", "--json"]
+    starts = [subprocess.Popen(words, env=home.env(), stdout=subprocess.PIPE) for _ in range(10)]
+    said = [starter.communicate(timeout=60)[0] for starter in starts]
+    assert [starter.returncode for starter in starts] == [0] * 10
+    assert len({line.split(b'"pid":')[1].split(b",")[0] for line in said}) == 1
+    assert sum(b'"started":true' in line for line in said) == 1
+
+
+def test_second_daemon_in_the_foreground_is_refused(home: Home) -> None:
+    """`run` says that there is one, and changes nothing."""
+    first = home.start()
+    second = home.billhook("daemon", "run")
+    assert (second.returncode, second.stdout) == (2, "")
+    assert "a daemon runs here already" in second.stderr
+    assert home.status(first.pid)
+
+
+INHERITED: dict[str, tuple[Callable[[], object], dict[str, Any]]] = {
+    "nothing odd": (lambda: None, {}),
+    "open mask": (lambda: os.umask(0), {}),
+    "closed mask": (lambda: os.umask(0o777), {}),
+    "signals ignored": (
+        lambda: [signal.signal(n, signal.SIG_IGN) for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)],
+        {},
+    ),
+    "signals blocked": (lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD}), {}),
+    "few open files": (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 4096)), {}),
+    "no standard streams": (lambda: os.closerange(0, 3), {"stdin": None, "stderr": None}),
+    "another encoding": (lambda: None, {"LC_ALL": "en_US.ISO-8859-1", "PYTHONCOERCECLOCALE": "0"}),
+    "files of no size": (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), {}),
+    "a child of a hook": (lambda: None, {"BILLHOOK_CHILD": "abc", "BILLHOOK_DEPTH": "2"}),
+}
+
+
+@pytest.mark.parametrize(("inherit", "how"), INHERITED.values(), ids=INHERITED.keys())
+def test_what_was_inherited_does_not_matter(home: Home, inherit: Callable[[], object], how: dict[str, Any]) -> None:
+    """Whoever starts it, it serves, its files are private, and TERM ends it."""
+    home.own("hooks:\n  no: {events: PreToolUse, run: 'echo no >&2; exit 2'}\n")
+    streams = {name: value for name, value in how.items() if name.startswith("std")}
+    variables = {name: value for name, value in how.items() if name not in streams}
+    daemon = home.start(env=home.env(**variables), preexec_fn=inherit, **streams)
+    answers = [home.ask() for _ in range(3)]
+    assert [answer.denied for answer in answers] == [True] * 3
+    for path, mode in ((home.folder, 0o700), *((file, 0o600) for file in home.folder.iterdir())):
+        assert stat.S_IMODE(path.lstat().st_mode) == mode, path
+    daemon.terminate()
+    assert daemon.wait(20) == 0
+
+
+def test_limit_of_open_files_is_raised(home: Home) -> None:
+    """More callers than the inherited limit allows are served at once."""
+    home.own("hooks:\n  wait: {events: PreToolUse, run: 'sleep 0.3'}\n")
+    home.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 4096)))
+    calls = [home.call() for _ in range(30)]
+    assert [call.reply().code for call in calls] == [0] * 30
+    for call in calls:
+        call.line.close()
+
+
+def _link(folder: Path) -> None:
+    (folder.parent / "elsewhere").mkdir(mode=0o700)
+    folder.symlink_to(folder.parent / "elsewhere")
+
+
+def _foreign(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12345, 12345)
+
+
+def _in_the_way(folder: Path) -> None:
+    (folder / places.SOCKET / "x").mkdir(parents=True, mode=0o700)
+    folder.chmod(0o700)
+
+
+def _linked_lock(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    (folder / places.LOCK).symlink_to("/etc/passwd")
+
+
+WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
+    "others may enter": (lambda folder: folder.mkdir(mode=0o755), "others may enter it"),
+    "a link": (_link, "symbolic link"),
+    "a file": (lambda folder: folder.write_text(""), "not a folder"),
+    "another user's": (_foreign, "belongs to another user"),
+    "a folder where the socket goes": (_in_the_way, "can't make the daemon's socket"),
+    "a link where the lock goes": (_linked_lock, "lock"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), WRONG.values(), ids=WRONG.keys())
+def test_folder_that_can_not_be_believed_is_refused(home: Home, make: Callable[[Path], object], said: str) -> None:
+    """`start` says what is wrong and what mends it, and nothing is served."""
+    home.folder.parent.mkdir(parents=True, mode=0o700)
+    try:
+        make(home.folder)
+    except PermissionError:
+        pytest.skip("only root can give a folder away")
+    ended = home.billhook("daemon", "start")
+    assert ended.returncode == 2, ended
+    assert said in ended.stderr and "hint: " in ended.stderr
+    assert places.holder(home.folder) == 0
+
+
+@pytest.mark.parametrize("root", ["/proc/1/no", "/dev/null/no"])
+def test_root_that_can_not_be_written(home: Home, root: str) -> None:
+    """`start` says so and exits with 2, `status` and `stop` find none."""
+    env = home.env(BILLHOOK_HOME=root)
+    assert [home.billhook("daemon", verb, env=env).returncode for verb in ("start", "status", "stop")] == [2, 1, 0]
+
+
+def test_full_disk(home: Home) -> None:
+    """On a disk without room `start` says so, or serves without a log; it never hangs."""
+    home.root.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "none", home.root], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (home.root / "x").write_bytes(b"x" * 4096)
+        ended = home.billhook("daemon", "start")
+        assert ended.returncode in (0, 2)
+        assert "No space left" in ended.stderr if ended.returncode else home.status()
+    finally:
+        home.close()
+        subprocess.run(["umount", "-l", home.root], check=True)
+
+
+# -- ends ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_lets_running_requests_have_their_answers(home: Home, number: int) -> None:
+    """It takes no more requests at once, another one may begin, and who waits is answered."""
+    file = slowly(home, 1.5)
+    first = home.start()
+    with home.call() as call:
+        numbers_in(file)
+        first.send_signal(number)
+        eventually(lambda: not (home.folder / places.SOCKET).exists())
+        second = home.start()
+        assert first.poll() is None
+        assert call.reply().denied
+    assert first.wait(20) == 0
+    assert home.status(second.pid)
+
+
+def test_long_answer_is_written_to_its_end(home: Home) -> None:
+    """An answer that does not fit into the socket is not cut off by the end of the daemon."""
+    home.own("hooks:\n  much: {events: UserPromptSubmit, run: \"sleep 0.5; printf '%0900000d' 7\"}\n")
+    daemon = home.start()
+    with home.call(home.event("UserPromptSubmit", prompt="x")) as call:
+        call.began()
+        daemon.terminate()
+        time.sleep(1.5)
+        assert call.reply().stdout.count(b"0") > 500_000
+    assert daemon.wait(20) == 0
+
+
+def test_told_twice_it_ends_without_answers(home: Home) -> None:
+    """The second TERM cancels what runs, and nothing of it lives on."""
+    file = slowly(home, 50)
+    daemon = home.start()
+    with home.call() as call:
+        (pid,) = numbers_in(file)
+        daemon.terminate()
+        eventually(lambda: "leaving" in home.log())
+        daemon.terminate()
+        assert call.reply()[:2] == (True, None)
+    assert daemon.wait(20) == 0
+    assert not is_alive(pid)
+
+
+def test_idle_exit(home: Home) -> None:
+    """It ends when nobody asked for so long; a request that takes longer is not cut off."""
+    slowly(home, 2.5)
+    daemon = home.start("--idle-exit", "1")
+    assert home.ask().denied
+    assert daemon.poll() is None
+    assert daemon.wait(20) == 0
+    assert not (home.folder / places.SOCKET).exists()
+    assert "nobody asked for 1 s" in home.log()
+
+
+GONE: dict[str, Callable[[Home], object]] = {
+    "moved": lambda home: home.root.rename(home.root.with_name("moved")),
+    "removed": lambda home: shutil.rmtree(home.root),
+    "its folder moved": lambda home: home.folder.rename(home.folder.with_name("moved")),
+    "its socket removed": lambda home: (home.folder / places.SOCKET).unlink(),
+    "its lock removed": lambda home: (home.folder / places.LOCK).unlink(),
+}
+
+
+@pytest.mark.parametrize("change", GONE.values(), ids=GONE.keys())
+def test_home_that_is_another_one(home: Home, change: Callable[[Home], object]) -> None:
+    """A daemon whose folder is gone ends, and leaves the one alone that has taken its place."""
+    first = home.start()
+    change(home)
+    assert home.billhook("daemon", "start").returncode == 0
+    assert first.wait(20) == 0
+    assert home.billhook("daemon", "start").returncode == 0
+    status = home.status()
+    assert status is not None and status.pid != first.pid
+    assert home.ask().code == 0
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A billhook of its own, and the variables with which Python finds that one."""
+    package = tmp_path / "site" / "billhook"
+    shutil.copytree(Path(billhook.__file__).parent, package)
+    return package, {"PYTHONPATH": str(package.parent)}
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "engine.py"])
+def test_upgrade(home: Home, copied: tuple[Path, dict[str, str]], name: str) -> None:
+    """When billhook's files change, who waits is answered, and new callers are told to answer by themselves."""
+    file = slowly(home, 3)
+    daemon = home.start(env=home.env(**copied[1]))
+    with home.call() as call:
+        numbers_in(file)
+        time.sleep(1.2 if name != "__init__.py" else 0)  # it has looked at its modules once
+        late = places.connect(home.folder, 20)
+        changed = copied[0] / name
+        changed.rename(changed.with_suffix(".old"))
+        changed.write_text(changed.with_suffix(".old").read_text())
+        if name != "__init__.py":
+            eventually(lambda: "leaving" in home.log())
+        late.sendall(wire.request(billhook.__version__, [], "/", home.env(), b"{}"))
+        assert late.recv(1) == b"N"
+        late.close()
+        assert call.reply().denied
+    assert daemon.wait(20) == 0
+    assert "changed" in home.log()
+    home.own("hooks: {}\n")
+    home.start()
+    assert home.ask().code == 0
+
+
+def test_interpreter_that_was_replaced(home: Home, tmp_path: Path) -> None:
+    """When its interpreter is another file, it ends."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(os.path.realpath(sys.executable))
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", tmp_path / "venv")
+    (tmp_path / "venv" / "lib").symlink_to(Path(sys.prefix) / "lib")
+    daemon = home.start(program=(str(python), "-m", "billhook"))
+    python.unlink()
+    python.symlink_to("/bin/sh")
+    reply = home.ask()
+    assert (reply.began, reply.why) == (False, "billhook or its interpreter has changed")
+    assert daemon.wait(20) == 0
+
+
+def test_another_version_answers_by_itself(home: Home) -> None:
+    """A caller of another version is told so before anything began."""
+    home.start()
+    reply = home.ask(version="9.9.9")
+    assert (reply.began, reply.why) == (False, f"this is billhook {billhook.__version__}")
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_killed_daemon_takes_its_hooks_along(home: Home) -> None:
+    """After kill -9 in the middle of requests callers get no answer, and of the hooks nothing is alive."""
+    file = home.project / "pids"
+    script = home.file(
+        "hook.sh", f"#!/bin/sh\necho $$ >> {file}\nsetsid sleep 77 & echo $! >> {file}\nsleep 77\n", 0o755
+    )
+    home.file(
+        "loops.py",
+        f"import os\ndef f(event):\n    open({str(file)!r}, 'a').write(f'{{os.getpid()}}\\n')\n    while True: pass\n",
+    )
+    home.own(
+        f"hooks:\n  slow: {{events: PreToolUse, run: '{script}', timeout: 60}}\n"
+        "  loops: {events: PostToolUse, python: 'loops:f', timeout: 60}\n"
+    )
+    home.approve()
+    daemon = home.start()
+    calls = [home.call(), home.call()]
+    pids = numbers_in(file, 4)
+    daemon.kill()
+    daemon.wait()
+    assert [call.reply()[:2] for call in calls] == [(True, None)] * 2
+    eventually(lambda: not any(map(is_alive, pids)), 10)
+    for call in calls:
+        call.line.close()
+
+
+def test_wedged_daemon(home: Home) -> None:
+    """Of one that is stopped, `start` and `status` say that it does not answer; `stop --force` ends it."""
+    daemon = home.start()
+    daemon.send_signal(signal.SIGSTOP)
+    said = home.billhook("daemon", "start")
+    assert said.returncode == 2
+    assert f"the daemon (process {daemon.pid}) does not answer" in said.stderr and "--force" in said.stderr
+    status = home.billhook("daemon", "status", "--json")
+    assert status.returncode == 1
+    assert f'"pid":{daemon.pid}' in status.stdout and '"running":false' in status.stdout
+    assert home.billhook("daemon", "stop", "--force").stdout == f"stopped: process {daemon.pid}\n"
+    assert daemon.wait(20) == -signal.SIGKILL
+    home.start()
+    assert home.ask().code == 0
+
+
+def test_caller_that_goes_away_takes_its_hooks_along(home: Home) -> None:
+    """The hooks of a caller that disconnected are ended; others are not disturbed."""
+    file = slowly(home, 40)
+    daemon = home.start()
+    with home.call():
+        (pid,) = numbers_in(file)
+    eventually(lambda: not is_alive(pid), 10)
+    assert home.status(daemon.pid)
+    eventually(lambda: home.status().busy == 0)  # type: ignore[union-attr]
+
+
+def test_what_escapes_is_ended_at_the_deadline(home: Home) -> None:
+    """A process that left its hook in every way there is dies with the hook's time, while a warm worker waits."""
+    home.file("fine.py", "def f(event):\n    return None\n")
+    home.file("hooks.yaml", "hooks:\n  fine: {events: Stop, python: 'fine:f'}\n")
+    file = home.project / "pids"
+    escape = f'env -i setsid /bin/sh -c "echo \\$\\$ >> {file}; exec sleep 300" >/dev/null 2>&1 </dev/null &'
+    script = home.file("escape.sh", f"#!/bin/sh\n({escape})\nsleep 300\n", 0o755)
+    home.own(f"hooks:\n  escape: {{events: PreToolUse, run: '{script}', timeout: 1}}\n")
+    home.approve()
+    daemon = home.start()
+    assert home.ask(home.event("Stop", stop_hook_active=False)).code == 0
+    assert any("fine" in str(record.get("outcomes")) for record in home.records())
+    calls = [home.call(home.event(session_id=f"s{number}")) for number in range(3)]
+    assert [call.reply().code for call in calls] == [0] * 3
+    pids = numbers_in(file, 3)
+    eventually(lambda: not any(map(is_alive, pids)), 10)
+    eventually(lambda: len(children_of(daemon.pid)) == 1, 10)  # the worker
+    for call in calls:
+        call.line.close()
+
+
+def test_orphans_are_collected_while_nobody_asks(home: Home) -> None:
+    """A process that a hook left on purpose is no zombie when it ends long after."""
+    home.own("hooks:\n  left: {events: PreToolUse, run: 'setsid sleep 2 >/dev/null 2>&1 </dev/null & sleep 0.5'}\n")
+    daemon = home.start()
+    assert home.ask().code == 0
+    assert len(children_of(daemon.pid)) == 1
+    eventually(lambda: not children_of(daemon.pid), 10)
+
+
+GARBAGE = {
+    "nothing": b"",
+    "another protocol": b"GET / HTTP/1.1\r\n\r\n",
+    "too long": wire.MAGIC + b"\xff\xff\xff\xff",
+    "cut off inside": wire.MAGIC + b"\0\0\0\x04\0\0\0\xff",
+    "more after the end": wire.request("0", [], "/", {}, b"") + b"x",
+    "the question, and more": wire.ABOUT + b"x",
+    "the question, cut off": wire.ABOUT[:5],
+}
+
+
+def test_garbage_is_refused(home: Home) -> None:
+    """Nothing begins, the log has a line without their bytes, and the next caller is served."""
+    home.start()
+    for data in GARBAGE.values():
+        with places.connect(home.folder, 10) as line:
+            line.sendall(data)
+            line.shutdown(socket.SHUT_WR)
+            assert line.recv(100)[:1] in (b"", b"N", b"I")
+    assert home.ask().code == 0
+    assert "refused a request" in home.log() and "HTTP" not in home.log()
+
+
+# -- its log ---------------------------------------------------------------------------------------------------------
+
+
+def test_log_has_beginnings_and_ends_and_no_payloads(home: Home) -> None:
+    """What callers send is not in it, whatever goes wrong."""
+    home.own("hooks:\n  no: {events: PreToolUse, run: 'cat >&2; exit 2'}\n")
+    daemon = home.start()
+    secret = "hunter2-very-secret"
+    home.ask(home.event(tool_input={"command": secret}), env=home.env(TOKEN=secret))
+    home.ask(f'{{"broken {secret}'.encode())
+    home.ask(home.event(), f"--{secret}")
+    daemon.terminate()
+    daemon.wait(20)
+    text = home.log()
+    assert "began: billhook" in text and "ended: signal SIGTERM" in text
+    assert secret not in text
+
+
+def test_log_is_rotated(tmp_path: Path) -> None:
+    """Three private files of a megabyte at most."""
+    handler = logs.begin(tmp_path)
+    assert handler is not None
+    try:
+        for number in range(26_000):
+            logs.log.info("%d %s", number, "x" * 100)
+        logs.log.error("\udc80 odd", exc_info=ValueError("secret"))
+    finally:
+        handler.close()
+        handler_of = logs.log.parent
+        assert handler_of is not None
+        handler_of.removeHandler(handler)
+        handler_of.propagate = True
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["log", "log.1", "log.2"]
+    assert all(file.stat().st_size <= 1_000_000 and file.stat().st_mode & 0o777 == 0o600 for file in files)
+    last = files[0].read_text().splitlines()[-2:]
+    assert "\\udc80 odd" in last[0] and last[1] == "ValueError"
+
+
+# -- a long life -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_memory_is_flat(home: Home) -> None:
+    """After a warm-up thousands of requests of hundreds of sessions and environments cost no memory, no descriptor."""
+    many = int(os.environ.get("BILLHOOK_TEST_REQUESTS", "20000"))
+    home.own(
+        "hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n"
+        "  later: {events: Stop, run: 'echo later', background: true}\n"
+    )
+    daemon = home.start()
+
+    def send(first: int, last: int) -> None:
+        for number in range(first, last):
+            name = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart")[number % 4]
+            if number % 500 == 0:
+                name = "Stop"
+            more = {
+                "prompt": "p",
+                "stop_hook_active": False,
+                "source": "startup",
+                "tool_response": "r" * (number % 999),
+            }
+            event = home.event(name, session_id=f"s{number % 700}", **more)
+            reply = home.ask(event, env=home.env(NUMBER=str(number % 300)))
+            assert reply.code == 0, reply
+
+    def measured() -> tuple[int, int]:
+        status = home.status()
+        assert status is not None
+        return status.memory, len(os.listdir(f"/proc/{daemon.pid}/fd"))
+
+    send(0, 4000)
+    before = measured()
+    threads = [
+        threading.Thread(target=send, args=(4000 + part * many // 4, 4000 + (part + 1) * many // 4))
+        for part in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    after = measured()
+    status = home.status()
+    assert status is not None and status.requests == 4000 + many // 4 * 4
+    assert after[0] - before[0] < 8 << 20, (before, after)
+    assert after[1] <= before[1] + 4

@@ -121,7 +121,8 @@ class Target:
 
     def __init__(self, program: Path, folder: Path) -> None:
         self.folder = folder
-        self.argv = [os.fsencode(folder / "billhook-hook")]
+        run = [] if program.read_bytes().startswith(b"\x7fELF") else [sys.executable, "-I", "-S"]
+        self.argv = [os.fsencode(word) for word in (*run, str(folder / "billhook-hook"))]
         shutil.copy2(program, folder / "billhook-hook")
         (folder / "billhook").write_text(f"#!/bin/sh\nexit {COLD}\n")
         (folder / "billhook").chmod(0o755)

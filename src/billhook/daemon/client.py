@@ -12,6 +12,7 @@ from _signal import (  # type: ignore[import-not-found]
     SIG_DFL,
     SIG_IGN,
     SIGALRM,
+    SIGCHLD,
     SIGHUP,
     SIGINT,
     SIGKILL,
@@ -508,6 +509,7 @@ def listen() -> None:
     def ended(number_: int, frame: object) -> None:
         raise Ended(number_)
 
+    signal(SIGCHLD, SIG_DFL)  # or nobody could tell how a child ended
     for number_ in (SIGTERM, SIGINT, SIGHUP, SIGALRM):
         before = signal(number_, ended)
         _listened[number_] = before is not SIG_IGN or number_ == SIGALRM

@@ -71,13 +71,13 @@ class Daemon:
             from billhook.daemon.http import serve
 
             self.http = await serve(self.served, *http, self.folder, exposed=exposed)
-        listener = await self._listen()
+        self._listen()
         logs.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, self._http_words())
         ready()
         watch = asyncio.ensure_future(self._watch())
         try:
             await self._ended.wait()
-            listener.close()
+            self.server.close()
             await self._finish()
         finally:
             watch.cancel()
@@ -105,8 +105,8 @@ class Daemon:
         self.leave(f"signal {signal.Signals(number).name}")
 
     def _cancel(self) -> None:
-        for connection in self.server.connections:
-            connection.transport.abort()  # which ends its hooks
+        for connection in list(self.server.connections):
+            connection.abort()  # which ends its hooks
 
     async def _finish(self) -> None:
         """Let those who wait have their answers; but not for ever."""
@@ -116,8 +116,8 @@ class Daemon:
             logs.log.warning("%d requests have had no answer and are cancelled", self.server.busy)
             self._cancel()
         for connection in list(self.server.connections):
-            if connection.task is None and not connection.transport.is_closing():
-                connection.transport.abort()  # it has not asked yet, and is its own hook then
+            if connection.is_waited_for:
+                connection.abort()  # it has not asked yet, and is its own hook then
         await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
         if closing is not None:
             await asyncio.wait([closing], timeout=5.0)
@@ -129,7 +129,7 @@ class Daemon:
 
     # -- the socket
 
-    async def _listen(self) -> asyncio.AbstractServer:
+    def _listen(self) -> None:
         sock = socket.socket(socket.AF_UNIX)
         try:
             with suppress(FileNotFoundError):  # what a daemon left that was killed: we have its lock
@@ -146,11 +146,7 @@ class Daemon:
             place, hint = str(self.folder / places.SOCKET), "move away what lies there, or set BILLHOOK_HOME"
             raise StoreError(f"can't make the daemon's socket: {error.strerror}", place=place, hint=hint) from error
         sock.listen(_BACKLOG)
-        # Python would remove the socket at the end, from 3.13 on, by then perhaps another daemon's.
-        options: dict[str, Any] = {"cleanup_socket": False} if _cleans_up() else {}
-        return await asyncio.get_running_loop().create_unix_server(
-            self.server, sock=sock, backlog=_BACKLOG, **options
-        )  # fmt: skip
+        self.server.listen(sock)
 
     def _at_socket(self) -> tuple[int, ...]:
         """What lies in our folder as the socket. As long as we listen, nothing else can have this identity."""
@@ -217,10 +213,6 @@ class Daemon:
             leaving=self.leaving,
         )
         return msgspec.json.encode(status)
-
-
-def _cleans_up() -> bool:
-    return sys.version_info >= (3, 13) and "uvloop" not in type(asyncio.get_running_loop()).__module__
 
 
 def _identity() -> tuple[tuple[int, ...], ...]:

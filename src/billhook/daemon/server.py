@@ -2,12 +2,11 @@
 
 import asyncio
 import os
-import select
 import socket
 import struct
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from typing import Final
 
 from billhook import __version__
 from billhook.answering import Heard
@@ -20,14 +19,22 @@ SLOWEST: Final = 30.0
 
 Answer = Callable[[wire.Asked], Awaitable[Heard]]
 
-_RDHUP: Final = getattr(select, "POLLRDHUP", 0)
-"""The other end is closed. Where the system has no name for that, it says so unasked."""
+_SOON: Final = 0.01
+_PAUSE: Final = 0.1
+_AT_ONCE: Final = 32
+"""Callers that are taken before others get a word in."""
+_CHUNK: Final = 1 << 18
 _stranger = Seldom("refused a caller that is another user")
 _garbage = Seldom("refused a request")
+_exhausted = Seldom("can't take a caller")
 
 
 class Server:
-    """What all connections share. Lives as long as the daemon."""
+    """What all connections share. Lives as long as the daemon.
+
+    Sockets are read and written here, not by transports: a request is nearly always there as a whole when its
+    connection is, and the answer fits into the socket.
+    """
 
     def __init__(self, answer: Answer, *, refuse: Callable[[], str], about: Callable[[], bytes]) -> None:
         """`refuse` says why no new request is taken; nothing: it is. `about` says how the daemon is, as JSON."""
@@ -36,91 +43,154 @@ class Server:
         self.served = 0
         self.touched = 0.0
         """When somebody last asked, by the loop's clock."""
+        self._listener: socket.socket | None = None
 
-    def __call__(self) -> "Connection":
-        return Connection(self)
+    def listen(self, listener: socket.socket) -> None:
+        """Take callers from a socket that listens, until `close`."""
+        listener.setblocking(False)
+        self._listener = listener
+        asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
+
+    def close(self) -> None:
+        """Take no more callers."""
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self._listener.close()
+            self._listener = None
 
     @property
     def busy(self) -> int:
         """How many requests are being answered."""
         return sum(connection.task is not None for connection in self.connections)
 
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                sock, _address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors left: those who wait are taken when others have gone
+                _exhausted.note(error)
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listener.fileno())
+                loop.call_later(_PAUSE, self._again)
+                return
+            sock.setblocking(False)
+            Connection(self, sock).begin()
 
-class Connection(asyncio.Protocol):
+    def _again(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept, self._listener)
+
+
+class Connection:
     """One caller: one request, one answer. A caller that goes away takes its hooks along."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self, server: Server, sock: socket.socket) -> None:
+        self.server, self._sock = server, sock
         self.task: asyncio.Task[None] | None = None
+        self.is_closed = False
+        self._loop = asyncio.get_running_loop()
         self._data = bytearray()
         self._wanted = -1
+        self._reads = self._writes = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self.server.connections.add(self)
-        if not _is_ours(self.transport.get_extra_info("socket")):
-            _stranger.note()
-            self.transport.abort()
-            return
-        self._timer = asyncio.get_running_loop().call_later(SLOWEST, self.transport.abort)
+    @property
+    def is_waited_for(self) -> bool:
+        """It has not sent its request yet."""
+        return self.task is None and not self._writes
 
-    def connection_lost(self, error: Exception | None) -> None:
-        self.server.connections.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
+    def begin(self) -> None:
+        """Look whether the request is there already."""
+        self.server.connections.add(self)
+        if not _is_ours(self._sock):
+            _stranger.note()
+            self.abort()
+            return
+        self._read()
+        if not self.is_closed and self.task is None and not self._writes:
+            self._reads = True
+            self._loop.add_reader(self._sock.fileno(), self._read)
+            self._limit()
+
+    def abort(self) -> None:
+        """Let go of it: its hooks are ended, and it gets no answer."""
         if self.task is not None:
             self.task.cancel()
+        self._close()
 
-    def eof_received(self) -> bool:
-        """The caller has no more to say. Before its request is whole, that is its end; afterwards it has gone."""
-        return False
+    # -- the request
 
-    def data_received(self, data: bytes) -> None:
-        if self.task is not None:
-            self.transport.abort()  # nobody says anything after a request
+    def _read(self) -> None:
+        try:
+            data = self._sock.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data or self.task is not None:
+            self.abort()  # it has gone, or says something after its request
             return
         self._data += data
-        if self._data[3:4] == wire.ABOUT[3:4] and wire.ABOUT.startswith(self._data):
-            if len(self._data) == len(wire.ABOUT):
-                self._finish(wire.about(self.server.about()))
-            return
         try:
-            if self._wanted < 0 and len(self._data) >= wire.HEAD:
-                self._wanted = wire.HEAD + wire.length(bytes(self._data[: wire.HEAD]))
-            elif self._wanted < 0:
-                wire.length(bytes(self._data).ljust(wire.HEAD, b"\0"))  # the wrong beginning is known at once
-            if 0 <= self._wanted < len(self._data):
-                raise wire.GarbageError("bytes after the end of the request")
-            if len(self._data) == self._wanted:
-                self._take(wire.read(bytes(self._data[wire.HEAD :])))
+            self._take_data()
         except wire.GarbageError as error:
             _garbage.note(error)
             self._finish(wire.not_started(str(error)))
 
+    def _take_data(self) -> None:
+        data = self._data
+        if data[3:4] == wire.ABOUT[3:4] and wire.ABOUT.startswith(data):
+            if len(data) == len(wire.ABOUT):
+                self._finish(wire.about(self.server.about()))
+            return
+        if self._wanted < 0:
+            size = wire.length(bytes(data[: wire.HEAD]).ljust(wire.HEAD, b"\0"))  # a wrong beginning is known at once
+            if len(data) < wire.HEAD:
+                return
+            self._wanted = wire.HEAD + size
+        if len(data) > self._wanted:
+            raise wire.GarbageError("bytes after the end of the request")
+        if len(data) == self._wanted:
+            self._take(wire.read(bytes(memoryview(data)[wire.HEAD :])))
+        elif len(data) % _CHUNK == 0:
+            self._read()  # there may be more already
+
     def _take(self, asked: wire.Asked) -> None:
-        self._data.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._data = bytearray()
+        self._still()
         server = self.server
-        server.touched = asyncio.get_running_loop().time()
+        server.touched = self._loop.time()
         why = server.refuse() or ("" if asked.version == __version__ else f"this is billhook {__version__}")
         if why:
             self._finish(wire.not_started(why))
             return
-        self.transport.write(wire.STARTED)
-        if self._has_gone():
+        if not self._says_started():
             # It may or may not have seen that we began, so we did not: it is its own hook, or it reports a failure.
-            self.transport.abort()
+            self.abort()
             return
         server.served += 1
-        self.task = asyncio.ensure_future(self._serve(asked))
+        self.task = self._loop.create_task(self._serve(asked))
+        # Whoever goes away takes its hooks along; most answers are there before anybody could.
+        self._timer = self._loop.call_later(_SOON, self._watch)
 
-    def _has_gone(self) -> bool:
-        # uvloop's sockets can't be read from, so the system is asked about the descriptor.
-        looking = select.poll()
-        looking.register(self.transport.get_extra_info("socket").fileno(), _RDHUP)
-        return self.transport.is_closing() or bool(looking.poll(0))
+    def _says_started(self) -> bool:
+        try:
+            if self._sock.send(wire.STARTED) != len(wire.STARTED):
+                return False
+            return self._sock.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True  # it is there, and says nothing
+        except OSError:
+            return False
+
+    def _watch(self) -> None:
+        if self.task is not None and not self.is_closed:
+            self._reads = True
+            self._loop.add_reader(self._sock.fileno(), self._read)
+
+    # -- the answer
 
     async def _serve(self, asked: wire.Asked) -> None:
         heard = await self.server.answer(asked)
@@ -130,15 +200,52 @@ class Connection(asyncio.Protocol):
         self._finish(wire.answer(heard.code, heard.stdout, spoken + newline + lines_for_people(heard.lines)))
 
     def _finish(self, frame: bytes) -> None:
-        self.transport.write(frame)
-        self.transport.close()
+        self._still()
+        self._data = bytearray(frame)
+        self._write()
+        if self._data and not self.is_closed:
+            self._writes = True
+            self._loop.add_writer(self._sock.fileno(), self._write)
+            self._limit()
+
+    def _write(self) -> None:
+        try:
+            sent = self._sock.send(self._data)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._close()
+            return
+        del self._data[:sent]
+        if not self._data:
+            self._close()
+
+    # -- the end
+
+    def _limit(self) -> None:
+        """Nobody may take for ever to send a request, or to read an answer."""
+        self._timer = self._loop.call_later(SLOWEST, self.abort)
+
+    def _still(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        # One that does not read its answer is not kept for ever.
-        self._timer = asyncio.get_running_loop().call_later(SLOWEST, self.transport.abort)
+            self._timer = None
+        if self._reads:
+            self._reads = False
+            self._loop.remove_reader(self._sock.fileno())
+        if self._writes:
+            self._writes = False
+            self._loop.remove_writer(self._sock.fileno())
+
+    def _close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._still()
+            self._sock.close()
+            self.server.connections.discard(self)
 
 
-def _is_ours(sock: Any) -> bool:
+def _is_ours(sock: socket.socket) -> bool:
     """Whether the other end belongs to the same user."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the folder lets nobody else in

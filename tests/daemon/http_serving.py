@@ -69,7 +69,7 @@ class Serving:
         self.headers = {"Authorization": f"Bearer {self.token}"}
 
     def client(self, **more: Any) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers=self.headers, timeout=20, trust_env=False, **more)
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=20, trust_env=False, verify=False, **more)
 
     def raw(self, data: bytes, *, seconds: float = 20) -> bytes:
         """Everything that comes back for these bytes, until the other side closes."""

@@ -100,9 +100,10 @@ class OverHttp(Answering):
 
     def _read(self) -> Event:
         self.stdin = self._sent.body
+        if self._sent.unread:
+            self.fault = BillhookError(self._sent.unread, hint="a guard for that must be a command hook")
+            raise ValueError(self._sent.unread)
         try:
-            if self._sent.unread:
-                raise EventError(self._sent.unread)
             if self._sent.project and not os.path.isabs(self._sent.project):
                 raise EventError("not an absolute path", path="X-Billhook-Project")
             event = super()._read()
@@ -139,6 +140,11 @@ class OverHttp(Answering):
         lines = [*warnings, *(f"the `{name}` dialect can't say everything: {one}" for one in lost)]
         lines += [f"note: {note}" for note in notes]
         return Heard(0, strictjson.encode(output), lines=tuple(lines))
+
+    @property
+    def unread(self) -> bool:
+        """Its body was not read to the end."""
+        return bool(self._sent.unread)
 
     @property
     def waved_through(self) -> bool:

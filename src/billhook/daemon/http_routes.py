@@ -103,14 +103,17 @@ class App:
             return said(held(f"a fault of billhook's own: {type(error).__name__}"))
 
     def _worded(self, answering: OverHttp, heard: Heard) -> Response:
-        notes = _notes(heard.lines)
-        if heard.stdout:
-            return _answer(heard.stdout + b"\n", notes)
-        if heard.code:
-            return _answer(strictjson.encode(held(answering.why)) + b"\n", notes)
-        if answering.waved_through:
-            return _answer(b"{}\n", notes)
-        return self._unjudged(answering)
+        body = heard.stdout
+        if not body and heard.code:
+            body = strictjson.encode(held(answering.why))
+        if not body and not answering.waved_through:
+            return self._unjudged(answering)
+        response = Response(
+            (body or b"{}") + b"\n", media_type="application/json", headers={**PLAIN, **_parting(answering)}
+        )
+        for note in _notes(heard.lines):
+            response.headers.append(NOTE, note)
+        return response
 
     async def _fire(self, request: Request) -> Response:
         answering, heard = await self._answered(request, "claude", "http")
@@ -123,8 +126,7 @@ class App:
     def _unjudged(self, answering: OverHttp) -> Response:
         fault = answering.fault
         error = fault if fault is not None else BillhookError(answering.why)
-        headers = {"connection": "close"} if answering.status in (408, 413) else {}
-        return problem(answering.status, error, headers=headers)
+        return problem(answering.status, error, headers=_parting(answering))
 
     async def _answered(self, request: Request, dialect: str, host: str) -> tuple[OverHttp, Heard]:
         """The answer to the event of a request. Who goes away takes its hooks along."""
@@ -135,7 +137,7 @@ class App:
             answering = OverHttp(self._served, sent, query, dialect=dialect, host=host)
             with caller.serving(Caller(self._environment(sent.project), sent.project)):
                 task = asyncio.ensure_future(answering.answer([]))
-            gone = asyncio.ensure_future(_gone(request))
+            gone = asyncio.ensure_future(asyncio.sleep(SLOWEST) if sent.unread else _gone(request))
             try:
                 await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -190,16 +192,14 @@ async def _sent(request: Request) -> Sent:
     return Sent(bytes(parts), project=project)
 
 
-def _answer(body: bytes, notes: list[tuple[str, str]]) -> Response:
-    response = Response(body, media_type="application/json", headers=PLAIN)
-    for name, value in notes:
-        response.headers.append(name, value)
-    return response
+def _parting(answering: OverHttp) -> dict[str, str]:
+    """Nobody waits for the rest of what was not read to its end."""
+    return {"connection": "close"} if answering.unread else {}
 
 
-def _notes(lines: tuple[str, ...]) -> list[tuple[str, str]]:
+def _notes(lines: tuple[str, ...]) -> list[str]:
     """What people ought to know, which stands on stderr elsewhere."""
-    return [(NOTE, _UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip()) for line in lines[:_MOST_NOTES]]
+    return [_UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip() for line in lines[:_MOST_NOTES]]
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -54,10 +54,10 @@ def finish(process: "subprocess.Popen[bytes]") -> None:
     process.wait(timeout=10)
 
 
-def catches(pid: int, number: int) -> bool:
-    """Whether the process has come so far that it wants to know of this signal."""
+def is_listening(pid: int) -> bool:
+    """Whether the process has come so far that it wants to know of signals; SIGHUP is the last of them."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1)
+    return bool(int(status.split("SigCgt:")[1].split()[0], 16) >> (signal.SIGHUP - 1) & 1)
 
 
 # -- a peer that breaks off or lies --------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ def test_signal(client: Client, number: int, where: str) -> None:
         assert process.stdin is not None and process.stderr is not None
         if where != "stdin":
             process.stdin.close()
-        while not (daemon.requests if where != "stdin" else catches(process.pid, number)):
+        while not (daemon.requests if where != "stdin" else is_listening(process.pid)):
             time.sleep(0.01)
         process.send_signal(number)
         assert process.wait(timeout=10) == 2

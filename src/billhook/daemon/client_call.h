@@ -172,12 +172,12 @@ static void hold_signals(void) {
     struct sigaction ours = {.sa_handler = catch}, before;
     sigset_t held;
     sigemptyset(&held);
+    for (int i = 0; i < 4; i++) sigaddset(&held, numbers[i]);
+    sigprocmask(SIG_BLOCK, &held, &callers_mask);
     for (int i = 0; i < 4; i++) {
-        sigaddset(&held, numbers[i]);
         sigaction(numbers[i], &ours, &before);
         if (before.sa_handler == SIG_IGN && numbers[i] != SIGCHLD) sigaction(numbers[i], &before, NULL);
     }
-    sigprocmask(SIG_BLOCK, &held, &callers_mask);
     sigdelset(&callers_mask, SIGCHLD);
     signal(SIGPIPE, SIG_IGN);
 }

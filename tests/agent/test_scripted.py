@@ -225,6 +225,25 @@ def test_a_bad_file_is_refused(text: str, place: str, message: str, hint: str, t
     assert caught.value.hint and hint in caught.value.hint
 
 
+NO_SCRIPTS = {
+    "nothing": (b"", "the script is empty"),
+    "a comment": (b"# later\n", "the script is empty"),
+    "an empty mapping": (b"{}\n", "the script is empty"),
+    "a program": (b"\x7fELF\x02\x01\x00\xff", "this is a binary file, not a script"),
+    "a picture": (b"\x89PNG\r\n\x1a\n\x00\x00", "this is a binary file, not a script"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), NO_SCRIPTS.values(), ids=NO_SCRIPTS)
+def test_a_file_that_holds_no_script(content: bytes, message: str, tmp_path: Path) -> None:
+    """It is refused in words that fit, with what a script is."""
+    (tmp_path / "turns.yaml").write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        open_model(f"scripted:{tmp_path}/turns.yaml", {})
+    assert (caught.value.message, caught.value.place) == (message, f"{tmp_path}/turns.yaml")
+    assert caught.value.hint.startswith("a script is a YAML or JSON list of turns")
+
+
 def test_a_bad_list_is_refused_as_well() -> None:
     """In Python there is no line, but the turn has its number."""
     with pytest.raises(UsageError, match=r"^turn 2 has an unknown key `txt`\n\nhint: did you mean `text`\?$"):

@@ -16,7 +16,8 @@ from billhook.agent.model import Completion, Model, ModelError, Request, ToolSpe
 from billhook.agent.models import open_model
 from billhook.agent.models.anthropic import Anthropic
 from billhook.agent.models.openai import OpenAI
-from billhook.agent.models.wire import UNREADABLE
+from billhook.agent.models.trying import BrokeOffError, completed
+from billhook.agent.models.wire import UNREADABLE, Curtailed
 from billhook.errors import UsageError
 
 KEY = "sk-secret-0123456789"
@@ -165,7 +166,9 @@ REFUSED = {"anthropic": "refusal", "openai": "content_filter"}
 def test_a_model_that_declines_runs_nothing(service: str) -> None:
     """Its text is kept, its uses are not; without a text the call has failed."""
     said = Say(("I won't.",), (use("Bash", {"command": "ls"}),), stop=REFUSED[service])
-    assert answer(service, said).message == assistant("I won't.")
+    declined = answer(service, said)
+    assert declined.message == assistant("I won't.")
+    assert isinstance(declined, Curtailed) and declined.left_out == f"{service} declined to go on: Bash was not called"
     assert "declined" in refusal(service, Say(uses=(use("Bash"),), stop=REFUSED[service])).message
 
 
@@ -238,6 +241,53 @@ def test_the_key_is_in_no_message(service: str) -> None:
     error = refusal(service, Refuse(401, "x", f"Incorrect key provided: {KEY}"))
     assert error.message == f"{service} refused the key (401): Incorrect key provided: ***"
     assert error.hint
+
+
+@both
+def test_a_short_key_masks_nothing(service: str) -> None:
+    """What a local service takes for a key, such as `k`, is in many a word of an error."""
+    with ModelServer(Refuse(401, "x", "unknown key")) as server:
+        model = open_model(f"{service}:m", {**environment(service, server.url), f"{service.upper()}_API_KEY": "k"})
+        with pytest.raises(ModelError, match=r": unknown key\n"):
+            with_model(model, lambda model: model.complete(ASKED, lambda piece: None))
+
+
+@both
+@pytest.mark.parametrize("fault", ["cut", "quiet end", "garbage", "error"])
+def test_an_answer_that_breaks_off_unheard_is_asked_for_again(service: str, fault: Any) -> None:
+    """Nothing of it was said or used, whatever it wanted: the next one counts."""
+    with ModelServer(Say(uses=(use("Bash", {"command": "ls"}),), fault=fault), Say(("ok",))) as server:
+        assert ask(service, server).message == assistant("ok")
+        assert len(server.received) == 2 and server.bodies[0] == server.bodies[1]
+
+
+@both
+def test_it_does_not_ask_for_ever_for_what_breaks_off(service: str) -> None:
+    """After its tries the error is that of the last one."""
+    with ModelServer(*[Say(fault="error")] * 3) as server:
+        with pytest.raises(ModelError) as caught:
+            ask(service, server, max_retries=1)
+        assert caught.value.kind == "overloaded" and len(server.received) == 2
+
+
+@both
+def test_an_answer_that_was_heard_is_not_asked_for_again_in_silence(service: str) -> None:
+    """Whoever has heard its beginning is told first: that is the caller's."""
+    with ModelServer(Say(("I start",), fault="error")) as server:
+        with pytest.raises(BrokeOffError, match="too much to do"):
+            ask(service, server)
+        assert len(server.received) == 1
+
+
+@both
+def test_a_person_is_told_that_an_answer_broke_off(service: str) -> None:
+    """And gets another."""
+    said: list[str] = []
+    with ModelServer(Say(("I start",), fault="error"), Say(("I begin ", "anew."))) as server:
+        done = with_model(client(service, server), lambda model: completed(model, ASKED, said.append, said.append))
+    assert done.message == assistant("I begin anew.")
+    told = f"{service} is overloaded: too much to do; what it said so far does not count, and it is asked again"
+    assert said == ["I start", told, "I begin ", "anew."]
 
 
 @both
@@ -353,6 +403,17 @@ def test_a_key_that_is_none(service: str, key: str) -> None:
     with pytest.raises(UsageError, match="holds a character that no key has") as caught:
         open_model(f"{service}:m", {f"{service.upper()}_API_KEY": key})
     assert key not in str(caught.value)
+
+
+@both
+def test_a_key_is_looked_for_before_the_sdk(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one there is no use in a package, which need not be there."""
+    monkeypatch.delitem(sys.modules, f"billhook.agent.models.{service}")
+    monkeypatch.setitem(sys.modules, service, None)
+    with pytest.raises(UsageError, match=f"^no key: {service.upper()}_API_KEY is not set"):
+        open_model(f"{service}:m", {})
+    with pytest.raises(UsageError, match="needs the package"):
+        open_model(f"{service}:m", environment(service, "http://localhost"))
 
 
 NAMES: dict[str, tuple[str, dict[str, str], str]] = {

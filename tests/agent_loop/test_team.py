@@ -10,8 +10,10 @@ import pytest
 
 from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
 from billhook import Hook
-from billhook.agent.conversation import ToolResult, user
+from billhook.agent.conversation import ToolResult, Usage, user
 from billhook.agent.loop import Agent
+from billhook.agent.model import Completion, Request, Say
+from billhook.agent.models.scripted import Scripted
 from billhook.agent.shown import Ended
 from cli.terminal import gone
 
@@ -43,6 +45,36 @@ def when(event: str, condition: Callable[[dict[str, Any]], bool], answer: dict[s
 
 def inside(event: dict[str, Any]) -> bool:
     return "agent_id" in event
+
+
+def test_the_usage_is_that_of_everybody(project: Project) -> None:
+    """Subagents, teammates, what runs in the background, and summaries: each call of the model counts once."""
+    script = {
+        "turns": [ASK_SCOUT, HIRE, tool("Task", description="d", prompt="p", run_in_background=True), DONE],
+        "agents": {
+            "scout": [bash("echo inside"), DONE],
+            "tester": [bash("sleep 0.2"), {"text": "tested"}],
+            "general-purpose": [{"text": "behind"}],
+        },
+    }
+    counting = _Counting(script)
+    ran = project.run(counting, budget=50)
+    assert {"Summary", "tested", "behind"} <= {text.split()[0] for text in counting.said if text}
+    assert ran.ended.usage == counting.usage
+
+
+class _Counting(Scripted):
+    """A script that counts what it gives."""
+
+    def __init__(self, script: Any) -> None:
+        super().__init__(script)
+        self.usage, self.said = Usage(), list[str]()
+
+    async def complete(self, request: Request, say: Say) -> Completion:
+        done = await super().complete(request, say)
+        self.usage += done.usage
+        self.said.append(done.message.text)
+        return done
 
 
 # -- subagents ------------------------------------------------------------------------------------------------------

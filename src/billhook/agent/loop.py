@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from billhook import tools as names
 from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, Usage, user
-from billhook.agent.model import Model, ModelError, Request
-from billhook.agent.models.wire import UNREADABLE
+from billhook.agent.model import Completion, Model, ModelError, Request, Say
+from billhook.agent.models.trying import completed
+from billhook.agent.models.wire import UNREADABLE, Curtailed
 from billhook.agent.shown import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
 from billhook.agent.team import Team
 from billhook.agent.tool import Tool, ToolError
@@ -59,7 +60,6 @@ class Agent:
         self.team = team
         self.messages = list(messages)
         self.budget = budget
-        self.usage = Usage()
         self._refused_at = 0
         self._used = {use.id for message in self.messages for use in message.tool_uses}
 
@@ -76,7 +76,7 @@ class Agent:
             ended = await self.answer(still_open)
         if ended.how == "done" and self.session.stopped is not None:  # by a hook of what ran beside it
             return self._end("stopped", self.session.stopped)
-        return ended
+        return replace(ended, usage=self.usage)
 
     async def turn(self, prompt: str) -> Ended:
         """One prompt, until the model has no more to do."""
@@ -119,17 +119,16 @@ class Agent:
         system = f"{self.system}\n\n{context}" if context else self.system
         specs = tuple(tool.spec for tool in self.tools.values())
         try:
-            completion = await self.model.complete(
-                Request(system, tuple(self.messages), specs, self.name), self._show_piece
-            )
+            completion = await self._complete(Request(system, tuple(self.messages), specs, self.name), self._show_piece)
         except BaseException:  # nobody has read it yet
             if context:
                 self.session.add_context(context)
             raise
         reply = self._with_own_ids(completion.message)
-        self.usage += completion.usage
         self.record(reply)
         self.show(Said(reply.text, self.name, completion.usage))
+        if isinstance(completion, Curtailed):
+            self._tell(completion.left_out)
         return reply
 
     async def use_tools(self, uses: list[ToolUse]) -> None:
@@ -195,11 +194,23 @@ class Agent:
         self.messages.append(message)
         self.transcript.message(message)
 
+    @property
+    def usage(self) -> Usage:
+        """What the session has cost so far, all its agents together."""
+        return self.team.usage
+
+    async def _complete(self, request: Request, say: Say) -> Completion:
+        completion = await completed(self.model, request, say, self._tell)
+        self.team.usage += completion.usage
+        return completion
+
+    def _tell(self, text: str) -> None:
+        self.show(Notice(text if self.name == "main" else f"{self.name}: {text}"))
+
     async def _summary(self, instructions: str | None) -> str:
         wanted = f"{_SUMMARISE}\n{instructions}" if instructions else _SUMMARISE
         request = Request(self.system, (*self.messages, user(wanted)), agent=self.name)
-        completion = await self.model.complete(request, lambda piece: None)
-        self.usage += completion.usage
+        completion = await self._complete(request, lambda piece: None)
         if not completion.message.text.strip():
             raise ModelError("the model gave no summary of the conversation, which is too long for its budget")
         return completion.message.text

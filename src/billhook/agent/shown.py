@@ -143,6 +143,8 @@ class Ended(Shown, frozen=True, tag="ended"):
     text: str
     """The last thing the model said, or the reason."""
     usage: Usage = Usage()
+    """Of the session so far: the main agent's calls of the model, and those of subagents, teammates and background
+    tasks; what it cost to compact as well."""
 
 
 def judged(verdict: Verdict) -> Judged:

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from billhook.agent.conversation import Usage
 from billhook.agent.shown import Notice, Show, TaskChanged
 from billhook.agent.tool import ToolError
 from billhook.events import TaskCompleted, TaskCreated, TeammateIdle
@@ -62,6 +63,8 @@ class Team:
         self.show, self.name = show, name
         self.tasks: dict[str, Task] = {}
         self.mates: dict[str, Mate] = {}
+        self.usage = Usage()
+        """Of every call of the model in this session, whoever made it."""
         self._running: set[asyncio.Task[None]] = set()
         self._reopened: list[str] = []
         self._numbers = itertools.count(1)

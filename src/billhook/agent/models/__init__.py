@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from billhook.agent.model import Model
+from billhook.agent.models.variables import key_in
 from billhook.errors import UsageError
 
 SERVICES = ("scripted", "anthropic", "openai")
@@ -43,6 +44,7 @@ def _scripted(file: str) -> Model:
 
 
 def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
+    key_in(env, *KEYS[service])  # before the SDK, which takes its time
     try:
         if service == "anthropic":
             from billhook.agent.models.anthropic import Anthropic

@@ -1,7 +1,6 @@
 """Claude, through Anthropic's own SDK: the Messages API, streamed."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from typing import Any
 
 from anthropic import AsyncAnthropic, Timeout
@@ -12,6 +11,7 @@ from billhook import strictjson
 from billhook.agent.conversation import Block, Message, Text, ToolResult, Usage
 from billhook.agent.model import Completion, Request, Say
 from billhook.agent.models.failures import failure
+from billhook.agent.models.trying import answered
 from billhook.agent.models.variables import address_in, key_in
 from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
 
@@ -22,7 +22,8 @@ _ENDS: dict[str, End] = {"max_tokens": "cut", "model_context_window_exceeded": "
 
 
 class Anthropic:
-    """One model of Anthropic's. Calls that fail for a while are tried again by the SDK.
+    """One model of Anthropic's. Calls that fail for a while are tried again: by the SDK, and by `trying` once an answer
+    has begun.
 
     Thoughts are neither shown nor sent back: they are bound to everything before them, and a hook may change that.
     """
@@ -39,7 +40,7 @@ class Anthropic:
         """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer's. `timeout` is how many
         seconds nothing may come. Raises UsageError for a key or an address that is none."""
         name, self._key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-        self._model = model
+        self._model, self._retries = model, max_retries
         self._max_tokens = max_tokens
         self._client = AsyncAnthropic(
             api_key=self._key if name == "ANTHROPIC_API_KEY" else None,
@@ -54,11 +55,7 @@ class Anthropic:
         return f"anthropic:{self._model}"
 
     async def complete(self, request: Request, say: Say) -> Completion:
-        answer = Answer(request)
-        async with aclosing(self._pieces(request, answer)) as pieces:
-            async for piece in pieces:
-                say(piece)
-        return answer.completion("anthropic")
+        return await answered(self._pieces, request, say, service="anthropic", retries=self._retries)
 
     async def close(self) -> None:
         await self._client.close()
@@ -68,6 +65,7 @@ class Anthropic:
         try:
             # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
             async with await self._client.messages.create(**self._body(request), stream=True) as events:
+                answer.begun = True
                 async for event in events:
                     if piece := _take(event, answer):
                         yield piece

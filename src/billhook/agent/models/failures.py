@@ -61,8 +61,13 @@ _SAID = {
 }
 
 
+_SHORTEST = 8
+"""Characters of a secret that is looked for in an error."""
+
+
 def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelError:
-    """What an SDK's error means, in our words. None of `secrets` is in it, whatever the service has repeated."""
+    """What an SDK's error means, in our words. None of `secrets` that is long enough to be one is in it,
+    whatever the service has repeated."""
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) and status >= 400 else None
     said = _message(error)
@@ -71,6 +76,8 @@ def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelErro
     if kind == "server_error" and not status:
         what = _on_the_way(error)
     for secret in secrets:
+        if len(secret) < _SHORTEST:
+            continue  # `k` stands in every other word
         said = said.replace(secret, "***")
     number = f" ({status})" if status else ""
     return ModelError(f"{service} {what}{number}: {said}", kind=kind, details=said, hint=hint)

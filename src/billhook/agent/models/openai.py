@@ -1,7 +1,6 @@
 """Models of OpenAI, and of the many services that speak like it: Chat Completions, streamed, through OpenAI's SDK."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
 from typing import Any
 
 from openai import AsyncOpenAI, Timeout
@@ -12,6 +11,7 @@ from billhook import strictjson
 from billhook.agent.conversation import Message, ToolResult, Usage
 from billhook.agent.model import Completion, Request, Say
 from billhook.agent.models.failures import failure
+from billhook.agent.models.trying import answered
 from billhook.agent.models.variables import address_in, key_in
 from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
 
@@ -19,14 +19,14 @@ _ENDS: dict[str, End] = {"length": "cut", "content_filter": "refused"}
 
 
 class OpenAI:
-    """One model of OpenAI's, or of the service at OPENAI_BASE_URL. Calls that fail for a while are tried again by the
-    SDK, which also reads OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
+    """One model of OpenAI's, or of the service at OPENAI_BASE_URL. Calls that fail for a while are tried again: by
+    the SDK, and by `trying` once an answer has begun. OPENAI_ORG_ID and OPENAI_PROJECT_ID count as well."""
 
     def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
         """The key is OPENAI_API_KEY. `timeout` is how many seconds nothing may come. Raises UsageError for a key or an
         address that is none."""
         _, self._key = key_in(env, "OPENAI_API_KEY")
-        self._model = model
+        self._model, self._retries = model, max_retries
         self._client = AsyncOpenAI(
             api_key=self._key,
             organization=env.get("OPENAI_ORG_ID") or None,
@@ -41,11 +41,7 @@ class OpenAI:
         return f"openai:{self._model}"
 
     async def complete(self, request: Request, say: Say) -> Completion:
-        answer = Answer(request)
-        async with aclosing(self._pieces(request, answer)) as pieces:
-            async for piece in pieces:
-                say(piece)
-        return answer.completion("openai")
+        return await answered(self._pieces, request, say, service="openai", retries=self._retries)
 
     async def close(self) -> None:
         await self._client.close()
@@ -54,6 +50,7 @@ class OpenAI:
         """The texts of the answer as they come; the rest goes into `answer`."""
         try:
             async with await self._client.chat.completions.create(**self._body(request), stream=True) as chunks:
+                answer.begun = True
                 async for chunk in chunks:
                     if piece := _take(chunk, answer):
                         yield piece

@@ -13,6 +13,7 @@
 Or a mapping: `turns` has such a list, `agents` one for each agent that has turns of its own.
 """
 
+import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Never
@@ -25,6 +26,7 @@ from billhook.config.nodes import Fields, Node
 from billhook.errors import UsageError
 
 _LARGEST = 1 << 24
+_WHAT = "a script is a YAML or JSON list of turns, such as `- text: done`"
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -58,12 +60,15 @@ def read_script(file: Path) -> Script:
     try:
         text = file.read_bytes()
     except OSError as error:
-        hint = "a script is a YAML or JSON list of turns, such as `- text: done`"
-        raise UsageError(error.strerror or str(error), place=str(file), hint=hint) from None
+        raise UsageError(error.strerror or str(error), place=str(file), hint=_WHAT) from None
+    if b"\0" in text and not text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UsageError("this is a binary file, not a script", place=str(file), hint=_WHAT)
     read = read_text(text, str(file), _LARGEST)
     for finding in read.findings:
         raise UsageError(finding.message, place=finding.place, hint=finding.hint)
     assert read.node is not None
+    if read.node.value == Fields(()):
+        raise UsageError("the script is empty", place=str(file), hint=_WHAT)
     return _Reader(str(file)).script(read.node)
 
 

@@ -54,6 +54,12 @@ class Call(msgspec.Struct):
 End = Literal["", "complete", "cut", "refused"]
 
 
+class Curtailed(Completion, frozen=True, kw_only=True):
+    """An answer of which a part may not be used. `left_out` says which, for the person."""
+
+    left_out: str
+
+
 class Answer:
     """What has come of one answer so far."""
 
@@ -64,6 +70,8 @@ class Answer:
         self.usage = Usage()
         self.end: End = ""
         """How the service says that it ended. As long as it says nothing, nothing of it may be used."""
+        self.begun = False
+        """The service has begun to answer: from now on its SDK does not try again."""
         self._taken = {use.id for message in request.messages for use in message.tool_uses}
 
     def add_text(self, piece: str) -> str:
@@ -88,7 +96,18 @@ class Answer:
         if self.end == "cut" and (lost or not kept):
             message = f"{service} reached its limit of output tokens before it had said what to do"
             raise ModelError(message, kind="max_output_tokens", hint="ask for smaller steps")
-        return Completion(assistant(*(self._block(part) for part in kept)), self.usage)
+        usable = assistant(*(self._block(part) for part in kept))
+        if left_out := self._left_out(kept):
+            return Curtailed(usable, self.usage, left_out=f"{service} {left_out}")
+        return Completion(usable, self.usage)
+
+    def _left_out(self, kept: list[Text | Call]) -> str:
+        """Which calls are not made, and why."""
+        calls = [part.name for part in self.parts if isinstance(part, Call) and not any(part is one for one in kept)]
+        if not calls:
+            return ""
+        why = "declined to go on" if self.end == "refused" else "reached its limit of output tokens"
+        return f"{why}: {', '.join(calls)} was not called"
 
     def _kept(self) -> list[Text | Call]:
         """What may be used. A call that the limit has cut off may not: half of a command can be another command."""

@@ -902,4 +902,5 @@ def test_windows_command_line() -> None:
 
 def test_names_are_few() -> None:
     """The public names are these."""
-    assert sorted(process.__all__) == ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "why_not"]
+    names = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
+    assert sorted(process.__all__) == names

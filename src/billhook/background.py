@@ -67,6 +67,16 @@ class Background:
             self._changed()
             return given
 
+    def hand_over(self, session_id: str, other: "Background") -> None:
+        """Let the other engine's next event of a session carry what waits for that session here."""
+        with self._lock:
+            late = self.answers.pop(session_id, [])
+            self._changed()
+        if late:
+            with other._lock:
+                other.answers.setdefault(session_id, []).extend(late)
+                other._changed()
+
     def settle(self, seconds: float) -> bool:
         """Wait until all jobs have ended, for at most so long; says whether they have."""
         end = time.monotonic() + seconds

@@ -165,7 +165,9 @@ class Call:
         assert self.line.recv(len(wire.STARTED), socket.MSG_PEEK) == wire.STARTED
 
     def reply(self) -> Reply:
-        return read_reply(self.all())
+        """The answer; the caller is gone afterwards."""
+        with self.line:
+            return read_reply(self.all())
 
     def all(self) -> bytes:
         parts = []

@@ -115,8 +115,6 @@ def test_limit_of_open_files_is_raised(home: Home) -> None:
     home.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 4096)))
     calls = [home.call() for _ in range(30)]
     assert [call.reply().code for call in calls] == [0] * 30
-    for call in calls:
-        call.line.close()
 
 
 def _link(folder: Path) -> None:
@@ -346,8 +344,6 @@ def test_killed_daemon_takes_its_hooks_along(home: Home) -> None:
     daemon.wait()
     assert [call.reply()[:2] for call in calls] == [(True, None)] * 2
     eventually(lambda: not any(map(is_alive, pids)), 10)
-    for call in calls:
-        call.line.close()
 
 
 def test_wedged_daemon(home: Home) -> None:
@@ -394,8 +390,6 @@ def test_what_escapes_is_ended_at_the_deadline(home: Home) -> None:
     pids = numbers_in(file, 3)
     eventually(lambda: not any(map(is_alive, pids)), 10)
     eventually(lambda: len(children_of(daemon.pid)) == 1, 10)  # the worker
-    for call in calls:
-        call.line.close()
 
 
 def test_orphans_are_collected_while_nobody_asks(home: Home) -> None:

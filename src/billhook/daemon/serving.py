@@ -40,9 +40,7 @@ class Served:
 
     async def _fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
         engine = self._engine(config, answering.arguments.dialect)
-        waiting = engine.background.answers
-        while len(waiting) > _MOST_WAITING:
-            waiting.pop(next(iter(waiting)), None)
+        self._bring_late_answers(event.session_id, engine)
         return await engine.fire(event, deadline=answering.arguments.seconds)
 
     def _engine(self, config: "Config", host: str) -> "Engine":
@@ -50,9 +48,28 @@ class Served:
         kept = self._engines.get(key)
         if kept is None or kept[0] is not config:
             if len(self._engines) >= _MOST_ENGINES:
-                self._engines.clear()  # what still runs in them ends by itself
+                self._forget_engines()
             kept = self._engines[key] = config, config.engine(host=host)
         return kept[1]
+
+    def _forget_engines(self) -> None:
+        """Make room: those go of which nobody expects an answer any more, or else the oldest."""
+        for key, (_, engine) in list(self._engines.items()):
+            if not engine.background.answers and engine.background.settle(0.0):
+                del self._engines[key]
+        for key in list(self._engines)[: max(0, len(self._engines) - _MOST_ENGINES // 2)]:
+            del self._engines[key]  # what still runs in it ends by itself
+
+    def _bring_late_answers(self, session_id: str, to: "Engine") -> None:
+        """A file may have changed since a hook was asked, and then another engine asked it."""
+        for _, engine in self._engines.values():
+            waiting = engine.background.answers
+            if not waiting:
+                continue
+            if engine is not to and session_id in waiting:
+                engine.background.hand_over(session_id, to.background)
+            while len(waiting) > _MOST_WAITING:
+                waiting.pop(next(iter(waiting)), None)
 
     def _environment(self, environ: bytes) -> dict[str, str]:
         """The same object for the same bytes: what is worked out from it is found again by that."""

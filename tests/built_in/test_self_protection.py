@@ -930,9 +930,9 @@ def test_the_reason_names_the_file(judged: World) -> None:
 
 
 def test_the_hook_is_a_gate(judged: World) -> None:
-    """It comes first, for every tool, and a failure of its own does not let a call pass."""
+    """It comes last, for every tool, and a failure of its own does not let a call pass."""
     hook = self_protection(judged.protected)
-    assert (hook.name, hook.priority, hook.gate, hook.match) == ("self-protection", 1, True, None)
+    assert (hook.name, hook.priority, hook.gate, hook.match) == ("self-protection", 1000, True, None)
     assert hook.events == ("PreToolUse",) and hook.source.layer == "built-in"
 
 

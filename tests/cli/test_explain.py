@@ -59,14 +59,14 @@ def test_a_command(approved: Folder) -> None:
     assert approved.screen("explain", "git push -f && ls") == snapshot("""\
 PreToolUse Bash: git push -f && ls
 
-  1  self-protection  asked
-     says: no objection
-     60 s   gate: a failure denies it   built-in
-
-  2  audit  asked
+  1  audit  asked
      ./audit.sh
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
+
+  2  self-protection  asked
+     says: no objection
+     60 s   gate: a failure denies it   built-in
 
   -  no-destroy  not asked
      deny: Destroying infrastructure needs a human
@@ -125,19 +125,19 @@ def test_a_tool(approved: Folder) -> None:
     assert approved.screen("explain", *given) == snapshot("""\
 PreToolUse Write: a.py
 
-  1  self-protection  asked
-     says: no objection
-     60 s   gate: a failure denies it   built-in
-
-  2  scan  asked
+  1  scan  asked
      ./scan.sh
      match Write|Edit   claude   600 s (default of claude)
      gate: a failure denies it   .billhook/hooks.yaml:6
 
-  3  audit  asked
+  2  audit  asked
      ./audit.sh
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
+
+  3  self-protection  asked
+     says: no objection
+     60 s   gate: a failure denies it   built-in
 
   -  no-destroy  not asked
      deny: Destroying infrastructure needs a human
@@ -166,7 +166,7 @@ PreToolUse Write: a.py
 built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: depends on what is answered by scan, audit
-held up if one of these gates fails: self-protection, scan
+held up if one of these gates fails: scan, self-protection
 passes if these fail, unless another hook objects: audit
 -- exit 0
 """)
@@ -188,9 +188,8 @@ PostToolUse Read
      to change that: write `match: Write|Edit|Read`
      claude   .billhook/hooks.yaml:23
 
-5 hooks want other events: self-protection (PreToolUse), no-destroy
-(PreToolUse), scan (PreToolUse), guard (PreToolUse), push (PreToolUse) (--all
-shows why)
+5 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
+(PreToolUse), push (PreToolUse), self-protection (PreToolUse) (--all shows why)
 
 built in, without a say: metrics, turn-tracker, event-logger
 
@@ -246,10 +245,14 @@ scan  blocks
      what it would have judged is denied until then
      claude   .billhook/hooks.yaml:6
 
-  3  audit  asked
+  2  audit  asked
      ./audit.sh
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
+
+  3  self-protection  asked
+     says: no objection
+     60 s   gate: a failure denies it   built-in
 
 """)
     assert "verdict: deny, whatever the other hooks say, because of scan" in screen
@@ -303,9 +306,9 @@ Stop
 
 no hook wants Stop
 
-7 hooks want other events: self-protection (PreToolUse), no-destroy
-(PreToolUse), scan (PreToolUse), guard (PreToolUse), push (PreToolUse), audit
-(PreToolUse, PostToolUse), lint (PostToolUse) (--all shows why)
+7 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
+(PreToolUse), push (PreToolUse), audit (PreToolUse, PostToolUse), lint
+(PostToolUse), self-protection (PreToolUse) (--all shows why)
 
 built in, without a say: metrics, turn-tracker, event-logger
 
@@ -332,11 +335,11 @@ def test_json(approved: Folder) -> None:
     assert ended.code == 0 and ended.out.count("\n") == 1
     assert (found["event"], found["tool"], found["other_events"]) == ("PreToolUse", "Bash", ["lint"])
     assert [(hook["name"], hook["order"], hook["runs"]) for hook in found["hooks"]] == [
-        ("self-protection", 1, True),
-        ("metrics", 2, True),
-        ("turn-tracker", 3, True),
-        ("event-logger", 4, True),
-        ("audit", 5, True),
+        ("metrics", 1, True),
+        ("turn-tracker", 2, True),
+        ("event-logger", 3, True),
+        ("audit", 4, True),
+        ("self-protection", 5, True),
         ("no-destroy", None, False),
         ("scan", None, False),
         ("guard", None, False),

@@ -88,6 +88,10 @@ PreToolUse Bash: git push origin
      No pushes at night
      if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
 
+  -  self-protection  skipped
+     `guard` said deny
+     gate   built-in
+
   -  scan  not asked
      did not match: match `Write|Edit` is not for `Bash`
      match Write|Edit   claude   on_failure allow   own

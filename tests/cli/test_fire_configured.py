@@ -40,7 +40,7 @@ PreToolUse Bash
            not approved; `billhook trust` shows it
   stop-it  skipped                      deny: nothing is removed here
            not approved; `billhook trust` shows it
-  built in, no objection: self-protection, metrics, turn-tracker, event-logger
+  built in, no objection: metrics, turn-tracker, event-logger, self-protection
 
 verdict   none (no objection)
 -- stderr
@@ -60,7 +60,7 @@ PreToolUse Bash
   log      no objection         N.N ms  touch ran-log
   stop-it  deny                 N.N ms  deny: nothing is removed here
            nothing is removed here
-  built in, no objection: self-protection, metrics, turn-tracker, event-logger
+  built in, no objection: metrics, turn-tracker, event-logger
 
 verdict   deny
 reason    nothing is removed here
@@ -150,7 +150,7 @@ PreToolUse Bash
   mine  failed               N.N ms  exit 3
         exit code 3
         went on without its answer (on_failure: allow)
-  built in, no objection: self-protection, metrics, turn-tracker, event-logger
+  built in, no objection: metrics, turn-tracker, event-logger, self-protection
 
 verdict   none
 open      1 hook failed and let the event pass

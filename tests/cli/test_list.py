@@ -56,7 +56,7 @@ looked in
   user     ~/.claude/settings.json, ~/.config/billhook/hooks.yaml
   managed  /etc/billhook/hooks.yaml
 
-built in: self-protection, metrics, turn-tracker, session-naming, event-logger
+built in: metrics, turn-tracker, session-naming, event-logger, self-protection
 -- stderr
 
 hint: `billhook init` writes a first file with hooks that work
@@ -79,7 +79,7 @@ def test_before_approval(folder: Folder) -> None:
     assert folder.screen("list") == snapshot("""\
 PreToolUse
    1 self-protection  guards billhook's own configuration, approvals and state
-     gate   priority 1   built-in
+     gate   priority 1000   built-in
 
 Stop
    1 mine             inject: Did you run the tests?
@@ -118,14 +118,14 @@ def test_approved(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 self-protection  guards billhook's own configuration, approvals and state
-     gate   priority 1   built-in
-   2 scan             ./scan.sh
+   1 scan             ./scan.sh
      match Write|Edit   claude   gate   priority 50   approved
      .billhook/hooks.yaml:6
-   3 no-destroy       deny: Destroying infrastructure needs a human
+   2 no-destroy       deny: Destroying infrastructure needs a human
      if Bash(terraform destroy *)   claude   gate   approved
      .billhook/hooks.yaml:2
+   3 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1000   built-in
 
 PostToolUse
    1 lint             ./lint.sh --fix
@@ -153,17 +153,17 @@ def test_one_event(folder: Folder) -> None:
 
     assert folder.screen("list", "--event", "pre_tool_use") == snapshot("""\
 PreToolUse
-   1 self-protection  guards billhook's own configuration, approvals and state
-     gate   priority 1   built-in
-   2 metrics          times every hook
+   1 metrics          times every hook
      on_failure allow   priority 1   built-in
-   3 turn-tracker     counts the turns of a session
+   2 turn-tracker     counts the turns of a session
      on_failure allow   priority 5   built-in
-   4 scan             ./scan.sh
+   3 scan             ./scan.sh
      match Write|Edit   claude   gate   priority 50   approved
      .billhook/hooks.yaml:6
-   5 event-logger     records every event in the log
+   4 event-logger     records every event in the log
      on_failure allow   priority 50   built-in
+   5 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1000   built-in
 
 Not approved (`billhook trust` shows each and asks)
    - no-destroy       deny: Destroying infrastructure needs a human
@@ -200,15 +200,15 @@ def test_everything_that_can_go_wrong(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 self-protection  guards billhook's own configuration, approvals and state
-     gate   priority 1   built-in
-   2 broken-gate      ls
+   1 broken-gate      ls
      match Bash   claude   gate   own   ~/.config/billhook/hooks.yaml:3
      blocks what it would have judged: `timeout` is text; it must be a number
-   3 guard            ./guard.sh
+   2 guard            ./guard.sh
      claude   gate   changed   hooks.yaml:3
      blocks what it would have judged: guard.sh has changed since it was
      approved; `billhook trust` shows how
+   3 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1000   built-in
 
 Stop
    1 user/both        echo one
@@ -387,14 +387,14 @@ def test_last_fired(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 self-protection  guards billhook's own configuration, approvals and state
-     gate   priority 1   built-in   last fired 3 days ago
-   2 every            true
+   1 every            true
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
      last fired 2 h ago
-   3 never            true
+   2 never            true
      match Write   claude   on_failure allow   own
      ~/.config/billhook/hooks.yaml:3   never fired
+   3 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1000   built-in   last fired 3 days ago
 
 Built in, without a say in decisions
    1 metrics          times every hook

@@ -160,7 +160,7 @@ def test_no_hooks(tmp_path: Path) -> None:
 PreToolUse Bash
 
   no hook of yours wanted this event
-  built in, no objection: self-protection, metrics, turn-tracker, event-logger
+  built in, no objection: metrics, turn-tracker, event-logger, self-protection
 
 verdict   none (no objection)
 -- stderr

@@ -37,7 +37,7 @@ def test_nothing_is_configured(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   no file with hooks is here
-  built-in  self-protection, metrics, turn-tracker, session-naming, event-logger
+  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
 
 Next
   billhook init                        write a first file with hooks that work
@@ -57,7 +57,7 @@ billhook 0.1.0 in ~/project
 
   user      ~/.claude/settings.json  1 hook
   project   .billhook/hooks.yaml     1 hook, 1 not approved
-  built-in  self-protection, metrics, turn-tracker, session-naming, event-logger
+  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
 
 Next
   billhook trust                       look at 1 hook, and approve what may run
@@ -76,7 +76,7 @@ def test_all_is_well(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   project   .billhook/hooks.yaml  1 hook, approved
-  built-in  self-protection, metrics, turn-tracker, session-naming, event-logger
+  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
 
 Next
   billhook list                         every hook in the order in which it runs
@@ -96,7 +96,7 @@ billhook 0.1.0 in ~/project
 
   user      ~/.config/billhook/hooks.yaml  3 hooks, 2 not running
   project   hooks.yaml                     can't be read
-  built-in  self-protection, metrics, turn-tracker, session-naming, event-logger
+  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
 
 5 problems
   ~/.config/billhook/hooks.yaml:2:3: BH204 no `events`
@@ -121,7 +121,7 @@ def test_a_settings_file_without_hooks(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   project   .claude/settings.json  no hooks
-  built-in  self-protection, metrics, turn-tracker, session-naming, event-logger
+  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
 
 Next
   billhook init                        write a first file with hooks that work
@@ -183,7 +183,7 @@ def test_the_log(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   project   .billhook/hooks.yaml  1 hook, approved
-  built-in  self-protection, metrics, turn-tracker, session-naming, event-logger
+  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
   log       last event just now, 3 today, 2 failed open
 
 Next

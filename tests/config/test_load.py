@@ -444,7 +444,7 @@ def test_a_product_with_files_of_its_own(project: Project) -> None:
     mine = project.write("product/rules.yaml", DENY.format(name="mine"))
     engine = load(project.folder, files=[mine], home=project.root)
     names = [hook.name for hook in engine.hooks]
-    assert names == ["self-protection", "metrics", "turn-tracker", "session-naming", "event-logger", "mine"]
+    assert names == ["metrics", "turn-tracker", "session-naming", "event-logger", "mine", "self-protection"]
     assert sorted(path.name for path in (project.home / ".claude").iterdir()) == ["settings.json"]
     assert [hook.name for hook in load(project.folder, files=[mine], builtins=False, home=project.root).hooks] == [
         "mine"

@@ -94,7 +94,7 @@ def test_own_hooks_that_did_not_match_are_recorded(project: Project) -> None:
     first, second = records(project)
 
     assert first["not_asked"] == {"other-tool": "did not match", "every": "did not match"}
-    assert [one["hook"] for one in first["outcomes"]][-1] == "matches"
+    assert [one["hook"] for one in first["outcomes"]][-2:] == ["matches", "self-protection"]
     assert second["not_asked"] == {}
 
 
@@ -218,7 +218,7 @@ def test_an_input_that_nobody_can_write_down(project: Project) -> None:
 def test_objects_are_recorded_as_text(project: Project) -> None:
     """What can be shown is."""
     bash(project, own("path", Answer(data={"at": Path("/a"), "set": {1}, 3: float("nan")})))
-    assert newest(project)["outcomes"][-1]["data"] == {"at": "/a", "set": [1], "3": None}
+    assert newest(project)["outcomes"][-2]["data"] == {"at": "/a", "set": [1], "3": None}
 
 
 def test_an_input_that_holds_itself(project: Project) -> None:

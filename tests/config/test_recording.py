@@ -56,10 +56,9 @@ def test_one_line_for_each_verdict(project: Project) -> None:
     }  # fmt: skip
     assert {key: record[key] for key in expected} == expected
     assert record["session_name"].count("-") == 1 and record["time"].endswith("Z") and record["mono"] > 0
-    assert [one["hook"] for one in record["outcomes"]][-1] == "no-rm"
-    assert (
-        record["outcomes"][-1]["reason"] == "never" and record["duration_ms"] >= record["outcomes"][-1]["duration_ms"]
-    )
+    said, skipped = record["outcomes"][-2:]
+    assert (said["hook"], said["reason"]) == ("no-rm", "never") and record["duration_ms"] >= said["duration_ms"]
+    assert (skipped["hook"], skipped["status"]) == ("self-protection", "skipped")
     assert log_file(project).stat().st_mode & 0o777 == 0o600
     assert log_file(project).parent.name == "".join(
         c if c.isascii() and c.isalnum() else "-" for c in str(project.folder)
@@ -164,7 +163,7 @@ def test_secrets_stay_out(project: Project) -> None:
     everything = b"".join(path.read_bytes() for path in project.root.rglob("*") if path.is_file())
     assert SECRET.encode() not in everything and b"abcdefgh" not in everything
     (record,) = records(project)
-    assert record["redacted"] >= 3 and record["input"]["command"] in record["outcomes"][-1]["error"]
+    assert record["redacted"] >= 3 and record["input"]["command"] in record["outcomes"][-2]["error"]
 
 
 def test_secrets_are_kept_where_the_user_wants_that(project: Project) -> None:
@@ -185,9 +184,8 @@ def test_the_configuration_is_kept_once_by_its_hash(project: Project) -> None:
     assert len(list((project.root / "billhook" / "configs").iterdir())) == 2
     for one, name in ((hashes[0], "a"), (hashes[2], "b")):
         content = kept(project.root, one)
-        assert (
-            content is not None and content["hooks"][-1]["name"] == name and content["project"] == str(project.folder)
-        )
+        assert content is not None and content["project"] == str(project.folder)
+        assert [hook["name"] for hook in content["hooks"]][-2:] == [name, "self-protection"]
 
 
 def test_a_kept_configuration_that_was_changed_is_not_believed(project: Project) -> None:

@@ -65,15 +65,13 @@ def run_noting(project: Project, *turns: dict[str, Any], builtins: bool = True) 
 
 @pytest.mark.parametrize("file", [".claude.json", ".claude/settings.json"])
 @pytest.mark.parametrize("name", ["bash", "Bash"], ids=["the seed's name", "the canonical name"])
-def test_sequence_diagram(file: str, name: str, project: Project) -> None:
-    """`rm -rf /`: tool execution SKIPPED, and the model gets the error of the diagram, with the error flag.
-
-    Only the seed's hook is asked: it is not the only one that is against this command.
-    """
+@pytest.mark.parametrize("builtins", [True, False], ids=["with the built-ins", "alone"])
+def test_sequence_diagram(file: str, name: str, builtins: bool, project: Project) -> None:
+    """`rm -rf /`: tool execution SKIPPED, and the model gets the error of the diagram, with the error flag."""
     project.write(file, DIAGRAM)
     project.write("guard.sh", DETECTS)
     project.approve()
-    ran, executed = run_noting(project, tool(name, command="rm -rf /"), bash("echo another way"), builtins=False)
+    ran, executed = run_noting(project, tool(name, command="rm -rf /"), bash("echo another way"), builtins=builtins)
     assert executed == ["echo another way"]
     assert ran.results == [ToolResult("toolu_0001", DENIED, True), ToolResult("toolu_0002", "executed")]
     assert ran.requests[1].messages[-1].content == (ran.results[0],), "what the model received"
@@ -84,41 +82,47 @@ def test_sequence_diagram(file: str, name: str, project: Project) -> None:
     ]
 
 
-def test_sequence_diagram_with_the_built_ins(project: Project) -> None:
-    """With everything that is on by default the command of the diagram does not run either; of one that would leave
-    billhook itself alone the model gets the seed's words."""
-    project.write(".claude.json", DIAGRAM)
+def test_sequence_diagram_at_once(project: Project) -> None:
+    """The seed's words also where hooks run at once."""
+    project.write(".claude.json", json.dumps({**json.loads(DIAGRAM), "parallelExecution": True}))
     project.write("guard.sh", DETECTS)
     project.approve()
-    ran, executed = run_noting(project, bash("rm -rf /"), bash("rm -rf /nowhere/data"))
-    assert executed == []
-    assert [result.is_error for result in ran.results] == [True, True]
-    assert ran.results[1].content == DENIED
+    assert project.config().parallel
+    ran, executed = run_noting(project, bash("rm -rf /"))
+    assert (executed, ran.results) == ([], [ToolResult("toolu_0001", DENIED, True)])
 
 
 def test_sequence_diagram_without_consent(project: Project) -> None:
-    """A hook that nobody approved does not run; what came with a project decides nothing."""
+    """A hook that nobody approved does not run; what came with a project decides nothing. What would take billhook
+    along is denied by billhook itself, in its own words."""
     project.write(".claude.json", DIAGRAM)
     project.write("guard.sh", DETECTS)
-    ran, executed = run_noting(project, bash("rm -rf /nowhere/data"))
-    assert (executed, ran.results[0].is_error) == (["rm -rf /nowhere/data"], False)
+    ran, executed = run_noting(project, bash("rm -rf /nowhere/data"), bash("rm -rf /"))
+    assert executed == ["rm -rf /nowhere/data"]
+    assert [result.is_error for result in ran.results] == [False, True]
+    assert "where billhook keeps approvals" in ran.results[1].content
 
 
-def test_sequence_diagram_in_the_terminal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["rm -rf /", "rm -rf /nowhere/data"])
+def test_sequence_diagram_in_the_terminal(command: str, tmp_path: Path) -> None:
     """The same with `billhook agent -p`: who denied, why, and what the model got, as lines and as typed events."""
     place = Place(tmp_path)
     place.file(".claude.json", DIAGRAM)
     place.file("guard.sh", DETECTS)
-    place.file("turns.json", json.dumps([bash("rm -rf /nowhere/data"), {"text": "I found another way"}]))
+    rm = place.file("bin/rm", f"#!/bin/sh\necho ran > '{tmp_path}/ran'\n")
+    rm.chmod(0o755)
+    path = f"{rm.parent}{os.pathsep}{os.environ['PATH']}"  # should it ever run, it is not the machine's
+    place.file("turns.json", json.dumps([bash(command), {"text": "I found another way"}]))
     assert place.alone("trust", "--yes", "--all").code == 0
     asked = ("agent", "-p", "clean up", "--model", "scripted:turns.json")  # and nobody who could allow it
-    plain = place.run(*asked)
+    plain = place.run(*asked, PATH=path)
     assert (plain.code, plain.out) == (0, "I found another way\n")
     assert "Blocked: destructive command detected" in plain.err and "guard" in plain.err
     assert re.search(r"\d+ ms", plain.err)
-    told = [json.loads(line) for line in place.run(*asked, "--json").out.splitlines()]
+    told = [json.loads(line) for line in place.run(*asked, "--json", PATH=path).out.splitlines()]
     (result,) = [one for one in told if one["type"] == "tool_result"]
     assert (result["content"], result["is_error"]) == (DENIED, True)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_safety_guard(project: Project) -> None:

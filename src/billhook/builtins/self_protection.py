@@ -4,6 +4,8 @@ Asked of the person: calls that write, create or remove our configuration or app
 approvals, state or log, and `billhook trust`, `uninstall` and `daemon stop`. Reading is free, and so is switching
 branches: what changed by it is not approved any more. Which calls touch what is told in `touched.py`; in doubt they do,
 but a line is only doubted where it names something of ours. `curl x | sh` and `base64 -d x | sh` are left to rules.
+
+It speaks last: whoever wrote a guard of their own reads its words, and the input that is judged is the one that runs.
 """
 
 import os
@@ -26,6 +28,7 @@ from billhook.shell import SimpleCommand
 __all__ = ["NAME", "Protected", "self_protection"]
 
 NAME: Final = "self-protection"
+PRIORITY: Final = 1000
 _OURS = re.compile(r"billhook(?:\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
 _IN_CODE = re.compile(
@@ -40,13 +43,13 @@ _REMOVES: Final = frozenset({"uninstall", "remove", "purge"})
 
 
 def self_protection(protected: Protected) -> Hook:
-    """The built-in gate over all tool calls; first in order, and not passed when it fails."""
+    """The built-in gate over all tool calls; last in order, and not passed when it fails or is not reached in time."""
     return Hook(
         name=NAME,
         title="guards billhook's own files",
         run=SelfProtection(protected),
         events=("PreToolUse",),
-        priority=1,
+        priority=PRIORITY,
         on_failure="deny",
         dialect="spec",
         source=Source(layer="built-in"),

@@ -1,8 +1,10 @@
 """The built-ins that an engine gets, as the files have them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from billhook.answers import Reply, Status
 from billhook.builtins import turn_tracker
@@ -89,6 +91,19 @@ class Builtins:
             return _unusable("rate-limit", f"its options can't be used: {broken}", 15)
         limits = [Limit(**limit) for limit in self._options("rate-limit")["limits"]]
         return rate_limit(self.state, limits, self.project)
+
+
+def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
+    """The same hooks for an engine that asks them at once: self-protection waits for all that are before it in turn.
+
+    For what comes after it in turn, by priority or by `after`, it can't wait.
+    """
+    from billhook.plan import Plan
+
+    in_turn = [hook.name for hook in Plan(hooks).hooks]
+    at = in_turn.index("self-protection")
+    earlier = tuple(dict.fromkeys(name for name in in_turn[:at] if name not in in_turn[at:]))
+    return [msgspec.structs.replace(hook, after=earlier) if hook.name == "self-protection" else hook for hook in hooks]
 
 
 def _unusable(name: str, why: str, priority: int) -> Hook:

@@ -15,7 +15,7 @@ import msgspec
 from billhook import caller
 from billhook.config import merging, sources
 from billhook.config.building import GATED, absence, blockade, build, refusal, refusal_of, runs
-from billhook.config.builtin import Builtins
+from billhook.config.builtin import Builtins, speaking_last
 from billhook.config.consent import Consent, Trust, consents, what_changed
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
@@ -248,7 +248,9 @@ class _Loading:
             entries = [_after(entry, builtins.trackers) for entry in entries]
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
-            hooks += [self._self_protection(entries), *builtins.hooks()]
+            hooks += [*builtins.hooks(), self._self_protection(entries)]
+        if parallel and builtins is not None:
+            hooks = speaking_last(hooks)
         return Config(
             project=self.found.project,
             root=str(self.root),

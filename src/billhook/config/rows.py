@@ -145,7 +145,7 @@ def _alone(hook: Hook, name: str) -> Row:
         dialect=hook.dialect,
         on_failure=hook.on_failure,
         priority=hook.priority,
-        after=hook.after,
+        after=() if builtin else hook.after,
         timeout=hook.timeout,
         background=hook.background,
         trust="built-in" if builtin else "own",

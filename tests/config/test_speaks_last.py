@@ -1,0 +1,129 @@
+"""Self-protection speaks last: what that changes for the hooks before it, and what it does not change."""
+
+import time
+from typing import Any
+
+import pytest
+
+from billhook import Verdict
+from billhook.answers import Answer, Status, allow, ask, deny, rewrite, stop
+from billhook.config.rows import rows
+from billhook.events import PreToolUse
+from billhook.hook import Context, Hook
+from config.project import Project
+
+USER = "~/.config/billhook/hooks.yaml"
+GATE = "self-protection"
+TRUST = "billhook trust --all"
+"""What it denies, in any folder."""
+FOR_THE_PERSON = "`billhook trust` is for the person: they can run it in a terminal of their own"
+
+
+def own(name: str, said: Answer | None, **fields: Any) -> Hook:
+    """A hook of the program's own that always says the same."""
+
+    def run(ctx: Context) -> Answer | None:
+        return said
+
+    return Hook(name=name, run=run, **{"events": ("PreToolUse",), **fields})
+
+
+@pytest.fixture(params=["false", "true"], ids=["in turn", "at once"])
+def mode(request: pytest.FixtureRequest, project: Project) -> Project:
+    """A project whose hooks run in turn, and one whose hooks run at once."""
+    project.write(USER, f"parallelExecution: {request.param}\nhooks:\n  mine: {{events: PreToolUse, run: 'true'}}\n")
+    assert project.load().parallel is (request.param == "true")
+    return project
+
+
+def fire(project: Project, command: str, *hooks: Hook, deadline: float | None = None) -> Verdict:
+    event = PreToolUse(tool_name="Bash", tool_input={"command": command}, session_id="s", cwd=str(project.folder))
+    return project.load(builtins=True).engine(hooks=hooks).fire_sync(event, deadline=deadline)
+
+
+def statuses(verdict: Verdict) -> dict[str, str]:
+    return {outcome.hook: outcome.status.value for outcome in verdict.outcomes}
+
+
+@pytest.mark.parametrize("fields", ["", ", priority: 1", ", priority: 999", ", priority: 1000"])
+@pytest.mark.parametrize("parallel", ["false", "true"])
+def test_a_guard_of_the_users_own_speaks_first(fields: str, parallel: str, project: Project) -> None:
+    """What both deny is denied in the words of the hook that somebody wrote, and the built-in is not asked any more."""
+    guard = f"{{events: PreToolUse, if: Bash(billhook *), deny: not here{fields}}}"
+    project.write(USER, f"parallelExecution: {parallel}\nhooks:\n  guard: {guard}\n")
+    verdict = fire(project, TRUST)
+    assert (verdict.decision, verdict.reason) == ("deny", "not here")
+    assert verdict.outcomes[-1].hook == GATE and verdict.outcomes[-1].status is Status.SKIPPED
+
+
+@pytest.mark.parametrize("said", [None, allow("fine"), ask("sure?")], ids=["nothing", "allow", "ask"])
+def test_its_deny_stands(said: Answer | None, mode: Project) -> None:
+    """Whatever was said before it."""
+    verdict = fire(mode, TRUST, own("before", said))
+    assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
+
+
+def test_asks_are_read_in_order(mode: Project) -> None:
+    """Where both want the person to be asked, the hook's own reason comes first."""
+    verdict = fire(mode, "rm hooks.yaml", own("asks", ask("sure?")))
+    assert verdict.decision == "ask"
+    assert verdict.reason.startswith("sure?\n") and "hooks.yaml" in verdict.reason
+
+
+@pytest.mark.parametrize("priority", [1, 100, 999, 5000])
+def test_it_judges_the_input_that_runs(priority: int, mode: Project) -> None:
+    """A rewrite to what it denies is denied, also one that comes after it by its priority; and in turn a harmless
+    rewrite of what it would deny passes if it comes before."""
+    to_worse = own("rewrites", rewrite(input={"command": TRUST}), priority=priority)
+    verdict = fire(mode, "ls", to_worse)
+    assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
+    if not mode.load().parallel:
+        passes = fire(mode, TRUST, own("rewrites", rewrite(input={"command": "ls"}), priority=priority))
+        assert passes.decision == ("deny" if priority == 5000 else "none")
+
+
+def test_a_rewriter_that_waits_for_it(mode: Project) -> None:
+    """`after: [self-protection]` is no way around it: it is asked again."""
+    verdict = fire(mode, "ls", own("rewrites", rewrite(input={"command": TRUST}), after=(GATE,)))
+    assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
+
+
+@pytest.mark.parametrize("parallel", ["false", "true"])
+def test_hooks_of_a_file_that_wait_for_it(parallel: str, project: Project) -> None:
+    """They come after it, and it does not wait for them, nor for those that wait for them."""
+    hooks = "  c: {events: PreToolUse, run: 'true', after: [b]}\n  b: {events: PreToolUse, run: 'true', after: [%s]}\n"
+    more = "  a: {events: PreToolUse, run: 'true'}\n"
+    project.write(USER, f"parallelExecution: {parallel}\nhooks:\n{hooks % GATE}{more}")
+    config = project.load(builtins=True)
+    assert not config.problems
+    assert [hook.name for hook in config.plan.hooks][-4:] == ["a", GATE, "b", "c"]
+    asked = statuses(fire(project, "ls"))
+    assert [asked[name] for name in ("a", GATE, "b", "c")] == ["ok"] * 4
+    assert [row.after for row in rows(config) if row.name == GATE] == [()], "nobody wrote that it waits"
+    assert statuses(fire(project, TRUST)) == {**asked, "b": "skipped", "c": "skipped"}
+
+
+def test_a_hook_after_it(mode: Project) -> None:
+    """A larger priority is possible; what comes after it can't loosen what it said."""
+    late = own("late", allow("fine"), priority=5000)
+    assert fire(mode, TRUST, late).reason == FOR_THE_PERSON
+    verdict = fire(mode, "ls", late)
+    assert verdict.decision == "allow" and [one.hook for one in verdict.outcomes][-2:] == [GATE, "late"]
+
+
+@pytest.mark.parametrize("said", [stop("enough"), deny("no")], ids=["stop", "deny"])
+def test_a_hook_that_ends_the_run(said: Answer, project: Project) -> None:
+    """It is not asked any more, and the call does not run."""
+    verdict = fire(project, TRUST, own("ends", said))
+    assert (verdict.decision, statuses(verdict)[GATE]) == ("deny", "skipped")
+    assert FOR_THE_PERSON not in verdict.reason
+
+
+def test_the_events_time_is_over_before_it(mode: Project) -> None:
+    """A slow hook whose failures pass does not wave a call through: who was not reached in time did not agree."""
+    mode.write(USER, mode.path(USER).read_text() + "  slow: {events: PreToolUse, run: sleep 30}\n")
+    began = time.monotonic()
+    verdict = fire(mode, "ls", deadline=0.5)
+    assert time.monotonic() - began < 15
+    assert statuses(verdict)["slow"] == statuses(verdict)[GATE] == "timed_out"
+    assert verdict.decision == "deny" and f"`{GATE}`" in verdict.reason

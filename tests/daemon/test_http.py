@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -615,7 +617,47 @@ def test_the_stream_has_no_secrets(client: httpx.Client, served: Serving) -> Non
     assert found["reason"].startswith("never use ")
 
 
+def test_a_hook_that_asks_this_very_server_goes_in_no_circle(tmp_path: Path) -> None:
+    """An agent's settings are our configuration, too: its HTTP hook, which is us, is one of our hooks then. Without a
+    token, because hooks get a small environment."""
+    (tmp_path / "work").mkdir()
+    with serving(tmp_path) as running, running.client() as client:
+        address_of_us = f"{running.url}/hook/claude"
+        hook = {"type": "http", "url": address_of_us, "headers": {"Authorization": "Bearer $T"}, "onFailure": "block"}
+        settings = tmp_path / "home" / ".claude" / "settings.json"
+        settings.parent.mkdir()
+        settings.write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}))
+
+        found = client.post("/hook/claude", json=tool("Other", tmp_path))
+        hosts = [record["host"] for record in running.log()]
+        stranger = httpx.post(address_of_us, json={}, headers={"User-Agent": "billhook"}, trust_env=False, verify=False)
+
+    assert (found.status_code, found.json()) == (200, {})
+    assert hosts == ["http:claude"]
+    assert stranger.status_code == 401
+
+
 # -- starting it
+
+
+def test_the_verb_listens(tmp_path: Path) -> None:
+    """`billhook daemon run --http` is all it takes, and `billhook daemon status` says where."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "BILLHOOK_HOME": str(tmp_path / "state")}
+    billhook = [sys.executable, "-m", "billhook", "daemon"]
+    with subprocess.Popen([*billhook, "run", "--http", "127.0.0.1:0"], env=env, stderr=subprocess.PIPE) as daemon:
+        try:
+            assert daemon.stderr is not None and b"serving" in daemon.stderr.readline()
+            told = subprocess.run([*billhook, "status", "--json"], env=env, capture_output=True, check=True)
+            token = (tmp_path / "state" / "billhook" / "daemon" / "token").read_text().strip()
+            url = json.loads(told.stdout)["http"]
+            asked = {"hook_event_name": "Stop", "cwd": str(tmp_path)}
+            headers = {"Authorization": f"Bearer {token}"}
+            found = httpx.post(f"{url}/fire", json=asked, headers=headers, trust_env=False, verify=False, timeout=20)
+        finally:
+            daemon.terminate()
+
+    assert (found.status_code, found.json()["decision"]) == (200, "none")
+    assert token not in (tmp_path / "state" / "billhook" / "daemon" / "log").read_text()
 
 
 @pytest.mark.parametrize("text", ["", ":", "8123", ":8123", "localhost", "localhost:", "::1:8123", "a:b", "h:65536"])

@@ -127,8 +127,8 @@ async def _bound(host: str, port: int, *, exposed: bool) -> socket.socket:
         if not exposed and not ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback:
             raise UsageError(
                 f"`{host}` can be reached from other machines; HTTP is for this one",
-                hint="use 127.0.0.1, or say explicitly that it is to be exposed: the token would cross the network "
-                "unencrypted, and whoever has it can have your hooks run",
+                hint="use 127.0.0.1; or --exposed, if this is meant: the token would cross the network unencrypted, "
+                "and whoever has it can have your hooks run",
             )
     family, kind, protocol, _, place = found[0]
     sock = socket.socket(family, kind, protocol)

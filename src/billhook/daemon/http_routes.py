@@ -23,6 +23,7 @@ from billhook.daemon.http_errors import PLAIN, problem, said
 from billhook.daemon.http_openapi import described
 from billhook.daemon.http_stream import Events, Stream
 from billhook.errors import BillhookError
+from billhook.tree import MARKER
 
 if TYPE_CHECKING:
     from billhook.daemon.serving import Served
@@ -33,8 +34,9 @@ SLOWEST: Final = 30.0
 """Seconds for a body to come in."""
 PROJECT: Final = "x-billhook-project"
 NOTE: Final = "X-Billhook-Note"
-INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME")
-"""The variables of the daemon's own environment that hooks get; who asks over HTTP sends none."""
+INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME", MARKER)
+"""The variables of the daemon's own environment that hooks get; who asks over HTTP sends none. The last is the mark of
+everything that this daemon starts."""
 _MOST_ENVIRONMENTS: Final = 64
 _MOST_NOTES: Final = 8
 _LONGEST_NOTE: Final = 400

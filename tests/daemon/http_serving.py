@@ -47,11 +47,11 @@ async def main():
     print("closed", running.busy, len(running._app.stream.readers), flush=True)
 
 process.adopt_orphans()
-try:
+factory = None
+if "PLAIN_LOOP" not in os.environ:
     import uvloop
+
     factory = uvloop.new_event_loop
-except ImportError:
-    factory = None
 with asyncio.Runner(loop_factory=factory) as runner:
     runner.run(main())
 process.settle()

@@ -131,6 +131,13 @@ def test_no_answer_is_for_other_origins(client: httpx.Client, served: Serving) -
         assert found.headers["cache-control"] == "no-store" and "server" not in names
 
 
+def test_heads_have_no_body(client: httpx.Client) -> None:
+    """And one of the stream ends."""
+    for path in ("/healthz", "/openapi.json", "/events"):
+        found = client.head(path)
+        assert (found.status_code, found.content) == (200, b"")
+
+
 def test_fire_gives_the_verdict(client: httpx.Client, served: Serving) -> None:
     """The same object as `billhook fire --json` prints."""
     found = client.post("/fire", json=tool("Denies", served.base))
@@ -692,6 +699,12 @@ def test_other_machines_are_not_served(tmp_path: Path, host: str) -> None:
         _start(tmp_path, host)
 
     assert "unencrypted" in raised.value.hint
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="there is no IPv6 here")
+def test_the_loopback_has_a_longer_address(tmp_path: Path) -> None:
+    """Its URL has brackets."""
+    assert re.fullmatch(r"http://\[::1\]:\d+", _start(tmp_path, "::1"))
 
 
 def test_to_be_reachable_can_be_meant(tmp_path: Path) -> None:

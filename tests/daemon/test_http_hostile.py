@@ -1,5 +1,6 @@
 """HTTP and those who mean no good: strangers, web pages, floods, garbage, and people who speak very slowly."""
 
+import asyncio
 import json
 import os
 import random
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from billhook.daemon.http_door import Door
 from daemon.http_serving import Serving, heard, serving
 
 MiB = 1024 * 1024
@@ -43,8 +45,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server with little patience."""
-    with serving(_made(tmp_path_factory.mktemp("quick")), *QUICK) as running:
+    """A server with little patience, in a loop of the standard library."""
+    with serving(_made(tmp_path_factory.mktemp("quick")), *QUICK, env={"PLAIN_LOOP": "1"}) as running:
         yield running
 
 
@@ -152,6 +154,37 @@ def test_only_this_host_is_served(served: Serving, host: str, expected: int) -> 
     answer = served.raw(f"GET /healthz HTTP/1.1\r\nHost: {given}\r\nConnection: close\r\n\r\n".encode())
 
     assert status(answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("192.0.2.1:8123", 200),
+        ("[2001:db8::1]:8123", 200),
+        ("127.0.0.1:8123", 200),
+        ("192.0.2.1", 403),
+        ("evil.example:8123", 403),
+        ("192.0.2.1.evil.example:8123", 403),
+    ],
+)
+def test_an_exposed_server_is_asked_by_its_address(host: str, expected: int) -> None:
+    """An address can't be rebound, a name can."""
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        sent.append({"status": 200})
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", host.encode()), (b"authorization", b"Bearer secret")]
+    scope = {"type": "http", "method": "GET", "path": "/fire", "headers": headers, "client": None}
+    asyncio.run(Door(app, b"secret", host="0.0.0.0", port=8123, exposed=True)(scope, receive, send))
+
+    assert sent[0]["status"] == expected
 
 
 def test_a_request_without_a_host_is_refused(served: Serving) -> None:

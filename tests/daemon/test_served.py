@@ -240,10 +240,11 @@ def test_worker_that_fails_costs_its_own_event_only(home: Home) -> None:
     """While hooks loop, sleep, exit and crash, others are answered in time and rightly."""
     lines = [f"def {name}(event):\n    {body}\n" for name, body in MISCHIEF.items()]
     home.file("bad.py", "\n".join([*lines, "def fine(event):\n    return {'decision': 'block', 'reason': 'fine'}\n"]))
-    entries = [
-        f"  {name}: {{events: PreToolUse, match: {name.title()}, python: 'bad:{name}', gate: true, timeout: {2 if name in ('loops', 'sleeps') else 30}}}\n"
-        for name in [*MISCHIEF, "fine"]
-    ]
+    entries = []
+    for name in [*MISCHIEF, "fine"]:
+        seconds = 2 if name in ("loops", "sleeps") else 30
+        about = f"match: {name.title()}, python: 'bad:{name}', gate: true, timeout: {seconds}"
+        entries.append(f"  {name}: {{events: PreToolUse, {about}}}\n")
     home.file("hooks.yaml", "hooks:\n" + "".join(entries))
     home.approve()
     home.start()

@@ -43,6 +43,8 @@ class Server:
         self.served = 0
         self.touched = 0.0
         """When somebody last asked, by the loop's clock."""
+        self.silent: dict[Connection, None] = {}
+        """Those who have not asked yet, in the order in which they came."""
         self._listener: socket.socket | None = None
 
     def listen(self, listener: socket.socket) -> None:
@@ -76,7 +78,13 @@ class Server:
                 loop.call_later(_PAUSE, self._again)
                 return
             sock.setblocking(False)
+            self._hear_earlier()
             Connection(self, sock).begin()
+
+    def _hear_earlier(self) -> None:
+        """Take those who came before, if they have asked by now: events of one session begin in their order."""
+        for connection in list(self.silent)[-_AT_ONCE:] if self.silent else ():
+            connection.read()
 
     def _again(self) -> None:
         if self._listener is not None:
@@ -108,10 +116,11 @@ class Connection:
             _stranger.note()
             self.abort()
             return
-        self._read()
+        self.read()
         if not self.is_closed and self.task is None and not self._writes:
+            self.server.silent[self] = None
             self._reads = True
-            self._loop.add_reader(self._sock.fileno(), self._read)
+            self._loop.add_reader(self._sock.fileno(), self.read)
             self._limit()
 
     def abort(self) -> None:
@@ -122,7 +131,8 @@ class Connection:
 
     # -- the request
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """Take what has come."""
         try:
             data = self._sock.recv(_CHUNK)
         except (BlockingIOError, InterruptedError):
@@ -155,7 +165,7 @@ class Connection:
         if len(data) == self._wanted:
             self._take(wire.read(bytes(memoryview(data)[wire.HEAD :])))
         elif len(data) % _CHUNK == 0:
-            self._read()  # there may be more already
+            self.read()  # there may be more already
 
     def _take(self, asked: wire.Asked) -> None:
         self._data = bytearray()
@@ -188,7 +198,7 @@ class Connection:
     def _watch(self) -> None:
         if self.task is not None and not self.is_closed:
             self._reads = True
-            self._loop.add_reader(self._sock.fileno(), self._read)
+            self._loop.add_reader(self._sock.fileno(), self.read)
 
     # -- the answer
 
@@ -227,6 +237,7 @@ class Connection:
         self._timer = self._loop.call_later(SLOWEST, self.abort)
 
     def _still(self) -> None:
+        self.server.silent.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -5,6 +5,8 @@ import msgspec
 from billhook.errors import UsageError
 
 DIALECTS = ("claude", "claw", "claw-text", "lesson")
+_MARGIN = 0.1
+_LONGEST_MARGIN = 0.5
 _OPTIONS = ("--as", "--on-failure", "--config", "--deadline")
 
 
@@ -19,6 +21,11 @@ class Arguments(msgspec.Struct):
     """The event's name, where the agent gives it on the command line."""
     seconds: float | None = None
     """How long the agent waits for the answer."""
+
+    @property
+    def seconds_for_hooks(self) -> float | None:
+        """How long hooks may take: somebody has to write down and to carry what they said before the time is over."""
+        return None if self.seconds is None else self.seconds - min(self.seconds * _MARGIN, _LONGEST_MARGIN)
 
     def take(self, argv: list[str]) -> None:
         """Read a command line. Raises UsageError; what stands before the fault was read."""

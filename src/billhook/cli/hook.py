@@ -72,7 +72,7 @@ class _Run:
 
         process.adopt_orphans()
         self._engine = config.engine(host=self.answering.arguments.dialect)
-        verdict = await firing.fire(self._engine, event, self.caught, self.answering.arguments.seconds)
+        verdict = await firing.fire(self._engine, event, self.caught, self.answering.arguments.seconds_for_hooks)
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
         return verdict
 

@@ -41,7 +41,7 @@ class Served:
     async def _fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
         engine = self._engine(config, answering.arguments.dialect)
         self._bring_late_answers(event.session_id, engine)
-        return await engine.fire(event, deadline=answering.arguments.seconds)
+        return await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
 
     def _engine(self, config: "Config", host: str) -> "Engine":
         key = (id(config), host, caller.environ().get("CLAUDE_PROJECT_DIR", ""))

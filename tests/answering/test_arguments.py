@@ -1,0 +1,50 @@
+"""The command line of a hook."""
+
+import pytest
+
+from billhook.answering import Arguments
+from billhook.errors import UsageError
+
+
+def taken(*words: str) -> Arguments:
+    arguments = Arguments()
+    arguments.take(list(words))
+    return arguments
+
+
+def test_every_option_in_both_spellings() -> None:
+    """`--as claw` and `--as=claw` are the same."""
+    apart = taken(
+        "--as", "claw", "--on-failure", "deny", "--config", "a", "--config", "b", "--deadline", "5000", "Stop"
+    )
+    together = taken("--as=claw", "--on-failure=deny", "--config=a", "--config=b", "--deadline=5000", "Stop")
+    assert apart == together == Arguments("claw", "deny", ["a", "b"], "Stop", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--as", "cluade"], "cluade"),
+        (["--on-failure", "maybe"], "maybe"),
+        (["--deadline", "soon"], "soon"),
+        (["--deadline", "0"], "0"),
+        (["--deadline", "-5"], "-5"),
+        (["--deadline", "٣"], "٣"),
+        (["--deadline", "9999999999"], "9999999999"),
+        (["--config"], "--config"),
+        (["--verbose"], "--verbose"),
+        (["Stop", "Start"], "Start"),
+    ],
+)
+def test_a_slip_is_named(words: list[str], named: str) -> None:
+    """What is wrong is said, with what would be right."""
+    with pytest.raises(UsageError, match=named) as raised:
+        taken(*words)
+    assert raised.value.hint
+
+
+def test_hooks_have_less_time_than_the_agent_waits() -> None:
+    """A tenth is kept for carrying the answer, half a second at most; without a deadline there is none."""
+    assert taken().seconds_for_hooks is None
+    assert taken("--deadline", "1000").seconds_for_hooks == pytest.approx(0.9)
+    assert taken("--deadline", "60000").seconds_for_hooks == pytest.approx(59.5)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.agent.asking import question_text, read_answer
+from billhook.agent.asking import expected, question_text, read_answer
 from billhook.session import Question
 
 
@@ -22,7 +22,9 @@ def test_a_command() -> None:
         "  | git push",
         "  | echo done",
         f"why: {reason}",
-        "[y] yes, once   [s] yes, for this session   [n] no",
+        "[y] yes, once",
+        "[s] yes, for this session: this very command, in this folder",
+        "[n] no (also Enter and Ctrl-D)",
     ]
 
 
@@ -37,8 +39,28 @@ def test_an_edit() -> None:
         "  | y",
         "  replace_all:",
         "  | true",
-        "[y] yes, once   [n] no",
+        "[y] yes, once",
+        "[n] no (also Enter and Ctrl-D)",
     ]
+
+
+COVERED = {
+    "a file": ("Edit", {"file_path": "a.py"}, "this tool anywhere in the workspace; outside of it, here only"),
+    "no file": ("TodoWrite", {"todos": []}, "every use of this tool"),
+}
+
+
+@pytest.mark.parametrize(("name", "tool_input", "covered"), COVERED.values(), ids=COVERED)
+def test_the_session_covers_no_more_than_it_says(name: str, tool_input: dict[str, Any], covered: str) -> None:
+    """Who says yes for the session knows what to."""
+    assert asked(name, tool_input)[-2] == f"[s] yes, for this session: {covered}"
+
+
+@pytest.mark.parametrize(("rememberable", "keys"), [(True, "y, s or n"), (False, "y or n")])
+def test_what_is_expected_is_what_is_offered(rememberable: bool, keys: str) -> None:
+    """Somebody whose answer was none is told which would be one."""
+    asking = Question("Bash", {"command": "ls"}, rememberable=rememberable)
+    assert expected(asking) == f"that is no answer; type {keys} (Enter: no)"
 
 
 def test_nothing_to_show() -> None:
@@ -49,7 +71,7 @@ def test_nothing_to_show() -> None:
 def test_the_end_of_a_long_command_is_shown() -> None:
     """What is dangerous may stand last."""
     lines = asked("Bash", {"command": "echo " + "x" * 10_000 + "; rm -rf ~"})
-    assert lines[-2].endswith("; rm -rf ~") and any("6,015 characters are not shown" in line for line in lines)
+    assert lines[-4].endswith("; rm -rf ~") and any("6,015 characters are not shown" in line for line in lines)
 
 
 @pytest.mark.parametrize(

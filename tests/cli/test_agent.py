@@ -22,6 +22,7 @@ from cli.terminal import PROGRAM, Ended, gone, living
 
 SAYS = "- text: All done.\n"
 LISTS = "- text: I'll look.\n  tool: {name: Bash, input: {command: echo one; echo two}}\n- text: Two lines.\n"
+BASH = "- tool: {name: Bash, input: {command: touch made}}\n- text: All done.\n"
 FREELY = ("--permission-mode", "bypassPermissions")
 
 
@@ -108,6 +109,20 @@ def test_whoever_reads_the_stream_may_have_seen_enough(place: Place) -> None:
     assert names(place)[-1] == "SessionEnd"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_an_answer_that_cant_be_written_is_a_failure(place: Place, form: tuple[str, ...]) -> None:
+    """The run goes on to its end, and the exit code says that its answer is lost."""
+    place.file("turns.yaml", LISTS)
+    command = [PROGRAM, "agent", "-p", "go", "--model", "scripted:turns.yaml", *FREELY, *form]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, cwd=place.project, env=place.env(), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 2 and b"the output could not be written: No space left" in done.stderr
+    assert names(place)[-1] == "SessionEnd"
+
+
 # -- hooks in line
 
 
@@ -121,7 +136,7 @@ ANSWERS = {
     "allowed": ("allow: fine", r"    allowed by mine \([\d.]+ ms\): fine\n    one\n"),
     "context": ("inject: be kind", r"    context from mine \([\d.]+ ms\): be kind\n"),
     "exit 2": ("run: 'echo no >&2; exit 2'", r"    denied by mine \([\d.]+ ms\): no\n"),
-    "rewritten": (REWRITES, r"    input rewritten by mine \([\d.]+ ms\)\n    three\n"),
+    "rewritten": (REWRITES, r"    input rewritten by mine \([\d.]+ ms\): echo three\n    three\n"),
     "message": ("""run: 'echo "{\\"systemMessage\\": \\"psst\\"}"'""", r"    message from mine \([\d.]+ ms\): psst\n"),
     "stopped": (
         """run: 'echo "{\\"continue\\": false, \\"stopReason\\": \\"enough\\"}"'""",
@@ -164,7 +179,39 @@ def test_what_keeps_the_agent_going_is_shown(place: Place) -> None:
     )
     ended = agent(place, "- text: Done.\n- text: Tested.\n")
     assert ended.out == "Tested.\n"
-    assert re.search(r"^Done\.\n    Stop: kept going by again \([\d.]+ ms\): test it\n", ended.err, re.M)
+    assert re.search(r"^Done\.\n    Stop: more wanted by again \([\d.]+ ms\): test it\n", ended.err, re.M)
+
+
+def test_whoever_wants_more_is_named_as_often(place: Place) -> None:
+    """The ninth who wants more does not get it, and no line says that it did."""
+    place.own("hooks:\n  again:\n    events: Stop\n    run: 'echo test it >&2; exit 2'\n")
+    ended = agent(place, "- text: Done.\n")
+    assert ended.err.count("Stop: more wanted by again") == 9 and "kept going by" not in ended.err
+    assert "note: `again` kept the agent going 8 times in a row; it stops now" in ended.err
+
+
+def test_a_blocked_prompt_says_why_once(place: Place) -> None:
+    """The hook's line has the reason."""
+    place.own("hooks:\n  no:\n    events: UserPromptSubmit\n    deny: not that\n")
+    assert agent(place, SAYS).err.count("not that") == 1
+
+
+def test_a_teammate_has_one_name(place: Place) -> None:
+    """Hooks know its type, the person its name: on the screen it is the latter in every line."""
+    place.own("hooks:\n  kind:\n    events: [SubagentStart, SubagentStop, TaskCompleted]\n    inject: be kind\n")
+    task = "{description: help, prompt: help, name: bob, subagent_type: tester}"
+    ended = agent(
+        place, f"turns: [{{tool: Task, input: {task}}}, {{text: done}}]\nagents: {{bob: [{{text: I did.}}]}}\n"
+    )
+    assert ended.err.count("    bob: SubagentStart: context from kind") == 1
+    assert "tester" not in ended.err, ended.err
+
+
+@pytest.mark.parametrize("text", ["''", "' '"], ids=["nothing", "blank"])
+def test_an_empty_answer_is_said_to_be_none(place: Place, text: str) -> None:
+    """On standard error: nothing is the answer."""
+    ended = agent(place, f"- text: {text}\n")
+    assert (ended.code, ended.out) == (0, "") and ended.err.endswith("\n(no answer)\n")
 
 
 def test_a_slow_hook_is_named(place: Place) -> None:
@@ -178,6 +225,12 @@ def test_a_slow_hook_is_named(place: Place) -> None:
         "    hook `scan` is still running (0.5 s) on PreToolUse; it has 600 s ...",
         "    hook `scan` finished after N s",
     ]
+
+
+def test_what_time_a_hook_has_is_in_round_numbers(place: Place) -> None:
+    """SessionEnd has five seconds in all, of which a moment has passed."""
+    place.own("hooks:\n  last:\n    events: SessionEnd\n    run: sleep 0.7\n    timeout: 60\n")
+    assert "is still running (0.5 s) on SessionEnd; it has 5 s ..." in agent(place, SAYS).err
 
 
 def test_a_slow_start_is_named_at_once(place: Place) -> None:
@@ -260,6 +313,26 @@ def test_a_real_client(place: Place) -> None:
     assert "anthropic:some-model" in ended.err and "I'll look.\nBash  echo one\n    one\n" in ended.err
 
 
+def test_an_answer_that_breaks_off_is_asked_for_again(place: Place) -> None:
+    """The person is told, and the answer is the second one alone."""
+    with ModelServer(Say(("I st",), fault="error"), Say(("All ", "done."))) as server:
+        told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
+        ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", told=told)
+    assert (ended.code, ended.out) == (0, "All done.\n"), ended
+    assert "note: anthropic is overloaded: too much to do; what it said so far does not count" in ended.err
+    assert "StopFailure" not in names(place)
+
+
+def test_a_call_that_the_model_took_back_is_named(place: Place) -> None:
+    """A model that declined in the middle called nothing, and says so."""
+    with ModelServer(Say(("I won't.",), (use("Bash", {"command": "touch made"}),), stop="refusal")) as server:
+        told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
+        ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", *FREELY, told=told)
+    assert (ended.code, ended.out) == (0, "I won't.\n")
+    assert "note: anthropic declined to go on: Bash was not called" in ended.err
+    assert not (place.project / "made").exists()
+
+
 def test_a_service_that_refuses(place: Place) -> None:
     """Exit 1, what it said, and StopFailure for the hooks."""
     with ModelServer(Refuse(401, "authentication_error", "no such key")) as server:
@@ -293,13 +366,24 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
     assert ", 0 hooks, " in ended.err and "needs permission" in ended.err
 
 
+def test_one_rule_that_waits_is_named_as_one(place: Place) -> None:
+    """It does not count."""
+    place.file(".claude/settings.json", json.dumps({"permissions": {"allow": ["Bash(ls)"]}}))
+    assert "note: 1 allow rule is not approved and does not count: " in agent(place, SAYS).err
+
+
 # -- exit codes
 
 
 CLOSES = """run: 'echo "{\\"continue\\": false, \\"stopReason\\": \\"closed\\"}"'"""
 ENDS = {
     "done": (SAYS, "", 0, ""),
-    "blocked": (SAYS, "hooks:\n  no:\n    events: UserPromptSubmit\n    deny: not that\n", 1, "blocked: not that"),
+    "blocked": (
+        SAYS,
+        "hooks:\n  no:\n    events: UserPromptSubmit\n    deny: not that\n",
+        1,
+        "blocked: the model has not seen it",
+    ),
     "failed": ("- error: {kind: overloaded, message: too much}\n", "", 1, "error: too much"),
     "stopped": (
         SAYS,
@@ -312,7 +396,7 @@ ENDS = {
 
 @pytest.mark.parametrize(("script", "hooks", "code", "line"), ENDS.values(), ids=ENDS)
 def test_the_exit_code_tells_how_it_ended(place: Place, script: str, hooks: str, code: int, line: str) -> None:
-    """0 done, 1 blocked, stopped or failed; the last line says why, and nothing is on stdout but an answer."""
+    """0 done, 1 blocked, stopped or failed; the last lines say why, and nothing is on stdout but an answer."""
     place.own(hooks)
     ended = agent(place, script)
     assert ended.code == code, ended
@@ -329,6 +413,7 @@ SLIPS = {
     "budget": (("--context-budget", "0"), "--context-budget"),
     "prompt": (("-p", " "), "the prompt is empty"),
     "session": (("--resume", "nobody"), "no session `nobody`"),
+    "both triggers": (("--init", "--maintenance"), "--init and --maintenance are two triggers of Setup"),
     "no session": (("--resume", "."), "there is no session to resume here"),
 }
 
@@ -342,6 +427,19 @@ def test_a_slip_ends_before_any_hook_runs(place: Place, slip: tuple[str, ...], s
     ended = place.run("agent", *options)
     assert ended.code == 2 and ended.err.startswith("error: ") and says in ended.err and "\nhint: " in ended.err
     assert not (place.project / "ran").exists() and transcripts(place) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [("mine.yaml", "hooks:\n  guard: [\n", ":3:"), ("mine.json", '{"hooks": {\n', ":1:"), ("mine.yaml", "\0", ":1:")],
+    ids=["yaml", "json", "binary"],
+)
+def test_a_file_of_hooks_that_cant_be_read_is_a_slip(place: Place, name: str, text: str, where: str) -> None:
+    """Who names one wants its hooks: the agent does not run without them."""
+    place.file(name, text)
+    ended = agent(place, BASH, "--config", name, *FREELY)
+    assert ended.code == 2 and re.match(rf"error: \S*{name}{where}", ended.err), ended
+    assert not (place.project / "made").exists() and names(place) == []
 
 
 def test_nothing_on_stdin_is_a_slip(place: Place) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.model_server import ModelServer, Say
-from billhook.cli.agent_terminal import Terminal
+from billhook.cli.agent_terminal import FORGOTTEN, LONGEST, Terminal
 from cli.chatting import CTRL_C, CTRL_D, Chatting, conversation, events, names, transcripts
 from cli.place import Place
 from cli.terminal import living
@@ -77,7 +77,9 @@ def test_hook_decisions_stand_where_they_happen(place: Place) -> None:
         chat.type("my secret\n")
         said = chat.until("\n> ")
         assert re.search(
-            r"    UserPromptSubmit: denied by prompts \([\d.]+ ms\): no secrets\nblocked: no secrets\n> $", said
+            r"    UserPromptSubmit: denied by prompts \([\d.]+ ms\): no secrets\n"
+            r"blocked: the model has not seen it\n> $",
+            said,
         )
 
 
@@ -94,8 +96,9 @@ def test_compact_clear_and_help(place: Place) -> None:
         assert re.search(r", mode default, clear\n> $", chat.until("\n> "))
         chat.type("again\n")
         assert "Anew." in chat.until("\n> ")
-        chat.type("/help\n")
-        assert "/compact " in chat.until("\n> ")
+        for spelled in ("/help", "/Help"):
+            chat.type(f"{spelled}\n")
+            assert "/compact " in chat.until("\n> ")
         chat.type("/comapct\n")
         assert "did you mean `/compact`?" in chat.until("\n> ")
         chat.type("/exit\n")
@@ -120,6 +123,26 @@ def test_a_hook_can_be_against_compacting(place: Place) -> None:
         chat.say("/compact")
         said = chat.until("not compacted")
         assert re.search(r"PreCompact: denied by keep \([\d.]+ ms\): I need all of it", said)
+
+
+@pytest.mark.parametrize("length", [LONGEST - 1, LONGEST, 3 * LONGEST])
+def test_a_line_that_the_terminal_cut_is_not_used(place: Place, length: int) -> None:
+    """Half of a prompt may ask for something else: the person is told, and nothing is sent."""
+    fits = length < LONGEST
+    with chatting(place, SAYS) as chat:
+        chat.until("> ")
+        for start in range(0, length, 1000):
+            chat.type("x" * min(1000, length - start))
+            chat.until("x" * max(0, min(1000, length - start, LONGEST - start)))
+        chat.type("\n")
+        if not fits:
+            chat.until(
+                "the terminal cut this line at 4,095 bytes, so nothing of it was used; use `billhook agent < file`"
+            )
+            chat.say("hello")
+        chat.until("Hello to you.\n> ")
+    (prompt,) = [one["input"]["prompt"] for one in events(place) if one["event"] == "UserPromptSubmit"]
+    assert prompt == ("x" * length if fits else "hello")
 
 
 def test_one_shot_on_a_terminal_shows_the_text_as_it_comes(place: Place) -> None:
@@ -191,7 +214,7 @@ def test_what_is_no_answer_is_asked_again(place: Place) -> None:
         chat.type("y\n")
         chat.until("\n? ")
         chat.type("perhaps\n")
-        chat.until("\n? ")
+        assert chat.until("\n? ") == "perhaps\nthat is no answer; type y, s or n (Enter: no)\n? "
         chat.type("n\n")
         chat.until("Hello to you.")
     assert not (place.project / "made").exists()
@@ -348,6 +371,21 @@ def test_ctrl_c_after_a_stopped_turn_ends_the_session(place: Place) -> None:
         chat.type(CTRL_C)
         assert chat.end() == 130
     assert reason(place) == "other"
+
+
+def test_a_ctrl_c_of_long_ago_does_not_count(place: Place) -> None:
+    """At the prompt, some seconds after one that stopped a turn, the first of two is the first again."""
+    with freely(place, BASH("touch began; sleep 60")) as chat:
+        chat.say("go")
+        while not (place.project / "began").exists():
+            time.sleep(0.02)
+        chat.type(CTRL_C)
+        chat.until("stopped\n> ")
+        time.sleep(FORGOTTEN + 0.1)
+        chat.type(CTRL_C)
+        chat.until("Ctrl-C once more ends the session\n> ")
+        chat.type(CTRL_C)
+        assert chat.end() == 130
 
 
 def test_ctrl_c_at_the_prompt(place: Place) -> None:

@@ -158,7 +158,7 @@ def test_transcripts_are_where_the_events_say(events: list[dict[str, Any]]) -> N
 def test_the_commands_to_look_further_work(tmp_path: Path) -> None:
     """Each of them does what it promises when it is pasted; the last one removes everything."""
     ran = demo(tmp_path)
-    *go, logged, explain, listing, agent, remove = ran.further
+    *go, logged, explain, listing, agent, own, remove = ran.further
 
     assert go[2:] == [f"export PATH={Path(PROGRAM).parent}:$PATH"]
     assert len(pasted(*go, logged).stdout.splitlines()) > 40
@@ -166,9 +166,35 @@ def test_the_commands_to_look_further_work(tmp_path: Path) -> None:
     assert "no-rm" in pasted(*go, listing).stdout
     again = pasted(*go, agent)
     assert again.returncode == 0
-    assert "denied by no-rm" in again.stderr
+    assert "denied by no-rm" in again.stderr and "compacted (auto)" in again.stderr
+    assert "5 hooks, mode acceptEdits" in again.stderr and "nobody can be asked" not in again.stderr
+    fired = [json.loads(line)["event"] for line in pasted(*go, logged).stdout.splitlines()]
+    assert set(fired) >= set(SEED_001) and fired[0] == "Setup"
+    assert own == "billhook agent"
     pasted(remove)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ones_own_hooks_stay_out_of_what_comes_after(tmp_path: Path) -> None:
+    """The commands to look further see the demo's hooks, and those alone."""
+    tmp = tmp_path / "tmp"
+    tmp.mkdir()
+    changes = _hostile(tmp_path / "home")
+    ran = demo(tmp, **changes)
+    *go, _, _, _, agent, _, _ = ran.further
+    exports = [f"export {name}='{value}'" for name, value in changes.items() if name != "BASH_ENV"]
+    again = pasted(*exports, *go, agent)
+    assert again.returncode == 0 and ", 5 hooks, " in again.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_output_that_cant_be_written_is_a_failure(form: tuple[str, ...], tmp_path: Path) -> None:
+    """The exit code says it."""
+    with open("/dev/full", "wb") as full:
+        env = environment(TMPDIR=str(tmp_path))
+        done = subprocess.run([PROGRAM, "demo", *form], env=env, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2 and b"the output could not be written" in done.stderr
 
 
 def test_the_model_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

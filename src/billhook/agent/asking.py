@@ -26,9 +26,24 @@ def question_text(question: "Question") -> str:
         lines += [f"  | {line}" for line in _harmless(_shortened(text)).split("\n")]
     if question.reason:
         lines.append(f"why: {_one_line(question.reason)}")
-    session = "   [s] yes, for this session" if question.rememberable else ""
-    lines.append(f"[y] yes, once{session}   [n] no")
+    lines.append("[y] yes, once")
+    lines += [f"[s] yes, for this session: {_covered(question)}"] if question.rememberable else []
+    lines.append("[n] no (also Enter and Ctrl-D)")
     return "\n".join(lines)
+
+
+def expected(question: "Question") -> str:
+    """What to tell somebody whose answer was none."""
+    return f"that is no answer; type {'y, s or n' if question.rememberable else 'y or n'} (Enter: no)"
+
+
+def _covered(question: "Question") -> str:
+    """What a yes for the session is about, as `AgentPermissions.remember` has it."""
+    if tools.is_shell(question.tool_name):
+        return "this very command, in this folder"
+    if tools.paths_of(question.tool_name, question.tool_input):
+        return "this tool anywhere in the workspace; outside of it, here only"
+    return "every use of this tool"
 
 
 def read_answer(line: str, *, rememberable: bool = True) -> Literal["once", "session", "no"] | None:

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from billhook import strictjson, tools
 from billhook.agent.conversation import Usage
 from billhook.answers import FAILURES, UNSET, Decision, Outcome, Verdict
-from billhook.events import Block
+from billhook.events import Block, Event
 
 
 class Shown(msgspec.Struct, frozen=True, tag_field="type"):
@@ -111,6 +112,8 @@ class Judged(Shown, frozen=True, tag="verdict"):
     tool_use_id: str | None = None
     agent: str = "main"
     """A subagent's type, when it is an event of one."""
+    agent_id: str = ""
+    """Its id, then."""
 
 
 class Notice(Shown, frozen=True, tag="notice"):
@@ -133,6 +136,10 @@ class TaskChanged(Shown, frozen=True, tag="task"):
     subject: str
     state: Literal["started", "done", "failed", "open", "idle"]
     detail: str = ""
+    agent: str = "main"
+    """A teammate's name, when it is a task of one."""
+    agent_id: str = ""
+    """The same teammate's id, by which verdicts know it."""
 
 
 class Ended(Shown, frozen=True, tag="ended"):
@@ -150,30 +157,37 @@ class Ended(Shown, frozen=True, tag="ended"):
 def judged(verdict: Verdict) -> Judged:
     """A verdict, as it is shown."""
     about = verdict.about
-    deeds = tuple(deed for outcome in verdict.outcomes for deed in _deeds(outcome, about.block))
+    deeds = tuple(deed for outcome in verdict.outcomes for deed in _deeds(outcome, about))
     agent = about.agent_type if about.agent_id else None
-    return Judged(verdict.to_dict(), deeds, getattr(about, "tool_use_id", None) or None, agent or "main")
+    use = getattr(about, "tool_use_id", None) or None
+    return Judged(verdict.to_dict(), deeds, use, agent or "main", about.agent_id or "")
 
 
-def _deeds(outcome: Outcome, block: Block) -> list[Deed]:
+def _deeds(outcome: Outcome, about: Event) -> list[Deed]:
     answer, done = outcome.answer, list[tuple[Did, str]]()
     if outcome.status in FAILURES:
         done.append(("failed_open" if outcome.failed_open else "failed", outcome.error))
     if answer.decision is not Decision.NONE:
-        late = answer.decision is Decision.DENY and block in (Block.MODEL, Block.USER, Block.IGNORED)
+        late = answer.decision is Decision.DENY and about.block in (Block.MODEL, Block.USER, Block.IGNORED)
         done.append(("objected" if late else _DECIDED[answer.decision], answer.reason))
     if answer.stop:
         done.append(("stopped", answer.stop_reason))
     if answer.keep_going:
         done.append(("kept_going", answer.reason))
     if answer.updated_input is not None:
-        done.append(("rewrote_input", ""))
+        done.append(("rewrote_input", _in_short(getattr(about, "tool_name", ""), answer.updated_input)))
     if answer.updated_output is not UNSET:
         done.append(("rewrote_output", ""))
     done += [("told_model", answer.context)] if answer.context else []
     done += [("told_user", answer.message)] if answer.message else []
     done += [("warned", lost) for lost in outcome.lost]
     return [Deed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
+
+
+def _in_short(tool_name: str, given: dict[str, Any]) -> str:
+    """An input as one text: a shell's command as it is."""
+    command = tools.command_of(tool_name, given)
+    return strictjson.compact(given) if command is None else command
 
 
 _DECIDED: dict[Decision, Did] = {

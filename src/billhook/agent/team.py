@@ -28,8 +28,8 @@ _TOLD: Final = 4_000
 class Mate:
     """A teammate: a name and a mailbox. Lives as long as the team."""
 
-    def __init__(self, name: str, team: str) -> None:
-        self.name, self.team = name, team
+    def __init__(self, name: str, team: str, agent_id: str) -> None:
+        self.name, self.team, self.agent_id = name, team, agent_id
         self.mail: asyncio.Queue[str] = asyncio.Queue()
         self.idle = asyncio.Event()
         """It has nothing to do, and no hook found it something."""
@@ -129,7 +129,7 @@ class Team:
         """A teammate that begins with a task. Raises ToolError when a hook is against it."""
         if agent.name in self.mates or agent.name == self.name:
             raise ToolError(f"there is an agent `{agent.name}` already; send it a message instead")
-        mate = Mate(agent.name, self.name)
+        mate = Mate(agent.name, self.name, getattr(agent.session, "agent_id", ""))
         task = await self._announced(session, subject, prompt, mate)
         self.mates[mate.name] = mate
         self._follow(self._live(agent, mate, task, prompt), task, mate)
@@ -173,7 +173,8 @@ class Team:
                 return idle.reason or "Go on."
             if idle.keep_going:
                 self.show(Notice(f"hooks kept {mate.name} going {FORCED_AT_MOST} times in a row; it rests now"))
-            self.show(TaskChanged(task.id, task.subject, "idle", mate.name))  # the mate is; its task stays as it is
+            # The mate is idle; its task stays as it is.
+            self.show(TaskChanged(task.id, task.subject, "idle", mate.name, mate.name, mate.agent_id))
             await session.notify(f"{mate.name} has nothing to do", type="agent_needs_input", title=mate.name)
             mate.idle.set()
         mate.forced = 0
@@ -223,7 +224,8 @@ class Team:
 
     def _changed(self, task: Task, state: State, detail: str = "") -> None:
         task.state = state
-        self.show(TaskChanged(task.id, task.subject, state, detail))
+        whose = ("main", "") if task.mate is None else (task.mate.name, task.mate.agent_id)
+        self.show(TaskChanged(task.id, task.subject, state, detail, *whose))
 
 
 def _alive(session: Session) -> Session:

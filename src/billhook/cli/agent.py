@@ -11,7 +11,7 @@ import click
 from billhook import process
 from billhook.cli import configured
 from billhook.cli.agent_screen import Screen, Stream, in_loop, is_terminal
-from billhook.cli.loaded import config_option, loaded
+from billhook.cli.loaded import config_option, guarding
 from billhook.cli.show import note
 from billhook.cli.table import with_shown_paths
 from billhook.cli.values import nearest
@@ -46,8 +46,9 @@ Examples:
   billhook agent -p hi --json                    typed events, one a line
 
 \b
-Exit code: 0 done, 1 blocked, stopped or failed, 2 usage or broken input,
-130 interrupted (128 and its number for other signals).""",
+Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
+output that can't be written, 130 interrupted (128 and its number for other
+signals).""",
 )
 @click.option("-p", "--prompt", metavar="TEXT", help="One prompt: the agent works until it is done, and ends.")
 @click.option(
@@ -65,8 +66,8 @@ Exit code: 0 done, 1 blocked, stopped or failed, 2 usage or broken input,
     help="default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
 )
 @click.option("--resume", metavar="ID", help="Go on with a session: its id, its name, or `.` for the newest here.")
-@click.option("--init", "setup", flag_value="init", help="Fire Setup (init) first.")
-@click.option("--maintenance", "setup", flag_value="maintenance", help="Fire Setup (maintenance) first.")
+@click.option("--init", is_flag=True, help="Fire Setup (init) first.")
+@click.option("--maintenance", is_flag=True, help="Fire Setup (maintenance) first.")
 @click.option(
     "--context-budget", "budget", metavar="TOKENS", type=int, help="Compact the conversation when it is longer."
 )
@@ -79,6 +80,8 @@ def verb(**given: Any) -> int:
     """
     if given["budget"] is not None and given["budget"] < 1:
         raise UsageError("--context-budget must be at least 1", hint="a number of tokens, as in --context-budget 50000")
+    if given["init"] and given["maintenance"]:
+        raise UsageError("--init and --maintenance are two triggers of Setup", hint="run one after the other")
     run = _Run(given)
     process.adopt_orphans()
     try:
@@ -96,7 +99,7 @@ class _Run:
 
         self.given = given
         self.model: Model = open_model(given["model"], os.environ)
-        self.config: Config = loaded(given["configs"])
+        self.config: Config = guarding(given["configs"])
         self.resume = _resumed(given["resume"])
         self.prompt: str | None = _prompt(given["prompt"])
         self._close: Callable[[], None] | None = None
@@ -122,7 +125,7 @@ class _Run:
             interrupts.ignore()
         if self.given["as_json"]:
             show(ended)
-        return interrupts.code or _CODES[ended.how]
+        return interrupts.code or _CODES[ended.how] or (2 if show.unwritten else 0)
 
     async def _session(self, show: "Show", screen: Screen, terminal: "Terminal", interrupts: "Interrupts") -> "Ended":
         from billhook.agent.loop import BUDGET
@@ -136,7 +139,7 @@ class _Run:
             ask=self._asker(terminal),
             permission_mode=self.given["mode"],
             resume=self.resume,
-            setup=self.given["setup"],
+            setup="init" if self.given["init"] else "maintenance" if self.given["maintenance"] else None,
             budget=self.given["budget"] or BUDGET,
         ) as agent:
             self._close = agent.session.engine.background.cancel
@@ -158,7 +161,7 @@ class _Run:
             agent, terminal, interrupts, clear=lambda: begin_anew(agent, self.config), tell=screen.urgent
         ).run()
 
-    def _shower(self) -> tuple["Show", Screen]:
+    def _shower(self) -> tuple[Screen | Stream, Screen]:
         """What gets the events, and where lines for the person go."""
         hooks = sum(entry.state == "runs" for entry in self.config.entries)
         later = frozenset(hook.name for hook in self.config.hooks if hook.background)
@@ -173,13 +176,13 @@ class _Run:
         """Asks the person; None where there is nobody."""
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             return None
-        from billhook.agent.asking import question_text, read_answer
+        from billhook.agent.asking import expected, question_text, read_answer
 
         async def ask(question: "Question") -> str:
             def read(line: str) -> str | None:
                 return read_answer(line, rememberable=question.rememberable)
 
-            return await terminal.answer(question_text(question), "? ", read, "no")
+            return await terminal.answer(question_text(question), "? ", read, "no", expected=expected(question))
 
         return ask
 

@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "/help": "this",
     "/exit": "end (also Ctrl-D); Ctrl-C stops the turn, twice the session",
 }
-_COMMAND: Final = re.compile(r"(/[a-z]*)(?:\s+(.*))?", re.S)
+_COMMAND: Final = re.compile(r"(/[a-zA-Z]*)(?:\s+(.*))?", re.S)
 
 Work = Coroutine[Any, Any, Ended | None]
 
@@ -100,7 +100,7 @@ class Chat:
         command = _COMMAND.fullmatch(text)
         if command is None:
             return self.agent.turn(text) if text else self._say()
-        match command[1]:
+        match command[1].lower():
             case "/exit":
                 return None
             case "/clear":

@@ -4,6 +4,7 @@ The model's text is for standard output, all else for standard error: `billhook 
 """
 
 import asyncio
+import errno
 import os
 import sys
 import threading
@@ -43,7 +44,7 @@ _SAYINGS: Final = {
     "deferred": ("deferred by", "yellow"),
     "allowed": ("allowed by", "green"),
     "stopped": ("stopped by", "red"),
-    "kept_going": ("kept going by", "yellow"),
+    "kept_going": ("more wanted by", "yellow"),
     "rewrote_input": ("input rewritten by", "cyan"),
     "rewrote_output": ("output rewritten by", "cyan"),
     "told_model": ("context from", "cyan"),
@@ -56,17 +57,28 @@ _QUIET: Final = frozenset({"session-naming", "turn-tracker"})
 """Built-ins that tell the model at each start what the person knows anyway."""
 
 
-class Stream:
+class _Output:
+    """Standard output, which may be full: the run goes on then, because what it does was asked for."""
+
+    unwritten = False
+    """Something of it is lost, and not because its reader has seen enough."""
+
+    def lose(self, error: OSError) -> None:
+        not_written(error)
+        self.unwritten = self.unwritten or error.errno != errno.EPIPE
+
+
+class Stream(_Output):
     """Everything as JSON, one typed event a line, on standard output."""
 
     def __call__(self, event: Any) -> None:
         try:
             say(strictjson.dumps(msgspec.to_builtins(event)))
         except OSError as error:
-            not_written(error)  # the run goes on: what it does was asked for
+            self.lose(error)
 
 
-class Screen:
+class Screen(_Output):
     """The terminal. Lives as long as the run. `streams`: the model's text is shown as it comes; otherwise only the last
     one is for standard output, whole, and what it said on the way goes to standard error. `later`: hooks that nobody
     waits for, however long they take."""
@@ -82,6 +94,10 @@ class Screen:
         """What the model said last, not shown yet."""
         self._callers: dict[str | None, str] = {}
         """Who made the calls that are open: an event knows a teammate's type only."""
+        self._mates: dict[str, str] = {}
+        """Teammates by their ids."""
+        self._refused = False
+        """A hook's line says why the prompt was blocked."""
         self._denied: set[str | None] = set()
         self._slow = _SlowHooks(self.urgent, later)
 
@@ -106,6 +122,7 @@ class Screen:
             case Compacted():
                 self.line(f"compacted ({event.trigger}): {one_line(event.summary, width() - 20)}")
             case TaskChanged():
+                self._mates |= {event.agent_id: event.agent} if event.agent_id else {}
                 self.line(_task(event))
             case HookStarted() | HookFinished() | HookTimedOut() | HookCancelled():
                 self._slow.hear(event)
@@ -231,7 +248,8 @@ class Screen:
                 continue  # the reason of what it counts as says it
             if deed.did in ("denied", "stopped") and name == "PreToolUse":
                 self._denied.add(event.tool_use_id)
-            who = self._callers.get(event.tool_use_id, event.agent)
+            self._refused |= deed.did == "denied" and name == "UserPromptSubmit"
+            who = self._callers.get(event.tool_use_id) or self._mates.get(event.agent_id, event.agent)
             self.line(f"    {_who(who)}{_deed(deed, name)}")
 
     def _ended(self, event: Ended) -> None:
@@ -243,10 +261,15 @@ class Screen:
             self.line(click.style("stopped", fg="yellow"))
         else:
             word = "error" if event.how == "failed" else event.how
-            self.line(f"{click.style(word, fg='red')}: {safe(event.text)}" if event.text else word)
+            said = event.how == "blocked" and self._refused
+            text = "the model has not seen it" if said else safe(event.text)
+            self.line(f"{click.style(word, fg='red')}: {text}" if text else word)
+        self._refused = False
 
     def _answer(self, text: str) -> None:
-        if not self._streams:
+        if not text.strip():
+            self.line(click.style("(no answer)", dim=True))
+        elif not self._streams:
             self.flush()
             self._write(text if text.endswith("\n") else f"{text}\n")
         self._last = ""
@@ -262,7 +285,7 @@ class Screen:
         try:
             click.echo(shown.encode(terminal or "utf-8", "replace"), nl=False)
         except OSError as error:
-            not_written(error)
+            self.lose(error)
         self._in_line = self._streams and not text.endswith("\n")
 
 
@@ -287,7 +310,7 @@ class _SlowHooks:
 
     def _late(self, event: HookStarted) -> None:
         self._named.add(event.asking)
-        left = f"it has {event.timeout:g} s"
+        left = f"it has {round(event.timeout, 1):g} s"
         self._line(f"    hook `{safe(event.hook)}` is still running ({SLOW} s) on {safe(event.event)}; {left} ...")
 
 
@@ -322,6 +345,8 @@ def _deed(deed: Deed, event: str) -> str:
     first = f"{where}{click.style(words, fg=colour)} {safe(deed.hook)} ({_milliseconds(deed.duration_ms)})"
     if deed.did == "failed_open":
         first += ", and the event went on without its answer"
+    if deed.did == "rewrote_input":
+        return f"{first}: {one_line(deed.text, max(20, width() - len(click.unstyle(first)) - 6))}"
     return f"{first}: {_text(deed.text)}" if deed.text else first
 
 

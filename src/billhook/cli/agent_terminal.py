@@ -4,9 +4,10 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from billhook.agent.loop import Agent
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STOP, _HINT, _LAST = "stopping ...", "Ctrl-C once more ends the session", "ending the session ..."
+LONGEST: Final = 4095
+"""Bytes of a line. The driver of a terminal throws away what comes after them, and nobody can tell whether there was
+something."""
+_CUT: Final = (
+    f"the terminal cut this line at {LONGEST:,} bytes, so nothing of it was used; "
+    "use `billhook agent < file` for a long prompt"
+)
+FORGOTTEN: Final = 2.0
+"""Seconds after which a Ctrl-C that stopped a turn does not count any more as the first of two."""
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 """Signals that end a session. The first Ctrl-C only stops the turn."""
 
@@ -73,9 +83,11 @@ class Terminal:
         if self._waiting[-1] is waiting:
             self._screen.prompt(waiting[0])
 
-    async def answer(self, question: str, prompt: str, read: Callable[[str], T | None], otherwise: T) -> T:
+    async def answer(
+        self, question: str, prompt: str, read: Callable[[str], T | None], otherwise: T, *, expected: str
+    ) -> T:
         """The answer to a question, one at a time; `otherwise` when there is nobody any more. What was typed before
-        the question was there is no answer to it."""
+        the question was there is no answer to it; who types something else is told what is `expected`."""
         async with self._asking:
             while True:
                 self._forget_typed()
@@ -85,6 +97,7 @@ class Terminal:
                 answer = read(line)
                 if answer is not None:
                     return answer
+                question = expected
 
     def _forget_typed(self) -> None:
         import termios
@@ -101,6 +114,10 @@ class Terminal:
             return
         except OSError:  # the terminal is gone
             data = b""
+        if len(data.rstrip(b"\n")) >= LONGEST:
+            self._begun = b""
+            self._screen.prompt(f"{_CUT}\n{self._waiting[-1][0]}")
+            return
         self._begun += data
         if data and not data.endswith(b"\n"):
             return
@@ -123,6 +140,8 @@ class Interrupts:
         self._main = asyncio.current_task()
         self._turn: asyncio.Task[Any] | None = None
         self._pressed = 0
+        self._stopped: tuple[asyncio.Task[Any], float] | None = None
+        """The turn that the last Ctrl-C stopped, and when."""
         self._leaving = False
         self.at_prompt = False
         """The person is asked what to do next: the first Ctrl-C only empties the line."""
@@ -145,7 +164,7 @@ class Interrupts:
 
     def typed(self) -> None:
         """The person did something else than to press Ctrl-C."""
-        self._pressed = 0
+        self._pressed, self._stopped = 0, None
 
     def leave(self) -> None:
         """The session is about to end by itself."""
@@ -166,6 +185,10 @@ class Interrupts:
     def _signalled(self, number: int) -> None:
         if self.code:
             return
+        if self._stopped is not None and self._turn is not self._stopped[0]:
+            if time.monotonic() - self._stopped[1] > FORGOTTEN:
+                self._pressed = 0
+            self._stopped = None
         self._pressed += 1
         spared = self._turn is not None or self.at_prompt
         last = number != signal.SIGINT or self._pressed > 1 or not spared
@@ -173,6 +196,7 @@ class Interrupts:
             self.code = 128 + number
         self._tell(_LAST if last else _STOP if self._turn is not None else _HINT)
         if self._turn is not None:
+            self._stopped = self._turn, time.monotonic()
             self._turn.cancel()
         elif last and self._main is not None and not self._leaving:
             self._main.cancel()

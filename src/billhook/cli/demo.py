@@ -69,14 +69,14 @@ def verb(as_json: bool, keep: bool) -> int:
         made.enter()
         made.approve()
         began = time.monotonic()
-        ended, signalled = _played(made, as_json)
+        ended, code = _played(made, as_json)
         if ended.how == "interrupted":
-            return signalled or 130
-        return _Report(made, ended, time.monotonic() - began).tell(as_json)
+            return code or 130
+        return _Report(made, ended, time.monotonic() - began).tell(as_json) or code
 
 
 def _played(made: Scratch, as_json: bool) -> tuple["Ended", int]:
-    """Play the session: how it ended, and the exit code of a signal that ended it."""
+    """Play the session: how it ended, and the exit code when a signal ended it or its output was lost."""
     process.adopt_orphans()
     try:
         # One reader reads it all, in this order: here is no answer that must be kept apart.
@@ -94,7 +94,8 @@ async def _session(made: Scratch, as_json: bool) -> tuple["Ended", int]:
 
     config = made.config()
     screen = Screen(hooks=len(config.entries), streams=True)
-    show: Show = Stream() if as_json else _Paragraphs(screen)
+    output = Stream() if as_json else screen
+    show: Show = output if as_json else _Paragraphs(screen)
     interrupts = Interrupts(screen.interrupted)
     interrupts.catch()
     if not as_json:
@@ -105,9 +106,11 @@ async def _session(made: Scratch, as_json: bool) -> tuple["Ended", int]:
     except asyncio.CancelledError:
         if not interrupts.code:
             raise
+    finally:
+        interrupts.ignore()
     if as_json or ended.how != "done":
         show(ended)
-    return ended, interrupts.code
+    return ended, interrupts.code or (2 if output.unwritten else 0)
 
 
 async def _run(config: "Config", show: "Show", interrupts: "Interrupts") -> "Ended":
@@ -204,7 +207,9 @@ class _Report:
         yield ""
         yield click.style("Look further", bold=True)
         yield f"  cd {shlex.quote(str(self.made.project))}"
-        yield f"  export BILLHOOK_HOME={shlex.quote(str(self.made.home))}"
+        home = shlex.quote(str(self.made.home))
+        yield f"  export HOME={home} BILLHOOK_HOME={home} XDG_CONFIG_HOME={home}"
+        yield "      in this shell: your own hooks stay out of it"
         program, path = _program()
         if path:
             yield f"  export PATH={shlex.quote(path)}:$PATH"
@@ -219,8 +224,9 @@ class _Report:
         if self.denied is not None:
             yield f"explain {self.denied.seq}", "why `rm -rf` did not run"
         yield "list", "the hooks: they are in hooks.yaml, to play with"
-        again = f"agent --model scripted:{_MODEL} -p 'Once more'"
-        yield again, "the same once more; with a key, leave out --model and ask what you like"
+        again = f"agent --init --permission-mode acceptEdits --context-budget {_BUDGET} --model scripted:{_MODEL}"
+        yield f"{again} -p 'Once more'", "the script once more, in the folder as it is now: `old` is moved already"
+        yield "agent", "with a key of your own: ask what you like"
 
 
 def _program() -> tuple[str, str]:

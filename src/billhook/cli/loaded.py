@@ -35,6 +35,17 @@ def loaded(files: Iterable[str]) -> Config:
     return configured.load(".", named)
 
 
+def guarding(files: Iterable[str]) -> Config:
+    """The same for a verb that acts: UsageError, with the place, when a file that was named can't be read. Who names
+    one wants its hooks, and must not go on without them."""
+    config = loaded(files)
+    for read in config.unreadable:
+        if read.source.layer == "explicit":
+            finding = read.findings[0]
+            raise UsageError(finding.message, place=finding.place, hint=finding.hint or "`billhook check` shows all")
+    return config
+
+
 def event_named(text: str, config: Config) -> str:
     """The canonical name of an event, in whatever spelling; nothing when it is none.
 

@@ -10,8 +10,8 @@ import pytest
 EVENT = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, "session_id": "s"}
 
 
-@pytest.mark.parametrize(("gate", "code"), [(True, 2), (False, 0)], ids=["a gate denies", "another passes visibly"])
-def test_hooks_that_take_too_long(tmp_path: Path, gate: bool, code: int) -> None:
+@pytest.mark.parametrize("gate", [True, False], ids=["a gate denies", "another passes visibly"])
+def test_hooks_that_take_too_long(tmp_path: Path, gate: bool) -> None:
     """They are ended, and follow their failure rule, before the agent loses its patience."""
     hooks = {"slow": {"events": "PreToolUse", "run": "sleep 60", "gate": gate}}
     (tmp_path / "rules.yaml").write_text(json.dumps({"hooks": hooks}))
@@ -21,5 +21,6 @@ def test_hooks_that_take_too_long(tmp_path: Path, gate: bool, code: int) -> None
     ran = subprocess.run(
         argv, input=event, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
     )
-    assert ran.returncode == code
-    assert "hook `slow` timed out" in ran.stderr or "slow" in ran.stderr
+    assert ran.returncode == 0
+    assert ('"permissionDecision":"deny"' in ran.stdout) == gate
+    assert "hook `slow` timed out" in ran.stderr

@@ -1,5 +1,6 @@
 """The daemon's life: how it begins and ends, and what callers find when it ended in any other way."""
 
+import json
 import os
 import resource
 import shutil
@@ -18,6 +19,7 @@ import pytest
 
 import billhook
 from billhook.daemon import logs, places, wire
+from daemon import calling
 from daemon.running import PROGRAM, Home, children_of, eventually, home_in, is_alive, numbers_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -312,6 +314,37 @@ def test_interpreter_that_was_replaced(home: Home, tmp_path: Path) -> None:
     assert daemon.wait(20) == 0
 
 
+@pytest.mark.parametrize("kind", ["py", *(["c"] if calling.COMPILER else [])])
+def test_client_starts_one(home: Home, tmp_path: Path, kind: str) -> None:
+    """`billhook-hook` answers by itself where there is no daemon, or a dead one, and starts another, which answers the
+    next call."""
+    home.own(f"hooks:\n  who: {{events: PreToolUse, run: 'echo $PPID >> {home.project}/who; exit 2'}}\n")
+    program = calling.built(kind, tmp_path)
+    (tmp_path / "billhook").symlink_to(Path(sys.executable).with_name("billhook"))
+    words = [str(program)] if kind == "c" else [sys.executable, "-I", "-S", str(program)]
+
+    def ask() -> int:
+        stdin = json.dumps(home.event()).encode()
+        done = subprocess.run(
+            [*words, "--deadline", "60000"],
+            input=stdin,
+            env=home.env(),
+            cwd=home.project,
+            capture_output=True,
+            check=True,
+        )
+        assert b'"deny"' in done.stdout, done
+        return numbers_in(home.project / "who")[-1]
+
+    for _ in range(2):
+        alone = ask()
+        daemon = eventually(home.status).pid
+        assert alone != daemon
+        assert ask() == daemon
+        os.kill(daemon, signal.SIGKILL)
+        eventually(lambda: not is_alive(daemon))  # noqa: B023
+
+
 def test_another_version_answers_by_itself(home: Home) -> None:
     """A caller of another version is told so before anything began."""
     home.start()
@@ -467,14 +500,14 @@ def test_log_is_rotated(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_flat(home: Home) -> None:
+def test_memory_is_flat(home: Home, copied: tuple[Path, dict[str, str]]) -> None:
     """After a warm-up thousands of requests of hundreds of sessions and environments cost no memory, no descriptor."""
     many = int(os.environ.get("BILLHOOK_TEST_REQUESTS", "20000"))
     home.own(
         "hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n"
         "  later: {events: Stop, run: 'echo later', background: true}\n"
     )
-    daemon = home.start()
+    daemon = home.start(env=home.env(**copied[1]))
 
     def send(first: int, last: int) -> None:
         for number in range(first, last):

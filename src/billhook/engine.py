@@ -270,9 +270,11 @@ class Engine:
     def _prepare(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome] | None:
         """Set the hook's deadline. Anything but None means that it is not asked here and now: its time is over, its
         condition is false, it runs in the background, or it was asked in another way."""
-        if began >= ends:
-            return _judge(step, ctx.event, _late(step, "its time was over before it could be asked"), 0.0)
         own = began + step.timeout
+        if step.at_once:
+            ends = own
+        elif began >= ends:
+            return _judge(step, ctx.event, _late(step, "its time was over before it could be asked"), 0.0)
         ctx.deadline = min(ctx.within(step.hook.budget, own) if step.hook.budget else own, ends)
         if ctx.deadline <= began:
             return _judge(step, ctx.event, _late(step, "the time that it shares with others was over"), 0.0)

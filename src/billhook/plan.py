@@ -41,6 +41,8 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     matcher: Matcher
     keeps_time: bool
     """Its `run` keeps `ctx.deadline` itself; the engine only stands behind it."""
+    at_once: bool
+    """It looks and says, without waiting for anybody: it is asked even when the event's time is over."""
     when_late: OnFailure | None
     """The rule of its protocol for an answer that is late, when it is stricter than `on_failure`."""
     plain: bool
@@ -186,6 +188,7 @@ def _step(hook: Hook, name: str, event_name: str) -> Step:
         on_failure=hook.on_failure,
         matcher=compile_matcher(hook.match, row.matching, event_name),
         keeps_time=getattr(hook.run, "keeps_time", False),
+        at_once=getattr(hook.run, "at_once", False),
         when_late=getattr(hook.run, "when_late", None),
         plain=plain,
         of_event=of_event,

@@ -120,10 +120,13 @@ def test_a_hook_that_ends_the_run(said: Answer, project: Project) -> None:
 
 
 def test_the_events_time_is_over_before_it(mode: Project) -> None:
-    """A slow hook whose failures pass does not wave a call through: who was not reached in time did not agree."""
+    """It waits for nobody, so it still looks: what is harmless passes if the slow hook's failures do, the rest does
+    not."""
     mode.write(USER, mode.path(USER).read_text() + "  slow: {events: PreToolUse, run: sleep 30}\n")
     began = time.monotonic()
-    verdict = fire(mode, "ls", deadline=0.5)
+    harmless = fire(mode, "ls", deadline=0.5)
+    harmful = fire(mode, TRUST, deadline=0.5)
     assert time.monotonic() - began < 15
-    assert statuses(verdict)["slow"] == statuses(verdict)[GATE] == "timed_out"
-    assert verdict.decision == "deny" and f"`{GATE}`" in verdict.reason
+    assert (statuses(harmless)["slow"], statuses(harmless)[GATE]) == ("timed_out", "ok")
+    assert (harmless.decision, harmful.decision) == ("none", "deny")
+    assert FOR_THE_PERSON in harmful.reason

@@ -11,7 +11,7 @@ It speaks last: whoever wrote a guard of their own reads its words, and the inpu
 import os
 import posixpath
 import re
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -60,6 +60,8 @@ class SelfProtection(msgspec.Struct, frozen=True):
     """What the gate does. Links and folders are looked up at every call."""
 
     protected: Protected
+    at_once: ClassVar[bool] = True
+    """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
 
     def __call__(self, ctx: Context) -> Answer:
         cwd = ctx.event.cwd

@@ -88,10 +88,8 @@ class Worker(Child):
         self.usable = ended is None and told.reusable and told.status not in FAILURES
         return told
 
-    def is_fit(self, env: Mapping[str, str]) -> bool:
+    def is_fit(self) -> bool:
         """Whether it can be asked again: it is alive and quiet, and nothing that it was made from has changed."""
-        if self.env != env:
-            return False
         self._move()
         if self._exited or self._kept[self._out] or self._out not in self._open:
             return False
@@ -221,8 +219,8 @@ class Workers:
 
     def take(self, key: Key, env: Mapping[str, str]) -> Worker | str:
         """A worker for one event, or why there is none. Whoever takes it gives it back or ends it."""
-        while (worker := self._pop(key)) is not None:
-            if worker.is_fit(env):
+        while (worker := self._pop(key, env)) is not None:
+            if worker.is_fit():
                 worker.rest(False)
                 return worker
             worker.end_now()
@@ -259,13 +257,14 @@ class Workers:
         for worker in idle:
             worker.forget()
 
-    def _pop(self, key: Key) -> Worker | None:
+    def _pop(self, key: Key, env: Mapping[str, str]) -> Worker | None:
+        """The one that was last asked of those with this environment. Others may be there for other callers."""
         with self._lock:
             if not self._in_use:
                 self._in_use = True
                 atexit.register(self.close)
             for place in reversed(range(len(self._idle))):
-                if self._idle[place].key == key:
+                if self._idle[place].key == key and self._idle[place].env == env:
                     return self._idle.pop(place)
         return None
 

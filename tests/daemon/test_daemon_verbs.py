@@ -146,6 +146,14 @@ def test_stop_waits_for_answers(home: Home) -> None:
         assert call.reply().denied
 
 
+def test_stop_of_one_that_is_stopped(home: Home) -> None:
+    """A daemon that was stopped is woken up to end."""
+    daemon = home.start()
+    daemon.send_signal(signal.SIGSTOP)
+    assert home.billhook("daemon", "stop").stdout == f"stopped: process {daemon.pid}\n"
+    assert daemon.wait(20) == 0
+
+
 def test_stop_by_force(home: Home) -> None:
     """`--force` waits for nobody, and what the daemon started is ended, too."""
     home.own(f"hooks:\n  slow: {{events: PreToolUse, run: 'echo $$ > {home.project}/pid; sleep 60'}}\n")

@@ -278,6 +278,17 @@ def test_worker_is_kept_and_restarted_when_its_file_changes(home: Home) -> None:
     assert third.startswith("another ") and third.split()[1] != first.split()[1]
 
 
+def test_callers_with_other_variables_keep_their_workers(home: Home) -> None:
+    """Two callers of one project with different environments don't end each other's worker."""
+    home.file("who.py", "import os\ndef f(event):\n    return {'decision': 'block', 'reason': str(os.getpid())}\n")
+    home.file("hooks.yaml", "hooks:\n  who: {events: PreToolUse, python: 'who:f'}\n")
+    home.approve()
+    home.start()
+    pids = [reason(home.ask(env=home.env(TERMINAL=name))) for name in "ababab"]
+    assert pids[0] != pids[1]
+    assert pids == pids[:2] * 3
+
+
 def test_late_answers_reach_their_session(home: Home) -> None:
     """What a hook says after its event is told at the next event of the same session, and to no other."""
     words = '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "later %s"}}'

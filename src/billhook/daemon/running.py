@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import billhook
-from billhook import process
+from billhook import process, worker
 from billhook.daemon import logs, places
 from billhook.daemon.guard import guarded
 from billhook.daemon.places import AlreadyError
@@ -37,6 +37,8 @@ PATIENCE: Final = 30.0
 """Seconds that running requests have when the daemon ends."""
 _LOOKED: Final = 1.0
 """Seconds between two looks at what a daemon was made from."""
+_RESTS: Final = 600.0
+"""Seconds without a request after which Python workers are let go: each is as large as a daemon."""
 _BACKLOG: Final = 512
 
 
@@ -110,6 +112,7 @@ class Daemon:
 
     async def _finish(self) -> None:
         """Let those who wait have their answers; but not for ever."""
+        end = time.monotonic() + PATIENCE
         closing = None if self.http is None else asyncio.ensure_future(self.http.close(PATIENCE))
         await self._until(lambda: not self.server.busy, PATIENCE)
         if self.server.busy:
@@ -120,7 +123,7 @@ class Daemon:
                 connection.abort()  # it has not asked yet, and is its own hook then
         await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
         if closing is not None:
-            await asyncio.wait([closing], timeout=5.0)
+            await asyncio.wait([closing], timeout=max(5.0, end - time.monotonic()))
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -175,7 +178,9 @@ class Daemon:
             process.sweep()
             if self._busy:
                 self.server.touched = loop.time()
-            elif self.idle and self._idle_for() > self.idle:
+            elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
+                worker.close()
+            if self.idle and not self._busy and self._idle_for() > self.idle:
                 self.leave(f"nobody asked for {self.idle:g} s")
 
     @property

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_ENGINES: Final = 64
 _MOST_ENVIRONMENTS: Final = 64
+_LARGE: Final = 1 << 18
+"""Bytes of an environment that is not kept."""
 _MOST_WAITING: Final = 256
 """Sessions of one engine whose late answers are kept: some never come back."""
 
@@ -75,6 +77,8 @@ class Served:
         """The same object for the same bytes: what is worked out from it is found again by that."""
         kept = self._environments.get(environ)
         if kept is None:
+            if len(environ) > _LARGE:
+                return _marked(wire.variables(environ))
             if len(self._environments) >= _MOST_ENVIRONMENTS:
                 self._environments.clear()
             kept = self._environments[environ] = _marked(wire.variables(environ))

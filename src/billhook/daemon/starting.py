@@ -101,17 +101,22 @@ def _served(root: Path, options: list[str] | None, waiting: Waiting) -> Status:
     folder = places.folder_of(root)
     end = time.monotonic() + BEGINS
     child: subprocess.Popen[bytes] | None = None
-    while time.monotonic() < end:
-        if options is not None and child is None and not places.holder(folder):  # one that leaves may still have it
-            child = _started(root, options)
-        found = ask(root)
-        if found is not None and not found.leaving:
-            return found
-        if child is not None and child.poll() is not None:
-            _complain(child, root)
-            child = None
-        waiting()
-        time.sleep(0.02)
+    try:
+        while time.monotonic() < end:
+            if options is not None and child is None and not places.holder(folder):  # one that leaves may have it
+                child = _started(root, options)
+            found = ask(root)
+            if found is not None and not found.leaving:
+                return found
+            if child is not None and child.poll() is not None:
+                _complain(child, root)
+                child = None
+            waiting()
+            time.sleep(0.02)
+    finally:
+        if child is not None and child.stderr is not None:
+            child.stderr.close()
+            child.returncode = 0  # nobody waits for it
     raise SilentError(folder, places.holder(folder))
 
 
@@ -155,8 +160,7 @@ def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
         return 0
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL if force else signal.SIGTERM)
-        if force:
-            os.kill(pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)  # one that is stopped can't end
     end = time.monotonic() + ENDS
     while _is_alive(pid):
         if time.monotonic() > end:

@@ -208,6 +208,11 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
+def forget_markers() -> None:
+    """Look at every process anew."""
+    _markers.clear()
+
+
 def _forget_markers(table: dict[int, Process]) -> None:
     if len(_markers) > 2 * len(table) + 100:
         for key in [key for key in list(_markers) if key[0] not in table]:

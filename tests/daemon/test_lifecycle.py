@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -432,6 +433,36 @@ def test_orphans_are_collected_while_nobody_asks(home: Home) -> None:
     assert home.ask().code == 0
     assert len(children_of(daemon.pid)) == 1
     eventually(lambda: not children_of(daemon.pid), 10)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_another_user_gets_nothing() -> None:
+    """Neither socket nor log can be reached; and who got through to the socket all the same is not heard."""
+    base = Path(tempfile.mkdtemp(prefix="bh-"))
+    base.chmod(0o755)
+    code = (
+        "import os, socket, sys\n"
+        "os.setresgid(12345, 12345, 12345); os.setresuid(12345, 12345, 12345)\n"
+        "for name in ('s', 'log', 'lock', '.'):\n"
+        "    print(name, os.access(os.path.join(sys.argv[1], name), os.R_OK))\n"
+        "line = socket.socket(socket.AF_UNIX)\n"
+        "try: line.connect(sys.argv[1] + '/s'); line.sendall(bytes.fromhex(sys.argv[2])); print(line.recv(100))\n"
+        "except OSError as error: print(type(error).__name__)\n"
+    )
+    words = [sys.executable, "-ISc", code]
+    with home_in(base) as home:
+        home.start()
+        words += [str(home.folder), wire.ABOUT.hex()]
+        seen = subprocess.run(words, cwd="/", capture_output=True, text=True, check=True, timeout=30).stdout.split()
+        assert seen == ["s", "False", "log", "False", "lock", "False", ".", "False", "PermissionError"]
+        for path in (home.folder, *home.folder.parents):
+            if path.is_relative_to(base):
+                path.chmod(0o755)
+        (home.folder / places.SOCKET).chmod(0o666)
+        seen = subprocess.run(words, cwd="/", capture_output=True, text=True, check=True, timeout=30).stdout.split()
+        assert seen[-1] in ("b''", "ConnectionResetError", "BrokenPipeError")
+        assert "refused a caller that is another user" in home.log()
+    shutil.rmtree(base)
 
 
 GARBAGE = {

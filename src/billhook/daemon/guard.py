@@ -7,10 +7,11 @@ end, and kills what carries the marker, unless the daemon says goodbye. Linux on
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from billhook.tree import MARKER, Tree
+from billhook.tree import MARKER, Tree, forget_markers
 
 _GOODBYE = b"."
 
@@ -54,9 +55,12 @@ def _wait(read: int, marker: str) -> None:
     _keep_only(read)
     if os.read(read, 1) == _GOODBYE:
         return
-    tree = Tree(-1, marker)
-    tree.reserved = False  # there is no leader, only the marker
-    tree.kill_now()
+    for _ in range(3):  # what was just being started has its marker a moment later
+        marked = Tree(-1, marker)
+        marked.reserved = False  # there is no leader, only the marker
+        marked.kill_now()
+        forget_markers()
+        time.sleep(0.05)
 
 
 def _keep_only(descriptor: int) -> None:

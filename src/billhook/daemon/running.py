@@ -147,7 +147,8 @@ class Daemon:
         except OSError as error:
             sock.close()
             place, hint = str(self.folder / places.SOCKET), "move away what lies there, or set BILLHOOK_HOME"
-            raise StoreError(f"can't make the daemon's socket: {error.strerror}", place=place, hint=hint) from error
+            why = error.strerror or str(error)
+            raise StoreError(f"can't make the daemon's socket: {why}", place=place, hint=hint) from error
         sock.listen(_BACKLOG)
         self.server.listen(sock)
 

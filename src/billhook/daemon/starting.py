@@ -141,7 +141,12 @@ def _only_one(folder: Path) -> Iterator[bool]:
     """Whether nobody else starts a daemon here just now; then nobody does meanwhile."""
     import fcntl
 
-    file = os.open(folder / "starting", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    path = folder / "starting"
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        hint = "set BILLHOOK_HOME to a folder that you can write"
+        raise StoreError(f"can't open it: {error.strerror}", place=str(path), hint=hint) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -243,6 +243,22 @@ def test_told_twice_it_ends_without_answers(home: Home) -> None:
     assert not is_alive(pid)
 
 
+@pytest.mark.slow
+def test_nobody_is_waited_for_longer_than_half_a_minute(home: Home) -> None:
+    """A request that takes longer after TERM is cancelled, and its hook ended."""
+    file = slowly(home, 500)
+    daemon = home.start()
+    with home.call() as call:
+        (pid,) = numbers_in(file)
+        daemon.terminate()
+        began = time.monotonic()
+        assert call.reply()[:2] == (True, None)
+    assert 25 < time.monotonic() - began < 45
+    assert daemon.wait(10) == 0
+    assert not is_alive(pid)
+    assert "1 requests have had no answer" in home.log()
+
+
 def test_idle_exit(home: Home) -> None:
     """It ends when nobody asked for so long; a request that takes longer is not cut off."""
     slowly(home, 2.5)

@@ -488,7 +488,7 @@ def test_any_text_is_read(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(SIGNS), min_size=1, max_size=5).map("".join))
-@settings(max_examples=60, deadline=4000)
+@settings(max_examples=25, deadline=4000)
 def test_any_repetition_is_read_in_time(unit: str) -> None:
     """No short text becomes slow by being repeated."""
     started = time.thread_time()

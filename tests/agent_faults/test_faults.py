@@ -87,7 +87,7 @@ def run(folder: Path, event: str, fault: str, on_failure: str) -> Ran:
     project = folder / "project"
     (project / ".git").mkdir(parents=True)
     hooks = {
-        "faulty": {"events": event, "run": FAULTS[fault], "timeout": 0.4, "on_failure": on_failure},
+        "faulty": {"events": event, "run": FAULTS[fault], "timeout": 0.3, "on_failure": on_failure},
         "answers": {"events": "PermissionRequest", "allow": "yes", "priority": 200},
     }
     (project / "hooks.yaml").write_text(json.dumps({"hooks": hooks}))

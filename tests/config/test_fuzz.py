@@ -16,7 +16,7 @@ from billhook.config.loading import Config, load_config
 from config.project import Project
 
 QUICK = settings(
-    max_examples=500,
+    max_examples=250,
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),

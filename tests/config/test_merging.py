@@ -89,8 +89,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# In parts, so that they run beside each other; 5,000 examples in all.
-@pytest.mark.parametrize("part", range(4))
+# In parts, so that they run beside each other; 5,000 examples in all, of which the slow suite has most.
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 4))])
 @settings(max_examples=1250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(user=st.one_of(files, broken), project=st.one_of(files, files, files, broken), data=st.data())
 def test_a_project_is_never_weaker_than_the_user_alone(

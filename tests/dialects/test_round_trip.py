@@ -13,7 +13,7 @@ GATED = sample("PreToolUse")
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(event=some_events, answer=answers)
 @example(event=GATED, answer=Answer(decision=Decision.DENY, reason="no", keep_going=True))
 @example(event=GATED, answer=Answer(decision=Decision.DENY, reason="no", background=True))

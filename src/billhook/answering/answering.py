@@ -16,6 +16,7 @@ import msgspec
 from billhook import caller
 from billhook.answering.arguments import Arguments
 from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received
+from billhook.answering.saying import lines_for_people
 from billhook.answers import NOTHING, Answer, Decision, Verdict
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import EVENTS, Block, Event
@@ -45,6 +46,12 @@ class Heard(msgspec.Struct, frozen=True):
     """For people who read stderr: what went wrong, and what they ought to know."""
     unheard: "Heard | None" = None
     """What to say when stdout can't be written: a refusal that nobody reads must be in the exit code."""
+
+    @property
+    def all_of_stderr(self) -> bytes:
+        """What the dialect says there, and the lines for people."""
+        apart = b"\n" if self.stderr and not self.stderr.endswith(b"\n") and self.lines else b""
+        return self.stderr + apart + lines_for_people(self.lines)
 
 
 class Answering:
@@ -117,7 +124,7 @@ class Answering:
         return project if os.path.isdir(project) else cwd or project
 
     def _load(self) -> "Config":
-        from billhook.cli import configured
+        from billhook.config import configured
 
         folder = self._folder or _here() or caller.environ().get("PWD", "/")
         config = configured.load(folder, self.arguments.files)
@@ -137,7 +144,7 @@ class Answering:
         return _lost_approvals(self.config, self.event)
 
     def _said(self, verdict: Verdict, config: "Config") -> Heard:
-        from billhook.cli import configured
+        from billhook.config import configured
 
         answer = verdict.as_answer(self.dialect.meanings.join)
         notes = [*_strange(verdict.event, config), *configured.notes(config)]
@@ -246,7 +253,7 @@ class Answering:
 
 def _lost_approvals(config: "Config", event: Event | None) -> str:
     """Why approvals can't be read, where a gate for this event waits for one: it may have had it."""
-    from billhook.cli import configured
+    from billhook.config import configured
 
     gates = [entry for entry in config.pending if entry.declared.gate and _about(entry.declared.events, event)]
     doubts = configured.doubts(config) if gates else []

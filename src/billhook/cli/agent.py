@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from billhook import process
-from billhook.cli import configured
 from billhook.cli.agent_screen import Screen, Stream, in_loop, is_terminal
 from billhook.cli.loaded import config_option, guarding
 from billhook.cli.show import note
 from billhook.cli.table import with_shown_paths
 from billhook.cli.values import nearest
+from billhook.config import configured
 from billhook.config.permitting import MODES
 from billhook.errors import UsageError
 

@@ -7,11 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from billhook.cli import configured
 from billhook.cli.check_formats import FORMATS
 from billhook.cli.show import note, safe, say
 from billhook.cli.values import nearest, one_of
-from billhook.config import sources
+from billhook.config import configured, sources
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
 from billhook.config.history import budget_of, facts, log_of

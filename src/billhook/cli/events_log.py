@@ -30,8 +30,8 @@ class Here(NamedTuple):
 
 def here() -> Here:
     """The project of the folder that we are in, and where its state lies."""
-    from billhook.cli.configured import standing
     from billhook.config import sources
+    from billhook.config.configured import standing
 
     return Here(sources.find(standing(".")).project, state_root())
 

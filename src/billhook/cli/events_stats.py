@@ -9,7 +9,6 @@ import msgspec
 
 from billhook import strictjson
 from billhook.builtins.metrics import HookStats, Tally
-from billhook.cli import configured
 from billhook.cli.ages import shown_time
 from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook
 from billhook.cli.events_log import Logs, here
@@ -17,6 +16,7 @@ from billhook.cli.events_view import wants_json
 from billhook.cli.progress import progress
 from billhook.cli.show import note, say
 from billhook.cli.table import counted, one_line, width
+from billhook.config import configured
 from billhook.config.history import budget_of
 from billhook.store.searching import called
 

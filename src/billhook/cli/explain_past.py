@@ -9,7 +9,6 @@ import click
 import msgspec
 
 from billhook import strictjson
-from billhook.cli import configured
 from billhook.cli.ages import ago, shown_time
 from billhook.cli.events_log import Here
 from billhook.cli.events_show import found
@@ -17,6 +16,7 @@ from billhook.cli.explain import heading, outlook_data, verdict_line
 from billhook.cli.loaded import loaded
 from billhook.cli.show import note, say, word_of
 from billhook.cli.table import facts, filled, one_line, shown_path, width
+from billhook.config import configured
 from billhook.config.loading import Config
 from billhook.config.options import filled as with_defaults
 from billhook.config.past import Change, Considered, Past, Row, event_of, look_back

@@ -80,9 +80,7 @@ class _Run:
         self.told = heard
         if not put(1, heard.stdout) and heard.unheard is not None:
             self.told = heard = heard.unheard
-        spoken = heard.stderr
-        put(2, spoken + b"\n" if spoken and not spoken.endswith(b"\n") and heard.lines else spoken)
-        tell(heard.lines)
+        put(2, heard.all_of_stderr)
         return heard.code
 
     def crashed(self, error: BaseException) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from billhook.answering.received import canonical
-from billhook.cli import configured
 from billhook.cli.values import nearest
+from billhook.config import configured
 from billhook.config.loading import Config
 from billhook.errors import UsageError
 from billhook.events import EVENTS

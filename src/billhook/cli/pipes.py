@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable
 
+from billhook.answering.saying import lines_for_people
+
 _SILENCE = 0.5
 """Seconds without a word after which a whole document counts as all that comes."""
 
@@ -61,15 +63,6 @@ def put(descriptor: int, data: bytes) -> bool:
 def tell(lines: Iterable[str]) -> None:
     """Lines for whoever reads stderr."""
     put(2, lines_for_people(lines))
-
-
-def lines_for_people(lines: Iterable[str]) -> bytes:
-    """Lines that say who speaks; control characters are made visible."""
-    return "".join(f"billhook: {_visible(line)}\n" for line in lines).encode("utf-8", "replace")
-
-
-def _visible(text: str) -> str:
-    return "".join(char if char.isprintable() else " " if char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
 
 
 def hang_up() -> None:

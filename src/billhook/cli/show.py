@@ -39,7 +39,7 @@ def not_written(error: OSError) -> None:
     """Standard output took no more: say so, unless whoever read it has just seen enough."""
     _hang_up(1)
     if error.errno != errno.EPIPE:
-        hint = "make room there, or send it elsewhere; the exit code still tells"
+        hint = "make room there, or send it elsewhere"
         say(f"error: the output could not be written: {error.strerror}\n\nhint: {hint}", err=True)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import click
 
 from billhook import strictjson
-from billhook.cli import configured
 from billhook.cli.chosen import chosen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, safe, say
@@ -16,7 +15,7 @@ from billhook.cli.trust_permissions import rules_as_data, rules_called, rules_sc
 from billhook.cli.trust_screen import as_data, screen
 from billhook.cli.trusted import list_approvals, revoke
 from billhook.cli.values import nearest
-from billhook.config import Config, Entry, load_config
+from billhook.config import Config, Entry, configured, load_config
 from billhook.config.approving import ChangedError, approve_entry, approve_rules
 from billhook.config.permitting import Waiting
 from billhook.errors import UsageError

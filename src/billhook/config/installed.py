@@ -1,11 +1,12 @@
 """Entries of agents' files that are billhook itself: loaded as hooks, they would only call us again."""
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from billhook import shell
-from billhook.config.declared import Action, Exec, Run
+from billhook.config.declared import Action, Exec, Run, Url
 
 
 def is_billhook(action: Action | None) -> bool:
@@ -17,6 +18,8 @@ def is_billhook(action: Action | None) -> bool:
             return bool(asked) and all(map(_calls_us, asked))
         case Exec(argv):
             return _calls_us(argv)
+        case Url(url):
+            return _OUR_ADDRESS.fullmatch(url) is not None
         case _:
             return False
 
@@ -27,10 +30,15 @@ def _calls_us(words: Sequence[str]) -> bool:
         return False
     names = [os.path.basename(word) for word in words]
     if names[0] in _RUNNERS or names[0].startswith("python"):
-        names = names[names.index("billhook") :] if "billhook" in names else []
+        at = next((i for i, name in enumerate(names) if name in ("billhook", "billhook-hook")), len(names))
+        names = names[at:]
     if names[:1] == ["billhook-hook"]:
         return True
     return names[:2] == ["billhook", "hook"] and any(name.startswith("--as") for name in names)
 
 
+_OUR_ADDRESS: Final = re.compile(
+    r"https?://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?/hook/(?:claude|claw|claw-text|lesson)(?:\?.*)?"
+)
+"""Where the daemon answers agents over HTTP: asked by ourselves, it would ask the same hooks once more."""
 _RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "env", "exec"})

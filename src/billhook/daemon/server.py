@@ -10,7 +10,6 @@ from typing import Final
 
 from billhook import __version__
 from billhook.answering import Heard
-from billhook.cli.pipes import lines_for_people
 from billhook.daemon import wire
 from billhook.daemon.logs import Seldom
 
@@ -205,9 +204,7 @@ class Connection:
     async def _serve(self, asked: wire.Asked) -> None:
         heard = await self.server.answer(asked)
         self.task = None
-        spoken = heard.stderr
-        newline = b"\n" if spoken and not spoken.endswith(b"\n") and heard.lines else b""
-        self._finish(wire.answer(heard.code, heard.stdout, spoken + newline + lines_for_people(heard.lines)))
+        self._finish(wire.answer(heard.code, heard.stdout, heard.all_of_stderr))
 
     def _finish(self, frame: bytes) -> None:
         self._still()

@@ -22,9 +22,11 @@ import logging_cost
 import matching
 import processes
 import report
+import warm
 from harness import Goal, Row, measure, passes
 
 GOALS: tuple[Goal, ...] = (
+    *warm.GOALS,
     *processes.GOALS,
     *dispatch.GOALS,
     *json_path.GOALS,

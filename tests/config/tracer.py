@@ -127,7 +127,7 @@ def _import_all() -> None:
 
     from billhook.cli.main import VERBS
 
-    for name in ("group", "hook", "configured", "status", *VERBS):
+    for name in ("group", "hook", "status", *VERBS):
         importlib.import_module(f"billhook.cli.{name}")
     for name in ("loading", "lint", "approving"):
         importlib.import_module(f"billhook.config.{name}")

@@ -23,6 +23,8 @@ from daemon.calling import Client, closing, ignoring, is_alive
 from daemon.fake_daemon import HANG, STARTED, WITHOUT_READING, FakeDaemon, Step, answer, frame
 from daemon.fuzz_client import fuzz
 
+pytestmark = pytest.mark.slow
+
 EVENT = b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}'
 BROKE = b"billhook: the daemon broke off after it had started; hooks may have run\n"
 PASSES = b"billhook: the event passes without having been judged\n"

@@ -18,7 +18,10 @@ from daemon.calling import COMPILER, SOURCE, STAND_IN, built
 from daemon.fake_daemon import STARTED, FakeDaemon, answer
 
 PROJECT = SOURCE.parents[2]
-pytestmark = pytest.mark.skipif(not (PROJECT / "hatch_build.py").exists(), reason="not a checkout")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (PROJECT / "hatch_build.py").exists(), reason="not a checkout"),
+]
 
 
 def launcher() -> str:

@@ -18,6 +18,8 @@ import pytest
 from billhook.daemon.http_door import Door
 from daemon.http_serving import Serving, heard, serving
 
+pytestmark = pytest.mark.slow
+
 MiB = 1024 * 1024
 HOOKS = """\
 hooks:

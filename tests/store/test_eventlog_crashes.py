@@ -385,6 +385,7 @@ print(json.dumps({"grown": after[0] - before[0], "before": before[1:], "after": 
 """
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_records_of_one_process(tmp_path: Path) -> None:
     """Memory is flat after the warm-up, descriptors and threads are unchanged, rotations included."""
     said = run(_LONG, tmp_path / "root")

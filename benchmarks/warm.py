@@ -1,0 +1,233 @@
+"""Goals 1 to 5 and 21: what one event costs an agent that runs us as its hook.
+
+The agent starts a process and waits for its end; that is all it feels. With a daemon the process is the small client,
+without one it is Python. All of it is measured with the event log on, as it is by default.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from billhook import __version__
+from billhook.answering import Heard
+from billhook.daemon import wire
+from billhook.daemon.server import Server
+from harness import LOOPS, PROCESSES, Bar, Case, Goal, Trial, looped
+
+_BIN = Path(sys.executable).parent
+_CLIENT = str(_BIN / "billhook-hook")
+_FOLDER = str(Path(wire.__file__).parent)
+_JSON = "import json, sys; e = json.load(sys.stdin); sys.exit(2 if 'rm -rf' in str(e['tool_input']) else 0)"
+_CCHOOKS = "from cchooks import create_context; c = create_context(); c.output.exit_success()"
+_NODE = "let s='';process.stdin.on('data',d=>s+=d).on('end',()=>{JSON.parse(s)})"
+
+
+@contextmanager
+def project() -> Iterator[tuple[Path, dict[str, str]]]:
+    """A project without hooks of its own, and the environment of an agent in it."""
+    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name:
+        base = Path(name)
+        (base / "p" / ".git").mkdir(parents=True)
+        env = {**os.environ, "HOME": name, "BILLHOOK_HOME": str(base / "state")}
+        event = {
+            "session_id": "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11",
+            "transcript_path": "/home/u/.agent/projects/x/t.jsonl",
+            "cwd": str(base / "p"),
+            "permission_mode": "default",
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": "ls -la", "description": "x" * 700},
+            "tool_use_id": "toolu_01ABC",
+        }
+        (base / "event.json").write_bytes(msgspec.json.encode(event))
+        yield base, env
+
+
+@contextmanager
+def daemon(env: dict[str, str]) -> Iterator[None]:
+    """A daemon for that environment."""
+    billhook = str(_BIN / "billhook")
+    subprocess.run([billhook, "daemon", "start", "--quiet"], env=env, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([billhook, "daemon", "stop"], env=env, check=True, stdout=subprocess.DEVNULL)
+
+
+def process(base: Path, env: dict[str, str]) -> Callable[[list[str]], Case]:
+    """An agent's side: start a program with the event on stdin, and wait for its end."""
+    event, folder = os.open(base / "event.json", os.O_RDONLY), str(base / "p")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+
+    def case(argv: list[str]) -> Case:
+        return looped(once, argv)
+
+    def once(argv: list[str]) -> None:
+        os.lseek(event, 0, os.SEEK_SET)
+        moves = [(os.POSIX_SPAWN_DUP2, event, 0), (os.POSIX_SPAWN_DUP2, nowhere, 1)]
+        pid = os.posix_spawn(argv[0], argv, env, file_actions=moves)
+        status = os.waitpid(pid, 0)[1]
+        assert status == 0, f"{argv} ended with {status}"
+
+    os.chdir(folder)
+    return case
+
+
+async def with_client() -> AsyncGenerator[Trial, None]:
+    """Goal 1: the program is compiled, the daemon is there."""
+    with project() as (base, env), daemon(env):
+        run = process(base, env)
+        cases = {
+            "billhook-hook": run([_CLIENT, "--as", "claude"]),
+            "/bin/true": run(["/bin/true"]),
+            "a script with json": run([sys.executable, "-c", _JSON]),
+        }
+        bars = [Bar("billhook-hook", "/bin/true", 1.5), Bar("billhook-hook", "a script with json", 1 / 10)]
+        if node := shutil.which("node"):
+            cases["node"] = run([node, "-e", _NODE])
+            bars.append(Bar("billhook-hook", "node", 1 / 40))
+        yield Trial("daemon warm", cases, bars, PROCESSES // 2)
+        os.chdir("/")
+
+
+async def through_a_shell() -> AsyncGenerator[Trial, None]:
+    """Goal 2: as agents start their hooks."""
+    with project() as (base, env), daemon(env):
+        run = process(base, env)
+        cases = {
+            "sh -c 'exec billhook-hook'": run(["/bin/sh", "-c", f"exec {_CLIENT} --as claude"]),
+            "sh -c 'exec /bin/true'": run(["/bin/sh", "-c", "exec /bin/true"]),
+        }
+        bars = [Bar("sh -c 'exec billhook-hook'", "sh -c 'exec /bin/true'", 1.2)]
+        yield Trial("daemon warm", cases, bars, PROCESSES)
+        os.chdir("/")
+
+
+async def without_compiler() -> AsyncGenerator[Trial, None]:
+    """Goal 3: the same client as a script of Python."""
+    # As the launcher does that stands in for the program: compiled once, and no modules but those of the interpreter.
+    launch = f"import sys; sys.path.insert(0, {_FOLDER!r}); import os; from client import main; os._exit(main())"
+    with project() as (base, env), daemon(env):
+        run = process(base, env)
+        ours = [sys.executable, "-I", "-S", "-c", launch, "--as", "claude"]
+        cases = {"the launcher": run(ours), "a script with json": run([sys.executable, "-c", _JSON])}
+        yield Trial("daemon warm", cases, [Bar("the launcher", "a script with json", 0.6)], PROCESSES // 2)
+        os.chdir("/")
+
+
+async def cold_module() -> AsyncGenerator[Trial, None]:
+    """Goal 4: no daemon; Python is started for the event, and nobody wants it."""
+    async for trial in _cold("billhook hook", [sys.executable, "-m", "billhook", "hook", "--as", "claude"]):
+        yield trial
+
+
+async def cold_script() -> AsyncGenerator[Trial, None]:
+    """Goal 5: the same through the script that pip makes."""
+    async for trial in _cold("the script billhook hook", [str(_BIN / "billhook"), "hook", "--as", "claude"]):
+        yield trial
+
+
+async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
+    with project() as (base, env):
+        run = process(base, {**env, "BILLHOOK_NO_DAEMON": "1"})
+        cases = {name: run(argv), "a cchooks hook": run([sys.executable, "-c", _CCHOOKS])}
+        yield Trial("no daemon", cases, [Bar(name, "a cchooks hook", 2)], PROCESSES // 4)
+        os.chdir("/")
+
+
+# -- 21 ------------------------------------------------------------------------------------------------------------
+
+
+async def on_the_wire() -> AsyncGenerator[Trial, None]:
+    """Goal 21: the socket alone. Nobody judges anything: the same bytes in, the same bytes out, a connection each."""
+    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name:
+        asked = wire.request(__version__, ["--as", "claude"], "/", dict(os.environ), b"x" * 1000)
+        ours, plain = Path(name) / "ours", Path(name) / "plain"
+        stop = threading.Event()
+        threads = [threading.Thread(target=_serve_ours, args=(ours, stop)), _plainly(plain, len(asked))]
+        for thread in threads:
+            thread.daemon = True
+            thread.start()
+        while not (ours.exists() and plain.exists()):  # noqa: ASYNC110 (other threads make them)
+            await asyncio.sleep(0.01)
+        cases: dict[str, Case] = {
+            "our server": looped(_asking(ours, asked), None),
+            "a blocking socket in a thread": looped(_asking(plain, asked), None),
+        }
+        yield Trial("1 KB", cases, [Bar("our server", "a blocking socket in a thread", 1.5)], LOOPS)
+        stop.set()
+
+
+def _serve_ours(path: Path, stop: threading.Event) -> None:
+    async def answer(asked: wire.Asked) -> Heard:
+        return Heard()
+
+    async def serve() -> None:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        listener.listen(128)
+        Server(answer, refuse=lambda: "", about=lambda: b"{}").listen(listener)
+        while not stop.is_set():  # noqa: ASYNC110 (another thread says when)
+            await asyncio.sleep(0.05)
+
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serve())
+    else:
+        uvloop.run(serve())
+
+
+def _plainly(path: Path, size: int) -> threading.Thread:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(128)
+    said = wire.STARTED + wire.answer(0, b"", b"")
+
+    def serve() -> None:
+        while True:
+            caller, _ = listener.accept()
+            left = size
+            while left:
+                left -= len(caller.recv(left))
+            caller.sendall(said)
+            caller.close()
+
+    return threading.Thread(target=serve)
+
+
+def _asking(path: Path, asked: bytes) -> Callable[[None], None]:
+    def once(_: None) -> None:
+        with socket.socket(socket.AF_UNIX) as caller:
+            while True:
+                try:
+                    caller.connect(str(path))
+                    break
+                except BlockingIOError:  # the queue is full
+                    time.sleep(0.001)
+            caller.sendall(asked)
+            while caller.recv(1 << 16):
+                pass
+
+    return once
+
+
+GOALS = (
+    Goal(1, "installed as one command hook, daemon warm", with_client),
+    Goal(2, "the same through the agent's shell", through_a_shell),
+    Goal(3, "no compiled client, daemon warm", without_compiler),
+    Goal(4, "cold, no daemon, an event that no hook wants", cold_module, needs=("cchooks",)),
+    Goal(5, "cold, through the script of the package", cold_script, needs=("cchooks",)),
+    Goal(21, "the daemon's socket", on_the_wire),
+)

@@ -12,12 +12,11 @@ import pytest
 
 from agent.model_server import ModelServer, Refuse, Say, Step, Use, use
 from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, Usage, assistant, user
-from billhook.agent.model import Completion, Model, ModelError, Request, ToolSpec
+from billhook.agent.model import UNREADABLE, Completion, Model, ModelError, Request, ToolSpec
 from billhook.agent.models import open_model
 from billhook.agent.models.anthropic import Anthropic
 from billhook.agent.models.openai import OpenAI
 from billhook.agent.models.trying import BrokeOffError, completed
-from billhook.agent.models.wire import UNREADABLE, Curtailed
 from billhook.errors import UsageError
 
 KEY = "sk-secret-0123456789"
@@ -168,7 +167,7 @@ def test_a_model_that_declines_runs_nothing(service: str) -> None:
     said = Say(("I won't.",), (use("Bash", {"command": "ls"}),), stop=REFUSED[service])
     declined = answer(service, said)
     assert declined.message == assistant("I won't.")
-    assert isinstance(declined, Curtailed) and declined.left_out == f"{service} declined to go on: Bash was not called"
+    assert declined.left_out == f"{service} declined to go on: Bash was not called"
     assert "declined" in refusal(service, Say(uses=(use("Bash"),), stop=REFUSED[service])).message
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from billhook.agent.shown import Ended, Judged
 from billhook.agent.transcript import Transcript
 from billhook.config import load_config
 from billhook.events import EVENTS, Block
+from cli.terminal import gone
 
 SEED_001 = [
     "Setup",
@@ -35,7 +35,7 @@ SEED_001 = [
     "Notification",
     "SessionEnd",
 ]
-TAG = f"86{os.getpid()}"
+TAG = f"86{os.getpid()}.86"
 """What all of the sleeping processes of this test have in their command line."""
 FAULTS = {
     "crashes": "exit 3",
@@ -106,29 +106,6 @@ def run(folder: Path, event: str, fault: str, on_failure: str) -> Ran:
     return ran
 
 
-def alive() -> list[str]:
-    """The sleeping processes of this test that still run."""
-    found = []
-    for pid in os.listdir("/proc"):
-        if pid.isdigit():
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            if TAG.encode() in words and state != "Z":
-                found.append(pid)
-    return found
-
-
-def nothing_is_left() -> bool:
-    """Whether all of them end, those that get their KILL a moment later included."""
-    end = time.monotonic() + 10
-    while alive() and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive()
-
-
 def results_are_one_to_one(messages: list[Message]) -> bool:
     uses = Counter(use.id for message in messages for use in message.tool_uses)
     results = Counter(
@@ -151,7 +128,7 @@ def test_a_hook_that_breaks(tmp_path: Path, event: str, fault: str) -> None:
     assert sum(verdict["failed_open"] for verdict in ran.verdicts(event)) == (len(ran.outcomes) if can_block else 0)
     assert all(results_are_one_to_one(messages) for messages in ran.transcripts())
     assert (tmp_path / "project" / "a.txt").read_text() == "one\n"
-    assert nothing_is_left()
+    assert gone(TAG, 10)
 
 
 @pytest.mark.parametrize("fault", ["crashes", "hangs"])
@@ -169,4 +146,4 @@ def test_a_gate_that_breaks(tmp_path: Path, event: str, fault: str) -> None:
     )
     assert all(results_are_one_to_one(messages) for messages in ran.transcripts())
     assert len(ran.verdicts("SessionEnd")) == 1
-    assert nothing_is_left()
+    assert gone(TAG, 10)

@@ -1,9 +1,7 @@
 """Call a tool the way the loop does."""
 
 import asyncio
-import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 from billhook.agent.tool import ToolError
 from billhook.agent.tools import Workspace, standard_tools
 from billhook.agent.tools.bash import Background
+from cli.terminal import living
 
 
 class Agent:
@@ -37,24 +36,6 @@ class Agent:
             self.call(name, **given)
         str(caught.value).encode()
         return str(caught.value)
-
-
-def living(tag: str) -> list[int]:
-    """Processes with the tag in their command line; zombies have none."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError):
-                if tag.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                    found.append(int(name))
-    return found
-
-
-def gone(tag: str, seconds: float = 5) -> bool:
-    end = time.monotonic() + seconds
-    while living(tag) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not living(tag)
 
 
 def begun(tag: str, seconds: float = 20) -> bool:

@@ -15,8 +15,9 @@ import pytest
 
 from billhook.agent.tool import ToolError
 from billhook.agent.tools.bash import CAP
+from cli.terminal import gone, living
 
-from .calling import Agent, begun, gone, living
+from .calling import Agent, begun
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -258,7 +259,7 @@ def test_a_timeout_ends_it_and_says_so(agent: Agent, root: Path, tag: str) -> No
     """With the output so far; where it had gone by then counts."""
     said = agent.fails("Bash", command=f"cd sub; echo begun; sleep {tag}", timeout=500)
     assert said == "timed out: ended after 0.5 seconds\nbegun"
-    assert gone(tag)
+    assert gone(tag, 5)
     assert agent.workspace.cwd == root / "sub"
 
 
@@ -275,7 +276,7 @@ def test_nothing_survives_a_timeout(agent: Agent, tag: str, command: str) -> Non
     """Whatever it does to stay."""
     begin = time.monotonic()
     assert "timed out" in agent.fails("Bash", command=command.format(tag=tag), timeout=500)
-    assert gone(tag)
+    assert gone(tag, 5)
     assert time.monotonic() - begin < 15
 
 
@@ -291,7 +292,7 @@ def test_nothing_survives_a_cancel(agent: Agent, tag: str, command: str) -> None
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
-    assert gone(tag)
+    assert gone(tag, 5)
 
 
 def test_a_child_that_holds_the_output_holds_nobody_up(agent: Agent, tag: str) -> None:
@@ -299,7 +300,7 @@ def test_a_child_that_holds_the_output_holds_nobody_up(agent: Agent, tag: str) -
     begin = time.monotonic()
     assert agent.call("Bash", command=f"sleep {tag} & echo started") == "started"
     assert time.monotonic() - begin < 10
-    assert gone(tag)
+    assert gone(tag, 5)
 
 
 def test_the_longest_time_is_ten_minutes(agent: Agent) -> None:
@@ -399,7 +400,7 @@ def test_a_background_command_fails_and_times_out_like_any(root: Path, tag: str)
     agent.call("Bash", command=f"echo a; sleep {tag}", run_in_background=True, timeout=300)
     with pytest.raises(ToolError, match=r"^timed out: ended after 0.3 seconds\na$"):
         tasks.run()
-    assert gone(tag)
+    assert gone(tag, 5)
 
 
 def test_a_cancelled_background_command_is_dead(root: Path, tag: str) -> None:
@@ -416,4 +417,4 @@ def test_a_cancelled_background_command_is_dead(root: Path, tag: str) -> None:
             await running
 
     asyncio.run(session())
-    assert gone(tag)
+    assert gone(tag, 5)

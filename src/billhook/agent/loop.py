@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from billhook import tools as names
 from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, Usage, user
-from billhook.agent.model import Completion, Model, ModelError, Request, Say
+from billhook.agent.model import UNREADABLE, Completion, Model, ModelError, Request, Say
 from billhook.agent.models.trying import completed
-from billhook.agent.models.wire import UNREADABLE, Curtailed
 from billhook.agent.shown import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
 from billhook.agent.team import Team
 from billhook.agent.tool import Tool, ToolError
@@ -127,7 +126,7 @@ class Agent:
         reply = self._with_own_ids(completion.message)
         self.record(reply)
         self.show(Said(reply.text, self.name, completion.usage))
-        if isinstance(completion, Curtailed):
+        if completion.left_out:
             self._tell(completion.left_out)
         return reply
 

@@ -1,12 +1,17 @@
 """What the loop asks of a model: one small protocol. The models themselves are in `models`."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from billhook.agent.conversation import Message, Usage
 from billhook.errors import BillhookError
+
+UNREADABLE: Final = "unreadable_tool_call"
+"""The name of a use whose input can't be read. No tool has it: it is refused like any use of a tool that isn't there,
+the model sees what it wrote and what is wrong with it, and nothing runs with an input that the model did not give. Its
+input tells the `tool`, the `arguments` as they came, and the `fault`."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -32,6 +37,8 @@ class Completion(msgspec.Struct, frozen=True):
 
     message: Message
     usage: Usage = Usage()
+    left_out: str = ""
+    """Which part of the answer may not be used, for the person; nothing: none."""
 
 
 class ModelError(BillhookError):

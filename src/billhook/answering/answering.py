@@ -102,6 +102,11 @@ class Answering:
         return self._said(await self._ask(self.config, self.event), self.config)
 
     @property
+    def host(self) -> str:
+        """Whom we serve, for the log."""
+        return self.arguments.dialect
+
+    @property
     def dialect(self) -> "Dialect":
         from billhook.dialects import dialect
 
@@ -203,7 +208,7 @@ class Answering:
                 about = event or self.remains
                 assert about is not None
                 unjudged = Verdict(about, decision=decision, reason=why, failed_open=int(not denies))
-                config.recording.observer(self.arguments.dialect)(unjudged)
+                config.recording.observer(self.host)(unjudged)
         except BaseException as error:  # nothing is left to fail with: the answer is what matters now
             return error
         return None

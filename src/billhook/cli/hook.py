@@ -71,7 +71,7 @@ class _Run:
         from billhook.cli import firing
 
         process.adopt_orphans()
-        self._engine = config.engine(host=self.answering.arguments.dialect)
+        self._engine = config.engine(host=self.answering.host)
         verdict = await firing.fire(self._engine, event, self.caught, self.answering.arguments.seconds_for_hooks)
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
         return verdict

@@ -59,8 +59,7 @@ class OverHttp(Answering):
     ) -> None:
         super().__init__(lambda: sent.body, self._fire)
         self.arguments.dialect = dialect
-        self.host = host
-        """Who was served, for the log."""
+        self._host = host
         self.verdict: Verdict | None = None
         self.why = ""
         """Why it could not be judged."""
@@ -91,11 +90,12 @@ class OverHttp(Answering):
                 leave_behind(task)
         return task.result() if task.done() else self.fail(f"there was no answer within {seconds:g} s")
 
+    @property
+    def host(self) -> str:
+        return self._host
+
     async def _fire(self, config: "Config", event: Event) -> Verdict:
-        # The engines are kept by whom they serve, which the log has as the verdict's host.
-        asking = Answering(lambda: b"", self._fire)
-        asking.arguments = replace(self.arguments, dialect=self.host)
-        self.verdict = await self._served._fire(asking, config, event)
+        self.verdict = await self._served.fire(self, config, event)
         return self.verdict
 
     def _read(self) -> Event:
@@ -126,13 +126,6 @@ class OverHttp(Answering):
     def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
         self.why = why.replace("the event on stdin", "the event")
         return super().fail(self.why, passing=passing, sure=sure)
-
-    def _record(self, event: Event | None, why: str, denies: bool) -> BaseException | None:
-        spoken, self.arguments.dialect = self.arguments.dialect, self.host  # the log's host is whom we serve
-        try:
-            return super()._record(event, why, denies)
-        finally:
-            self.arguments.dialect = spoken
 
     def _heard(self, event: Event, answer: Answer, warnings: "Iterable[str]", notes: "Iterable[str]" = ()) -> Heard:
         output, lost = as_json(self.dialect, event, answer)

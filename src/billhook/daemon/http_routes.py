@@ -52,7 +52,7 @@ class App:
         self.touched = asyncio.get_running_loop().time()
         self.stream = Stream()
         self._served = served
-        self.stream.overhear(served)
+        served.observers.append(self.stream.tell)
         self._environments: dict[str, dict[str, str]] = {}
         routes = [
             Route("/healthz", self._health),

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from billhook import strictjson, tools
-from billhook.answering import Answering
 from billhook.answers import Verdict
 from billhook.daemon.http_errors import PLAIN, problem
 from billhook.errors import UsageError
@@ -24,7 +23,6 @@ from billhook.events import Event
 
 if TYPE_CHECKING:
     from billhook.config import Config
-    from billhook.daemon.serving import Served
     from billhook.store.redaction import Redactor
 
 HEARTBEAT: Final = 15.0
@@ -95,18 +93,6 @@ class Stream:
         self.readers: set[Reader] = set()
         self._redactors: dict[tuple[str, tuple[str, ...]], Redactor] = {}
         self._over = False
-
-    def overhear(self, served: "Served") -> None:
-        """Hear of every verdict that these engines make, whoever asked."""
-        fire = served._fire
-
-        async def overheard(answering: Answering, config: "Config", event: Event) -> Verdict:
-            verdict = await fire(answering, config, event)
-            if self.readers:
-                self.tell(verdict, config, answering.arguments.dialect)
-            return verdict
-
-        served._fire = overheard  # type: ignore[method-assign]
 
     def tell(self, verdict: Verdict, config: "Config", host: str) -> None:
         """Tell those who want to know. Never raises: a verdict does not depend on who watches."""

@@ -5,6 +5,7 @@ request. What depends on a caller (variables, folder) is told to the task that s
 """
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from billhook import caller
@@ -27,23 +28,32 @@ _MOST_WAITING: Final = 256
 """Sessions of one engine whose late answers are kept: some never come back."""
 
 
+Observer = Callable[[Verdict, "Config", str], None]
+"""Hears of every verdict, of the configuration and of who was served. Must not raise."""
+
+
 class Served:
     """The engines and environments of a daemon. Lives as long as that."""
 
     def __init__(self) -> None:
         self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
+        self.observers: list[Observer] = []
 
     async def answer(self, asked: wire.Asked) -> Heard:
         """What the caller's hook says. Never raises."""
         with caller.serving(Caller(self._environment(asked.environ), asked.cwd)):
-            answering = Answering(lambda: asked.stdin, lambda config, event: self._fire(answering, config, event))
+            answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
             return await answering.answer(asked.argv)
 
-    async def _fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
-        engine = self._engine(config, answering.arguments.dialect)
+    async def fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
+        """Ask the hooks of a configuration, for whom this is being answered."""
+        engine = self._engine(config, answering.host)
         self._bring_late_answers(event.session_id, engine)
-        return await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
+        verdict = await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
+        for observer in self.observers:
+            observer(verdict, config, answering.host)
+        return verdict
 
     def _engine(self, config: "Config", host: str) -> "Engine":
         key = (id(config), host, caller.environ().get("CLAUDE_PROJECT_DIR", ""))

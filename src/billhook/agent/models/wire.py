@@ -9,12 +9,8 @@ import msgspec
 
 from billhook import strictjson
 from billhook.agent.conversation import Block, Message, Text, ToolResult, ToolUse, Usage, assistant
-from billhook.agent.model import Completion, ModelError, Request
+from billhook.agent.model import UNREADABLE, Completion, ModelError, Request
 from billhook.errors import StrictJSONError
-
-UNREADABLE = "unreadable_tool_call"
-"""The name of a use whose input can't be read. No tool has it: it is refused like any use of a tool that isn't there,
-the model sees what it wrote and what is wrong with it, and nothing runs with an input that the model did not give."""
 
 LONGEST_CONNECT = 10.0
 """Seconds to wait for a service that may not be there at all."""
@@ -52,12 +48,6 @@ class Call(msgspec.Struct):
 
 
 End = Literal["", "complete", "cut", "refused"]
-
-
-class Curtailed(Completion, frozen=True, kw_only=True):
-    """An answer of which a part may not be used. `left_out` says which, for the person."""
-
-    left_out: str
 
 
 class Answer:
@@ -98,7 +88,7 @@ class Answer:
             raise ModelError(message, kind="max_output_tokens", hint="ask for smaller steps")
         usable = assistant(*(self._block(part) for part in kept))
         if left_out := self._left_out(kept):
-            return Curtailed(usable, self.usage, left_out=f"{service} {left_out}")
+            return Completion(usable, self.usage, left_out=f"{service} {left_out}")
         return Completion(usable, self.usage)
 
     def _left_out(self, kept: list[Text | Call]) -> str:

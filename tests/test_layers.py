@@ -31,7 +31,7 @@ VOCABULARY = {
 }
 PROCESS = {"spawn", "tree", "process", "process_windows", "login"}
 WORKER = {"worker", "worker_pool", "worker_main", "worker_files", "worker_wire"}
-ENGINE = {"plan", "background", "stepping", "callbacks", "progress", "engine"}
+ENGINE = {"observing", "plan", "background", "stepping", "callbacks", "progress", "engine"}
 
 MAY_KNOW: dict[str, set[str]] = {
     **dict.fromkeys(VOCABULARY, VOCABULARY),
@@ -41,6 +41,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "callbacks": VOCABULARY | {"stepping"},
     "background": VOCABULARY | {"stepping"},
     "stepping": VOCABULARY,
+    "observing": VOCABULARY | {"stepping"},
     "plan": VOCABULARY,
     "progress": VOCABULARY,
     "handlers": VOCABULARY | {"dialects", "process", "login", "callbacks", "stepping"},

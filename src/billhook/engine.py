@@ -29,20 +29,15 @@ from billhook.answers import (
     written_out,
 )
 from billhook.background import Background
-from billhook.errors import BillhookError, UnrecordedError
+from billhook.errors import BillhookError
 from billhook.events import Block, Event, parse
 from billhook.hook import Condition, Context, Hook, Knows
+from billhook.observing import Observer, noted, tell
 from billhook.outputs import read_returned
 from billhook.plan import Plan, Step
 from billhook.progress import Asking, Audience, Listener
 
-Observer = Callable[[Verdict], object]
-"""Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
-becomes an outcome, so that a verdict which could not be recorded says so, and denies where its owner wants that."""
-
 _FOREVER = float("inf")
-_OBSERVING = 10.0
-"""Seconds after which an observer that does not come back is left behind; one, when the event's time is over."""
 _now = time.monotonic
 _OK = Status.OK
 
@@ -193,9 +188,9 @@ class Engine:
         if reserved:
             verdict.called(reserved)
         for observer in self._observers:
-            unrecorded = await _tell(observer, verdict, ends)
+            unrecorded = await tell(observer, verdict, ends)
             if unrecorded is not None:
-                notes = _noted(unrecorded, event, verdict.outcomes)
+                notes = noted(unrecorded, event, verdict.outcomes)
                 verdict = self._fold(event, notes, began).called(verdict.id)
         return verdict
 
@@ -489,50 +484,6 @@ def _aloud(step: Step) -> Step:
 
 async def _awaiting(something: Awaitable[Any]) -> Any:
     return await something
-
-
-async def _tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedError | None:
-    try:
-        told = observer(verdict)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _not_observed(error, verdict)
-    if not inspect.isawaitable(told):
-        return None
-    from billhook import stepping
-
-    try:
-        await stepping.finish(_awaiting(told), None, max(1.0, min(_OBSERVING, ends - _now())))
-    except stepping.RaisedError as raised:
-        return _not_observed(raised.error, verdict)
-    except stepping.ExpiredError as expired:
-        return _not_observed(expired, verdict)
-    return None
-
-
-def _not_observed(error: BaseException, verdict: Verdict) -> UnrecordedError | None:
-    if isinstance(error, UnrecordedError):
-        return error
-    _log(error, verdict)
-    return None
-
-
-def _noted(unrecorded: UnrecordedError, event: Event, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes with that of the hook which had to record them."""
-    place = next((i for i, outcome in enumerate(outcomes) if outcome.hook == unrecorded.hook), len(outcomes))
-    before = outcomes[place] if place < len(outcomes) else Outcome(unrecorded.hook)
-    denies = unrecorded.deny and event.block is not Block.KEEP_GOING
-    said = f"{unrecorded.place}: {unrecorded.message}" if unrecorded.place else unrecorded.message
-    answer = Answer(decision=Decision.DENY, reason=f"hook `{before.hook}` failed: {said}") if denies else NOTHING
-    failed = replace(before, status=Status.FAILED, answer=answer, error=said, failed_open=not denies)
-    return [*outcomes[:place], failed, *outcomes[place + 1 :]]
-
-
-def _log(error: BaseException, verdict: Verdict) -> None:
-    import logging
-
-    logging.getLogger("billhook").error("an observer failed on verdict %s", verdict.id, exc_info=error)
 
 
 __all__ = ["Engine", "Observer"]

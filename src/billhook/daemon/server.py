@@ -4,7 +4,6 @@ import asyncio
 import os
 import socket
 import struct
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -259,4 +258,4 @@ def _is_ours(sock: socket.socket) -> bool:
         return True  # the folder lets nobody else in
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return bool(uid == os.geteuid()) or sys.platform == "win32"
+    return bool(uid == os.geteuid())

@@ -1,0 +1,284 @@
+"""The coding agents that billhook can be installed into: where each keeps its hooks, and in which words.
+
+A host is the agent as a program with files; the dialect of the same name is how one speaks to it. Everything that
+differs between agents when entries are written stands in this table, and nowhere else.
+"""
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from billhook import caller
+
+Shape = Literal["nested", "flat"]
+Scope = Literal["user", "project"]
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """One coding agent."""
+
+    name: str
+    """What `--as` and `install` call it."""
+    title: str
+    """What people call it."""
+    program: str
+    """The executable that is looked for on PATH."""
+    project_file: str
+    """Where the entries of a project stand, relative to the project."""
+    user_file: str
+    """Where those of the user stand, relative to the home folder."""
+    home_variable: str = ""
+    """The environment variable that moves the agent's own folder elsewhere; empty when it has none."""
+    home_is: Literal["folder", "home"] = "folder"
+    """What that variable names: the folder of `user_file` itself, or the home folder that it lies in."""
+    shape: Shape
+    """`nested`: event, groups with a matcher, handlers in `hooks`. `flat`: event, handlers."""
+    head: Mapping[str, int] = MappingProxyType({})
+    """Keys that a new file needs beside `hooks`."""
+    own_file: bool = False
+    """Whether the file is billhook's alone: the agent reads every file of that folder."""
+    command_key: str = "command"
+    typed: bool = True
+    """Whether an entry says `"type": "command"`."""
+    timeout_key: str = "timeout"
+    unit_per_second: int
+    """1: the agent counts its time-outs in seconds; 1000: in milliseconds."""
+    default_timeout: float
+    """Seconds that the agent gives a hook which says nothing."""
+    shortest: Mapping[str, float] = MappingProxyType({})
+    """Events that the agent gives less time, in seconds, whatever an entry says."""
+    fail_closed: tuple[str, str | bool] | None = None
+    """The agent's own switch, key and value, that refuses when a hook fails; None when it has none."""
+    named: bool = False
+    """Whether an entry may have a `name`."""
+    http: bool = False
+    """Whether a hook may be an HTTP request."""
+    no_http: frozenset[str] = frozenset()
+    """Events that take no HTTP hook."""
+    spellings: Mapping[str, str]
+    """Every event it has: the canonical name, and what it is called in this agent's file."""
+    events: tuple[str, ...]
+    """The canonical names of what `install` writes when nothing else is said."""
+    event_argument: bool = False
+    """Whether the entry has to say the event's name, because the payload doesn't."""
+    json_denies: bool = False
+    """Whether a refusal with its reason has to be JSON at exit code 0."""
+    marks: tuple[str, ...]
+    """Variables in the environment of what it runs, by which it can be told from the others."""
+
+    def file(self, scope: Scope, project: str) -> str:
+        """The file of the entries, as an absolute path."""
+        if scope == "project":
+            return os.path.join(project, self.project_file)
+        return os.path.join(self.home(), self.user_file.partition("/")[2])
+
+    def home(self) -> str:
+        """The agent's own folder of this user, existing or not."""
+        moved = caller.environ().get(self.home_variable) if self.home_variable else None
+        if moved and self.home_is == "folder":
+            return caller.abspath(caller.expanduser(moved))
+        return os.path.join(caller.abspath(caller.expanduser(moved or "~")), self.user_file.partition("/")[0])
+
+    def number(self, seconds: float) -> int:
+        """A time-out in the agent's own unit."""
+        return max(1, int(seconds * self.unit_per_second))
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+_USUAL: Final = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "Stop",
+    "SessionEnd",
+)
+"""What guards, loggers and built-ins need; further events are written when a configured hook wants them."""
+
+_CLAUDE: Final = _same(
+    *_USUAL,
+    "PostToolBatch",
+    "PermissionRequest",
+    "PermissionDenied",
+    "UserPromptExpansion",
+    "Notification",
+    "MessageDisplay",
+    "Setup",
+    "StopFailure",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "PostCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
+    "WorktreeCreate",
+    "WorktreeRemove",
+)
+_CODEX: Final = _same(
+    *(name for name in _USUAL if name != "PostToolUseFailure"),
+    "PermissionRequest",
+    "PostCompact",
+)
+_GEMINI: Final = {
+    "SessionStart": "SessionStart",
+    "UserPromptSubmit": "BeforeAgent",
+    "PreToolUse": "BeforeTool",
+    "PostToolUse": "AfterTool",
+    "PreCompact": "PreCompress",
+    "Notification": "Notification",
+    "Stop": "AfterAgent",
+    "SessionEnd": "SessionEnd",
+}
+_QWEN: Final = _same(*_USUAL, "PermissionRequest", "Notification")
+_COPILOT: Final = {
+    "SessionStart": "sessionStart",
+    "UserPromptSubmit": "userPromptSubmitted",
+    "PreToolUse": "preToolUse",
+    "PostToolUse": "postToolUse",
+    "PostToolUseFailure": "postToolUseFailure",
+    "PermissionRequest": "permissionRequest",
+    "SubagentStart": "subagentStart",
+    "SubagentStop": "subagentStop",
+    "PreCompact": "preCompact",
+    "Notification": "notification",
+    "Stop": "agentStop",
+    "SessionEnd": "sessionEnd",
+}
+_CURSOR: Final = {
+    "SessionStart": "sessionStart",
+    "UserPromptSubmit": "beforeSubmitPrompt",
+    "PreToolUse": "preToolUse",
+    "PostToolUse": "postToolUse",
+    "PostToolUseFailure": "postToolUseFailure",
+    "SubagentStart": "subagentStart",
+    "SubagentStop": "subagentStop",
+    "PreCompact": "preCompact",
+    "Stop": "stop",
+    "SessionEnd": "sessionEnd",
+}
+
+
+def _usual(spellings: Mapping[str, str], *without: str) -> tuple[str, ...]:
+    return tuple(name for name in _USUAL if name in spellings and name not in without)
+
+
+_ALL: Final = (
+    Host(
+        name="claude",
+        title="Claude Code",
+        program="claude",
+        project_file=".claude/settings.json",
+        user_file=".claude/settings.json",
+        home_variable="CLAUDE_CONFIG_DIR",
+        shape="nested",
+        unit_per_second=1,
+        default_timeout=600,
+        fail_closed=("onFailure", "block"),
+        http=True,
+        no_http=frozenset({"SessionStart", "Setup"}),
+        spellings=_CLAUDE,
+        events=_usual(_CLAUDE),
+        marks=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
+    ),
+    Host(
+        name="codex",
+        title="Codex",
+        program="codex",
+        project_file=".codex/hooks.json",
+        user_file=".codex/hooks.json",
+        home_variable="CODEX_HOME",
+        shape="nested",
+        unit_per_second=1,
+        default_timeout=600,
+        shortest={"SessionEnd": 3},
+        spellings=_CODEX,
+        events=_usual(_CODEX),
+        marks=("CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI"),
+    ),
+    Host(
+        name="gemini",
+        title="Gemini CLI",
+        program="gemini",
+        project_file=".gemini/settings.json",
+        user_file=".gemini/settings.json",
+        home_variable="GEMINI_CLI_HOME",
+        home_is="home",
+        shape="nested",
+        unit_per_second=1000,
+        default_timeout=60,
+        named=True,
+        spellings=_GEMINI,
+        # It says PreCompress at every turn, compacted or not: only for hooks that want it.
+        events=_usual(_GEMINI, "PreCompact"),
+        marks=("GEMINI_CLI", "GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID"),
+    ),
+    Host(
+        name="qwen",
+        title="Qwen Code",
+        program="qwen",
+        project_file=".qwen/settings.json",
+        user_file=".qwen/settings.json",
+        shape="nested",
+        unit_per_second=1000,
+        default_timeout=60,
+        named=True,
+        spellings=_QWEN,
+        events=_usual(_QWEN),
+        marks=("QWEN_CODE", "QWEN_PROJECT_DIR"),
+    ),
+    Host(
+        name="copilot",
+        title="Copilot CLI",
+        program="copilot",
+        project_file=".github/hooks/billhook.json",
+        user_file=".copilot/hooks/billhook.json",
+        home_variable="COPILOT_HOME",
+        shape="flat",
+        head={"version": 1},
+        own_file=True,
+        command_key="bash",
+        timeout_key="timeoutSec",
+        unit_per_second=1,
+        default_timeout=30,
+        spellings=_COPILOT,
+        events=_usual(_COPILOT),
+        event_argument=True,
+        json_denies=True,
+        marks=("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_AGENT_SESSION_ID"),
+    ),
+    Host(
+        name="cursor",
+        title="Cursor",
+        program="cursor-agent",
+        project_file=".cursor/hooks.json",
+        user_file=".cursor/hooks.json",
+        shape="flat",
+        head={"version": 1},
+        typed=False,
+        unit_per_second=1,
+        default_timeout=60,
+        fail_closed=("failClosed", True),
+        spellings=_CURSOR,
+        events=_usual(_CURSOR),
+        marks=("CURSOR_AGENT", "CURSOR_VERSION", "CURSOR_PROJECT_DIR"),
+    ),
+)
+HOSTS: Final[Mapping[str, Host]] = MappingProxyType({host.name: host for host in _ALL})
+"""Every agent, by its name."""

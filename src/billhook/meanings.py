@@ -11,7 +11,7 @@ import msgspec
 
 from billhook.errors import UsageError
 
-Naming = Literal["canonical", "seed"]
+Naming = Literal["canonical", "seed", "gemini", "qwen", "copilot", "cursor"]
 Matching = Literal["claude", "glob", "wildcard", "exact"]
 
 
@@ -63,6 +63,9 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     """How HOOK_TOOL_IS_ERROR says no and yes."""
     error_flag_before: bool = True
     """HOOK_TOOL_IS_ERROR is set before the tool has run, too."""
+
+    time_per_second: int = 1
+    """Units of a hook's `timeout` in this agent's settings in one second."""
 
     def timeout_for(self, event_name: str) -> float:
         return self.timeouts.get(event_name, self.timeout)
@@ -124,7 +127,15 @@ LESSON = Meanings(
     session_sources=frozenset({"startup", "resume"}),
 )
 
-MEANINGS: Mapping[str, Meanings] = {row.name: row for row in (CLAUDE, SPEC, CLAW, CLAW_TEXT, LESSON)}
+CODEX = Meanings(name="codex", join="\n\n", timeout=600.0, timeouts={"SessionEnd": 1.0})
+GEMINI = Meanings(name="gemini", naming="gemini", join="\n\n", timeout=60.0, time_per_second=1000)
+QWEN = Meanings(name="qwen", naming="qwen", join="\n\n", timeout=60.0, time_per_second=1000)
+COPILOT = Meanings(name="copilot", naming="copilot", join="\n\n", timeout=30.0)
+CURSOR = Meanings(name="cursor", naming="cursor", join="\n\n", timeout=60.0)
+UNIVERSAL = Meanings(name="universal", join="\n\n", timeout=30.0)
+
+_ROWS = (CLAUDE, SPEC, CLAW, CLAW_TEXT, LESSON, CODEX, GEMINI, QWEN, COPILOT, CURSOR, UNIVERSAL)
+MEANINGS: Mapping[str, Meanings] = {row.name: row for row in _ROWS}
 
 
 def meanings(dialect: str) -> Meanings:

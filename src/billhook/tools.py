@@ -13,10 +13,14 @@ NAMINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "canonical": {},
         # its own name -> canonical, one row per dialect that has names of its own
         "seed": {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"},
+        "gemini": {"run_shell_command": "Bash", "read_file": "Read", "write_file": "Write", "replace": "Edit"},
+        "qwen": {"run_shell_command": "Bash", "read_file": "Read", "write_file": "Write", "edit": "Edit"},
+        "copilot": {"bash": "Bash", "view": "Read", "create": "Write", "edit": "Edit"},
+        "cursor": {"Shell": "Bash"},
     }
 )
 
-_CANONICAL: Final = {own: name for naming in NAMINGS.values() for own, name in naming.items()}
+_CANONICAL: Final = dict(NAMINGS["seed"])
 _CALLED: Final = {naming: {name: own for own, name in rows.items()} for naming, rows in NAMINGS.items()}
 
 _COMMAND_KEYS: Final = ("command",)

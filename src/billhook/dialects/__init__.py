@@ -1,59 +1,62 @@
-"""The dialects: one explicit table. Adding one is a row of meanings, a codec, and a line here."""
+"""The dialects: one explicit table. Adding one is a row of meanings, a codec, and a line here.
 
-from collections.abc import Mapping
+A hook runs at every tool call and speaks one of them: each codec is imported when somebody asks for it by name.
+"""
 
-from billhook import meanings as rows
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
 from billhook.dialects.base import Call, Dialect, Written
-from billhook.dialects.claude import JsonDialect
-from billhook.dialects.exitcodes import AFTER, BEFORE, ELSE, FAILED, ExitCodeDialect
 from billhook.errors import UsageError
 
-CLAUDE = JsonDialect(rows.CLAUDE)
+if TYPE_CHECKING:
+    from billhook.dialects.claude import CLAUDE, SPEC
+    from billhook.dialects.names import canonical_event
 
-SPEC = JsonDialect(rows.SPEC, exit_2_blocks=False, text_is_fine=False)
-
-CLAW = ExitCodeDialect(
-    meanings=rows.CLAW,
-    codes={
-        BEFORE: {0: "feedback", 2: "deny"},
-        AFTER: {0: "feedback", 2: "deny"},
-        ELSE: {0: "feedback", 2: "deny"},
-    },
-    text=("stdout", "stderr"),
-    default_reason="{event} hook denied tool `{tool}`",
-)
-
-CLAW_TEXT = ExitCodeDialect(
-    meanings=rows.CLAW_TEXT,
-    codes={
-        BEFORE: {0: "feedback", 2: "deny"},
-        AFTER: {0: "feedback"},  # informational: it can't block
-        FAILED: {0: "feedback"},
-        ELSE: {0: "feedback", 2: "deny"},
-    },
-    text=("stdout", "stderr"),
-    input_as_text=True,
-    default_reason="{event} hook denied tool `{tool}`",
-)
-
-LESSON = ExitCodeDialect(
-    meanings=rows.LESSON,
-    codes={
-        BEFORE: {0: "nothing", 1: "deny", 2: "inject"},
-        AFTER: {0: "nothing", 2: "inject"},
-        ELSE: {0: "nothing", 2: "inject"},
-    },
-    text=("stderr",),
-    default_reason="Blocked by hook",
-)
-
-DIALECTS: Mapping[str, Dialect] = {
-    "claude": CLAUDE,
-    "spec": SPEC,
-    "claw": CLAW,
-    "claw-text": CLAW_TEXT,
-    "lesson": LESSON,
+_MADE_IN: Final = {
+    "claude": "claude",
+    "spec": "claude",
+    "claw": "exitcodes",
+    "claw-text": "exitcodes",
+    "lesson": "exitcodes",
+    "codex": "codex",
+    "gemini": "gemini",
+    "qwen": "qwen",
+    "copilot": "copilot",
+    "cursor": "cursor",
+    "universal": "universal",
 }
+"""By name: the module that has it, in its own `DIALECTS`."""
+
+AGENTS: Final = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")
+"""The dialects that coding agents speak."""
+
+
+class _Dialects(Mapping[str, Dialect]):
+    """All dialects by name. Lives as long as the process; looking at the names imports nothing."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Dialect] = {}
+
+    def __getitem__(self, name: str) -> Dialect:
+        made = self._made.get(name)
+        if made is None:
+            from importlib import import_module
+
+            made = self._made[name] = import_module(f"{__name__}.{_MADE_IN[name]}").DIALECTS[name]
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MADE_IN
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MADE_IN)
+
+    def __len__(self) -> int:
+        return len(_MADE_IN)
+
+
+DIALECTS: Mapping[str, Dialect] = _Dialects()
 
 
 def dialect(name: str) -> Dialect:
@@ -64,4 +67,15 @@ def dialect(name: str) -> Dialect:
         raise UsageError(f"no dialect `{name}`", hint=f"one of {', '.join(DIALECTS)}") from None
 
 
-__all__ = ["DIALECTS", "Call", "Dialect", "Written", "dialect"]
+def __getattr__(name: str) -> object:
+    """What only those pay for who use it."""
+    if name == "canonical_event":
+        from billhook.dialects.names import canonical_event
+
+        return canonical_event
+    if name in ("CLAUDE", "SPEC"):
+        return DIALECTS[name.lower()]
+    raise AttributeError(f"module `{__name__}` has no `{name}`")
+
+
+__all__ = ["AGENTS", "CLAUDE", "DIALECTS", "SPEC", "Call", "Dialect", "Written", "canonical_event", "dialect"]

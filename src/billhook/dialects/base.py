@@ -48,10 +48,12 @@ class Call(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What we say as a child, and what could not be said."""
+    """What we say as a child, what could not be said, and what can be said later."""
 
     exit: Exit
     lost: tuple[str, ...]
+    held: str = ""
+    """Context that this event can't carry and a later one of this agent can: to be brought there."""
 
 
 class Dialect(Protocol):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import events, strictjson
+from billhook import meanings as rows
 from billhook.answers import NOTHING, Answer, Decision, Reply, Status
 from billhook.dialects.base import (
     TOO_LONG,
@@ -148,6 +149,10 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return replace(reply, on_failure="deny")
         return reply
 
+
+CLAUDE = JsonDialect(rows.CLAUDE)
+SPEC = JsonDialect(rows.SPEC, exit_2_blocks=False, text_is_fine=False)
+DIALECTS = {"claude": CLAUDE, "spec": SPEC}
 
 _written: dict[tuple[object, ...], Written] = {}
 """What was written before: most answers are the same few again and again."""

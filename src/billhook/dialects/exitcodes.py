@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import events, strictjson, tools
+from billhook import meanings as rows
 from billhook.answers import NOTHING, Answer, Reply, Status
 from billhook.dialects.base import (
     TOO_LONG,
@@ -229,4 +230,41 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     return payload
 
 
-__all__ = ["AFTER", "BEFORE", "ELSE", "FAILED", "ExitCodeDialect"]
+CLAW = ExitCodeDialect(
+    meanings=rows.CLAW,
+    codes={
+        BEFORE: {0: "feedback", 2: "deny"},
+        AFTER: {0: "feedback", 2: "deny"},
+        ELSE: {0: "feedback", 2: "deny"},
+    },
+    text=("stdout", "stderr"),
+    default_reason="{event} hook denied tool `{tool}`",
+)
+
+CLAW_TEXT = ExitCodeDialect(
+    meanings=rows.CLAW_TEXT,
+    codes={
+        BEFORE: {0: "feedback", 2: "deny"},
+        AFTER: {0: "feedback"},  # informational: it can't block
+        FAILED: {0: "feedback"},
+        ELSE: {0: "feedback", 2: "deny"},
+    },
+    text=("stdout", "stderr"),
+    input_as_text=True,
+    default_reason="{event} hook denied tool `{tool}`",
+)
+
+LESSON = ExitCodeDialect(
+    meanings=rows.LESSON,
+    codes={
+        BEFORE: {0: "nothing", 1: "deny", 2: "inject"},
+        AFTER: {0: "nothing", 2: "inject"},
+        ELSE: {0: "nothing", 2: "inject"},
+    },
+    text=("stderr",),
+    default_reason="Blocked by hook",
+)
+
+DIALECTS = {"claw": CLAW, "claw-text": CLAW_TEXT, "lesson": LESSON}
+
+__all__ = ["AFTER", "BEFORE", "CLAW", "CLAW_TEXT", "DIALECTS", "ELSE", "FAILED", "LESSON", "ExitCodeDialect"]

@@ -1,0 +1,216 @@
+"""What each agent can be told, event by event: one row of data each, and what becomes of the rest.
+
+A codec says what its row says it can; the rest is rounded toward deny, or held for a later event, and reported.
+A test holds every codec against its row in both directions.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from billhook.dialects.names import NARROWER
+
+FIELDS: Final = (
+    "allow",
+    "deny",
+    "ask",
+    "rewrite_input",
+    "replace_output",
+    "context",
+    "stop",
+    "keep_going",
+    "message",
+)
+"""What a hook can want, in the order of the tables."""
+
+
+class Can(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent does when it is told so on one event."""
+
+    allow: bool = False
+    """Runs it without asking the person."""
+    deny: bool = False
+    """Does not do it, and tells why."""
+    ask: bool = False
+    """Asks the person."""
+    rewrite_input: bool = False
+    """Runs the tool with another input."""
+    replace_output: bool = False
+    """Shows the model another output."""
+    context: bool = False
+    """Tells the model something."""
+    stop: bool = False
+    """Ends its run."""
+    keep_going: bool = False
+    """Goes on when it wanted to stop."""
+    message: bool = False
+    """Tells the person something."""
+    instead: Mapping[str, str] = MappingProxyType({})
+    """For a field that is false: in one clause, what becomes of it."""
+
+    def wants(self) -> tuple[str, ...]:
+        """The fields that are true."""
+        return tuple(field for field in FIELDS if getattr(self, field))
+
+    def becomes(self, field: str) -> str:
+        """What becomes of something that can't be said; "" when it can."""
+        return "" if getattr(self, field) else self.instead.get(field, "is lost")
+
+
+def _row(can: str = "", **instead: str) -> Can:
+    flags = dict.fromkeys(can.split(), True)
+    return Can(**flags, instead=MappingProxyType(instead))
+
+
+_ASK: Final = "becomes deny"
+_REWRITE: Final = "becomes deny, with the input that was wanted"
+_STOP: Final = "becomes deny"
+_ALLOW: Final = "is left to the agent's own permissions"
+_LATE: Final = "is told to the model as context"
+_SHOWN: Final = "is shown to the person only"
+_HELD: Final = "held until PostToolUse"
+_NEXT: Final = "held until PreToolUse or PostToolUse"
+_NOTHING: Final = {"deny": "is ignored: this can't be prevented"}
+
+_CLAUDE: Final[Mapping[str, Can]] = {
+    "PreToolUse": _row("allow deny ask rewrite_input context stop message"),
+    "PostToolUse": _row("replace_output context stop message", deny=_LATE),
+    "PostToolUseFailure": _row("context stop message", deny=_LATE),
+    "PostToolBatch": _row("context stop message", deny="ends the run"),
+    "PermissionRequest": _row("allow deny rewrite_input stop message", ask=_ASK),
+    "PermissionDenied": _row("stop message"),
+    "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
+    "UserPromptExpansion": _row("deny context stop message", ask=_ASK),
+    "Notification": _row("context stop message"),
+    "MessageDisplay": _row("stop message"),
+    "SessionStart": _row("context stop message", deny=_SHOWN),
+    "SessionEnd": _row(**_NOTHING),
+    "Setup": _row("context stop message", deny=_SHOWN),
+    "Stop": _row("context stop keep_going message", deny="makes it go on"),
+    "StopFailure": _row(),
+    "SubagentStart": _row("context stop message", deny=_SHOWN),
+    "SubagentStop": _row("context stop keep_going message", deny="makes it go on"),
+    "TeammateIdle": _row("stop keep_going message", deny="makes it go on"),
+    "TaskCreated": _row("deny message", ask=_ASK, stop="is ignored"),
+    "TaskCompleted": _row("deny stop message", ask=_ASK),
+    "PreCompact": _row("deny", ask=_ASK, stop="is ignored"),
+    "PostCompact": _row(),
+    "PreModelSwitch": _row("allow deny ask stop message"),
+    "PostModelSwitch": _row("context stop message", deny=_SHOWN),
+    "Elicitation": _row("allow deny stop message", ask=_ASK),
+    "ElicitationResult": _row("allow deny stop message", ask=_ASK),
+    "ConfigChange": _row("deny", ask=_ASK, stop="is ignored"),
+    "InstructionsLoaded": _row(),
+    "CwdChanged": _row("message", deny=_SHOWN),
+    "FileChanged": _row("message", deny=_SHOWN),
+    "DirectoryAdded": _row("message", deny=_SHOWN),
+    "WorktreeCreate": _row("deny stop message", ask=_ASK),
+    "WorktreeRemove": _row(),
+}
+
+_CODEX: Final[Mapping[str, Can]] = {
+    "PreToolUse": _row("deny rewrite_input context message", allow=_ALLOW, ask=_ASK, stop=_STOP),
+    "PostToolUse": _row(
+        "replace_output context stop message",
+        deny="replaces the output",
+    ),
+    "PermissionRequest": _row("allow deny message", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
+    "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
+    "SessionStart": _row("context stop message", deny=_SHOWN),
+    "SessionEnd": _row(**_NOTHING),
+    "Stop": _row("stop keep_going message", deny="makes it go on", context=_NEXT),
+    "SubagentStart": _row("context stop message", deny=_SHOWN),
+    "SubagentStop": _row("stop keep_going message", deny="makes it go on", context=_NEXT),
+    "PreCompact": _row("stop message", deny="ends the run", ask="ends the run", context=_NEXT),
+    "PostCompact": _row("stop message", context=_NEXT),
+}
+
+_GEMINI: Final[Mapping[str, Can]] = {
+    "PreToolUse": _row("deny rewrite_input stop message", allow=_ALLOW, ask=_ASK, context=_HELD),
+    "PostToolUse": _row("replace_output context stop message", deny="replaces the output"),
+    "PostToolUseFailure": _row("context stop message", deny="replaces the error"),
+    "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
+    "SessionStart": _row("context message", deny=_SHOWN, stop="is ignored"),
+    "SessionEnd": _row(**_NOTHING),
+    "Stop": _row(
+        "stop keep_going message", deny="makes it go on", context="held until UserPromptSubmit or PostToolUse"
+    ),
+    "PreCompact": _row("message", **_NOTHING, context=_HELD),
+    "Notification": _row("message", **_NOTHING, context=_HELD),
+}
+
+_QWEN: Final[Mapping[str, Can]] = {
+    "PreToolUse": _row("deny", allow=_ALLOW, ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
+    "PostToolUse": _row("context", deny=_LATE, replace_output=_LATE),
+    "PostToolUseFailure": _row("context", deny=_LATE),
+    "PermissionRequest": _row("allow deny", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
+    "UserPromptSubmit": _row("deny context", ask=_ASK, stop=_STOP),
+    "SessionStart": _row("context", deny=_SHOWN),
+    "SessionEnd": _row(**_NOTHING),
+    "Stop": _row("keep_going", deny="makes it go on", context=_HELD),
+    "SubagentStart": _row("context", deny=_SHOWN),
+    "SubagentStop": _row("keep_going", deny="makes it go on", context=_HELD),
+    "PreCompact": _row(**_NOTHING, context=_HELD),
+    "Notification": _row(**_NOTHING, context=_HELD),
+}
+
+_COPILOT: Final[Mapping[str, Can]] = {
+    "PreToolUse": _row("allow deny rewrite_input context", ask=_ASK, stop=_STOP),
+    "PostToolUse": _row("replace_output context", deny=_LATE),
+    "PostToolUseFailure": _row("context", deny=_LATE),
+    "PermissionRequest": _row("allow deny", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
+    "UserPromptSubmit": _row("deny", ask=_ASK, stop=_STOP, context=_NEXT),
+    "SessionStart": _row("context", deny="is ignored: this can't be prevented"),
+    "SessionEnd": _row(**_NOTHING),
+    "Stop": _row("keep_going", deny="makes it go on", context=_NEXT),
+    "SubagentStart": _row(**_NOTHING, context=_NEXT),
+    "SubagentStop": _row("keep_going", deny="makes it go on", context=_NEXT),
+    "PreCompact": _row(**_NOTHING, context=_NEXT),
+    "Notification": _row(**_NOTHING, context=_NEXT),
+}
+
+_CURSOR: Final[Mapping[str, Can]] = {
+    "PreToolUse": _row("allow deny rewrite_input context", ask=_ASK, stop=_STOP, message="is shown with a deny only"),
+    "PostToolUse": _row(
+        "context",
+        deny=_LATE,
+        replace_output="replaces the output of MCP tools; of others it is told to the model as context",
+    ),
+    "PostToolUseFailure": _row("context", deny=_LATE),
+    "UserPromptSubmit": _row("deny context", ask=_ASK, stop=_STOP, message="is shown with a deny only"),
+    "SessionStart": _row("context", deny="is ignored: this can't be prevented"),
+    "SessionEnd": _row(**_NOTHING),
+    "Stop": _row("keep_going", deny="makes it go on", context=_NEXT),
+    "SubagentStart": _row("allow deny", ask=_ASK, stop=_STOP, context=_NEXT, message="is shown with a deny only"),
+    "SubagentStop": _row("keep_going", deny="makes it go on", context=_NEXT),
+    "PreCompact": _row("message", **_NOTHING, context=_NEXT),
+}
+
+CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = MappingProxyType(
+    {
+        "claude": _CLAUDE,
+        "codex": _CODEX,
+        "gemini": _GEMINI,
+        "qwen": _QWEN,
+        "copilot": _COPILOT,
+        "cursor": _CURSOR,
+    }
+)
+"""By agent and by our name of an event. An event that an agent does not have is absent."""
+
+NARROWER_CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = {}
+
+
+def can(dialect: str, event: str) -> Can:
+    """What an agent can be told on an event, by our name of it or by the agent's own; on one that it does not have,
+    nothing."""
+    rows = CAPABILITIES.get(dialect, {})
+    own = NARROWER_CAPABILITIES.get(dialect, {}).get(event)
+    return own or rows.get(event) or rows.get(NARROWER.get(dialect, {}).get(event, "")) or Can()
+
+
+def agents_with(event: str) -> Iterable[str]:
+    """The agents that have an event."""
+    return (name for name, rows in CAPABILITIES.items() if event in rows)

@@ -12,16 +12,18 @@ from billhook.errors import UsageError
 if TYPE_CHECKING:
     from billhook.config import Config, Entry
     from billhook.config.consent import Trust
+    from billhook.config.inside import Inside
 
 _NAMED = 5
 """Hooks that a note names; the rest is counted."""
 
 
-def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved") -> "Config":
-    """What applies in a folder, and the files of --config as one more layer."""
+def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved", *, host: "str | Inside" = "") -> "Config":
+    """What applies in a folder, and the files of --config as one more layer; `host`: inside that agent, whose own
+    entries then have the state `elsewhere` (`load_config` tells more)."""
     from billhook.config import load_config
 
-    return load_config(standing(cwd), files=tuple(files), layers=LAYERS, trust=trust)
+    return load_config(standing(cwd), files=tuple(files), layers=LAYERS, trust=trust, host=host)
 
 
 def standing(folder: str) -> str:

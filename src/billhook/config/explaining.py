@@ -22,7 +22,9 @@ from billhook.handlers import Literally
 from billhook.hook import Context, Hook
 from billhook.plan import Plan, Step
 
-Failed = Literal["event", "off", "new", "changed", "broken", "not yet", "same", "match", "source", "if", "background"]
+Failed = Literal[
+    "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if", "background"
+]
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
 
 

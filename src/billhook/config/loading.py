@@ -21,6 +21,7 @@ from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
 from billhook.config.fingerprint import FileMark, definition, unchanged
+from billhook.config.inside import Inside, inside, runs_itself
 from billhook.config.interpolate import UnsetError, Values, interpolated
 from billhook.config.keys import BUILTINS
 from billhook.config.knowing import Knowing
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from billhook.engine import Engine, Observer
     from billhook.progress import Listener
 
-State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same"]
+State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same", "elsewhere"]
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class Entry(msgspec.Struct, frozen=True):
     consent: Consent
     state: State
     """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a kind that we don't run;
-    `same`: a more trusted layer has the very same hook."""
+    `same`: a more trusted layer has the very same hook; `elsewhere`: the agent that we are inside of runs it itself."""
     why: str = ""
     """Why it does not run; nothing when it does."""
     hook: Hook | None = None
@@ -63,7 +64,7 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def pending(self) -> bool:
         """It waits for consent."""
-        return not self.consent.given and self.state != "off"
+        return not self.consent.given and self.state not in ("off", "elsewhere")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -85,6 +86,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Tells hooks their session's name and turn; None without built-ins."""
     trust: Trust = "approved"
     """What it was loaded with."""
+    host: str = ""
+    """The agent that it was loaded for, where that runs some of the entries itself."""
 
     @property
     def pending(self) -> tuple[Entry, ...]:
@@ -158,11 +161,14 @@ def load_config(
     builtins: bool = True,
     trust: Trust = "approved",
     env: Mapping[str, str] | None = None,
+    host: str | Inside = "",
 ) -> Config:
     """What applies in a folder. Never raises for what is in a file: that is in `problems`.
 
     `files` are read as the explicit layer; given them and no `layers`, nothing else is read. `home` is the state root.
     `trust`: `approved` runs what was approved, `all` everything this once, `none` nothing that came with a project.
+    `host`: what applies inside that agent (`claude`, `copilot`, `cursor`, `vscode`; others run nothing that we load).
+    Entries that it runs itself have the state `elsewhere`, no hook, and in `why` who runs them.
     """
     if trust not in ("approved", "all", "none"):
         raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
@@ -172,12 +178,13 @@ def load_config(
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     env = caller.environ() if env is None else env
     root, folder = state_root(home), os.fspath(cwd or _here())
-    key = (folder, explicit, wanted, root, builtins, trust, sources.homes())
+    agent = inside(host, env) if host else _NOBODY
+    key = (folder, explicit, wanted, root, builtins, trust, sources.homes(), agent)
     kept = _kept.get(key)
     if kept is not None and kept.folder == sources.identity(folder) and kept.holds(env):
         return kept.config
     found = sources.find(os.path.realpath(folder), files=explicit, layers=wanted)
-    loading = _Loading(found, root, builtins=builtins, trust=trust, env=env)
+    loading = _Loading(found, root, builtins=builtins, trust=trust, env=env, agent=agent)
     config = loading.config()
     if len(_kept) >= _KEEP_AT_MOST:
         _kept.clear()
@@ -215,6 +222,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
 
 _kept: dict[object, _Snapshot] = {}
+_NOBODY = Inside()
 _KEEP_AT_MOST = 64
 
 
@@ -222,9 +230,9 @@ class _Loading:
     """One load."""
 
     def __init__(
-        self, found: sources.Found, root: Path, *, builtins: bool, trust: Trust, env: Mapping[str, str]
+        self, found: sources.Found, root: Path, *, builtins: bool, trust: Trust, env: Mapping[str, str], agent: Inside
     ) -> None:
-        self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
+        self.found, self.root, self.trust, self.with_builtins, self.agent = found, root, trust, builtins, agent
         self.approvals = Approvals(root)
         self.values = Values(env)
         self.reads = [read_file(file.path, file.layer, file.folder) for file in found.files]
@@ -263,12 +271,20 @@ class _Loading:
             plan=Plan(hooks),
             knowing=None if builtins is None else builtins.knowing,
             trust=self.trust,
+            host=self.agent.host,
         )
 
     def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
         """The files that have a say in how hooks run: not those of which nobody approved anything."""
         heard = {entry.declared.file for entry in entries if entry.consent.given}
-        return [read for read in self.reads if not needs_consent(read.source.layer) or read.source.path in heard]
+        others = {entry.declared.place for entry in entries if entry.state == "elsewhere"}
+        return [
+            msgspec.structs.replace(
+                read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others)
+            )
+            for read in self.reads
+            if not needs_consent(read.source.layer) or read.source.path in heard
+        ]
 
     def snapshot(self, config: Config, folder: str) -> _Snapshot:
         """What the result depends on. A file that was written just now may be written again without a trace in its
@@ -295,6 +311,8 @@ class _Loading:
     def _entry(self, declared: Declared, consent: Consent, off: str) -> Entry:
         if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
             return Entry(declared, consent, "off", off)
+        if self.agent.host and (elsewhere := self._elsewhere(declared)):
+            return Entry(declared, consent, "elsewhere", elsewhere)
         if not consent.given:
             return self._pending(declared, consent)
         if declared.broken:
@@ -307,6 +325,11 @@ class _Loading:
             hook = refusal(declared, f"{why} ({declared.place})") if declared.gate else None
             return Entry(declared, consent, "not yet", why, hook)
         return self._running(declared, consent)
+
+    def _elsewhere(self, declared: Declared) -> str:
+        """Who else runs it, in words; nothing when that is up to us."""
+        read = next(read for read in self.reads if read.source.path == declared.file)
+        return runs_itself(self.agent, declared, read, os.path.realpath(caller.expanduser("~")))
 
     def _running(self, declared: Declared, consent: Consent) -> Entry:
         try:

@@ -29,6 +29,7 @@ _STANDING: Final = {
     "broken": "broken",
     "not yet": "not run yet",
     "same": "same as another",
+    "elsewhere": "run by the agent itself",
 }
 _WHOSE: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
 """Fields of every event that a record has by the same name, where they are not empty."""

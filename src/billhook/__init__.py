@@ -25,80 +25,79 @@ The map, lowest layer first:
 
 from typing import TYPE_CHECKING, Any
 
-from billhook.answers import (
-    Answer,
-    Decision,
-    Outcome,
-    Reply,
-    Status,
-    Verdict,
-    allow,
-    ask,
-    defer,
-    deny,
-    fold,
-    inject,
-    keep_going,
-    notify,
-    rewrite,
-    stop,
-)
-from billhook.engine import Engine
-from billhook.errors import (
-    BillhookError,
-    EventError,
-    PlanError,
-    RuleError,
-    StrictJSONError,
-    UnrecordedError,
-    UsageError,
-)
-from billhook.events import (
-    EVENTS,
-    ConfigChange,
-    CwdChanged,
-    DirectoryAdded,
-    Elicitation,
-    ElicitationResult,
-    Event,
-    FileChanged,
-    InstructionsLoaded,
-    MessageDisplay,
-    Notification,
-    OtherEvent,
-    PermissionDenied,
-    PermissionRequest,
-    PostCompact,
-    PostModelSwitch,
-    PostToolBatch,
-    PostToolUse,
-    PostToolUseFailure,
-    PreCompact,
-    PreModelSwitch,
-    PreToolUse,
-    SessionEnd,
-    SessionStart,
-    Setup,
-    Stop,
-    StopFailure,
-    SubagentStart,
-    SubagentStop,
-    TaskCompleted,
-    TaskCreated,
-    TeammateIdle,
-    UserPromptExpansion,
-    UserPromptSubmit,
-    WorktreeCreate,
-    WorktreeRemove,
-)
-from billhook.hook import Context, Hook, Known, Source
-
 if TYPE_CHECKING:
+    from billhook.answers import (
+        Answer,
+        Decision,
+        Outcome,
+        Reply,
+        Status,
+        Verdict,
+        allow,
+        ask,
+        defer,
+        deny,
+        fold,
+        inject,
+        keep_going,
+        notify,
+        rewrite,
+        stop,
+    )
     from billhook.builtins.metrics import Metrics
     from billhook.callbacks import callback, on
     from billhook.config.approving import approve
     from billhook.config.loading import Config, load, load_config
+    from billhook.engine import Engine
+    from billhook.errors import (
+        BillhookError,
+        EventError,
+        PlanError,
+        RuleError,
+        StrictJSONError,
+        UnrecordedError,
+        UsageError,
+    )
+    from billhook.events import (
+        EVENTS,
+        ConfigChange,
+        CwdChanged,
+        DirectoryAdded,
+        Elicitation,
+        ElicitationResult,
+        Event,
+        FileChanged,
+        InstructionsLoaded,
+        MessageDisplay,
+        Notification,
+        OtherEvent,
+        PermissionDenied,
+        PermissionRequest,
+        PostCompact,
+        PostModelSwitch,
+        PostToolBatch,
+        PostToolUse,
+        PostToolUseFailure,
+        PreCompact,
+        PreModelSwitch,
+        PreToolUse,
+        SessionEnd,
+        SessionStart,
+        Setup,
+        Stop,
+        StopFailure,
+        SubagentStart,
+        SubagentStop,
+        TaskCompleted,
+        TaskCreated,
+        TeammateIdle,
+        UserPromptExpansion,
+        UserPromptSubmit,
+        WorktreeCreate,
+        WorktreeRemove,
+    )
     from billhook.handlers import command, execute, literal
+    from billhook.hook import Context, Hook, Known, Source
     from billhook.session import Question, Ruling, Session, SyncSession, ToolResult
     from billhook.webhooks import webhook
     from billhook.worker import python
@@ -106,33 +105,103 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATER = {
+    "Answer": "answers",
+    "BillhookError": "errors",
     "Config": "config.loading",
+    "ConfigChange": "events",
+    "Context": "hook",
+    "CwdChanged": "events",
+    "Decision": "answers",
+    "DirectoryAdded": "events",
+    "EVENTS": "events",
+    "Elicitation": "events",
+    "ElicitationResult": "events",
+    "Engine": "engine",
+    "Event": "events",
+    "EventError": "errors",
+    "FileChanged": "events",
+    "Hook": "hook",
+    "InstructionsLoaded": "events",
+    "Known": "hook",
+    "MessageDisplay": "events",
     "Metrics": "builtins.metrics",
+    "Notification": "events",
+    "OtherEvent": "events",
+    "Outcome": "answers",
+    "PermissionDenied": "events",
+    "PermissionRequest": "events",
+    "PlanError": "errors",
+    "PostCompact": "events",
+    "PostModelSwitch": "events",
+    "PostToolBatch": "events",
+    "PostToolUse": "events",
+    "PostToolUseFailure": "events",
+    "PreCompact": "events",
+    "PreModelSwitch": "events",
+    "PreToolUse": "events",
     "Question": "session",
+    "Reply": "answers",
+    "RuleError": "errors",
     "Ruling": "session",
     "Session": "session",
+    "SessionEnd": "events",
+    "SessionStart": "events",
+    "Setup": "events",
+    "Source": "hook",
+    "Status": "answers",
+    "Stop": "events",
+    "StopFailure": "events",
+    "StrictJSONError": "errors",
+    "SubagentStart": "events",
+    "SubagentStop": "events",
     "SyncSession": "session",
+    "TaskCompleted": "events",
+    "TaskCreated": "events",
+    "TeammateIdle": "events",
     "ToolResult": "session",
+    "UnrecordedError": "errors",
+    "UsageError": "errors",
+    "UserPromptExpansion": "events",
+    "UserPromptSubmit": "events",
+    "Verdict": "answers",
+    "WorktreeCreate": "events",
+    "WorktreeRemove": "events",
+    "allow": "answers",
     "approve": "config.approving",
+    "ask": "answers",
     "callback": "callbacks",
     "command": "handlers",
+    "defer": "answers",
+    "deny": "answers",
     "execute": "handlers",
+    "fold": "answers",
+    "inject": "answers",
+    "keep_going": "answers",
     "literal": "handlers",
     "load": "config.loading",
     "load_config": "config.loading",
+    "notify": "answers",
     "on": "callbacks",
     "python": "worker",
+    "rewrite": "answers",
+    "stop": "answers",
     "webhook": "webhooks",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """The names that bring asyncio with them are imported when they are first used."""
-    if name in _LATER:
-        import importlib
+    """Every name is imported when it is first used: a process that answers one event needs few of them."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'billhook' has no attribute {name!r}")
+    import importlib
 
-        return getattr(importlib.import_module(f"billhook.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'billhook' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"billhook.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -88,6 +88,11 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return kept
 
     @property
+    def was_read(self) -> bool:
+        """It was read from JSON, so all of it can be written as JSON."""
+        return "source" in self.__dict__
+
+    @property
     def extra(self) -> dict[str, Any]:
         """The fields that came with the event and are not part of its type."""
         return {key: value for key, value in self.payload.items() if key not in _KNOWN[type(self)]}
@@ -601,13 +606,35 @@ for _kind in EVENTS.values():
 def decode(data: bytes) -> Event:
     """Read one event from its JSON. Raises EventError, which names the JSON path of the fault."""
     try:
-        event = _DECODER.decode(data)
+        event = _decoded(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         # A name that we don't know, an escape that msgspec refuses (a lone \ud800), or a real fault: the slow way
         # tells them apart. One odd escape in a command must not switch guards off.
         return parse(_read(data))
     event.__dict__["source"] = data
     return event
+
+
+def _decoded(data: bytes) -> Event:
+    """One decoder for all kinds takes a while to make: a process that meets a single event does without."""
+    if not _met:
+        _met.append(True)
+        kind = EVENTS.get(msgspec.json.decode(data, type=_Named).hook_event_name)
+        if kind is not None:
+            return msgspec.json.decode(data, type=kind)
+    return _decoder().decode(data)
+
+
+class _Named(Struct):
+    hook_event_name: str
+
+
+_met: list[bool] = []
+
+
+@functools.cache
+def _decoder() -> "msgspec.json.Decoder[Event]":
+    return msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values()))
 
 
 def parse(payload: Mapping[str, Any]) -> Event:
@@ -621,12 +648,13 @@ def parse(payload: Mapping[str, Any]) -> Event:
         raise EventError(what, path="$.hook_event_name", hint=hint)
     kind = EVENTS.get(name, OtherEvent)
     given = payload.keys() & _KNOWN[kind] - {"hook_event_name"}
-    known = {key: payload[key] for key in given if payload[key] is not None or key not in _NULL_IS_ABSENT[kind]}
+    absent = _null_is_absent(kind)
+    known = {key: payload[key] for key in given if payload[key] is not None or key not in absent}
     if kind is OtherEvent:
         known["name"] = name
     free = {key: known.pop(key) for key in JSON_FIELDS if key in known}
     try:
-        checked = msgspec.convert(known, _CHECKED[kind])
+        checked = msgspec.convert(known, _checked(kind))
     except msgspec.ValidationError as error:
         raise _event_error(error) from None
     if "tool_input" in _KNOWN[kind] and "tool_input" not in free:
@@ -673,6 +701,7 @@ def _member(kind: type[Event], field: str) -> Any:
     return found.member if isinstance(found, _Lazy) else getattr(kind, field)
 
 
+@functools.cache
 def _checked(kind: type[Event]) -> type[Struct]:
     """The same fields without the free-form ones: what `parse` checks a dict against."""
     fields = [(f.name, f.type, _default_of(f)) for f in msgspec.structs.fields(kind) if f.name not in JSON_FIELDS]
@@ -685,6 +714,7 @@ def _default_of(field: msgspec.structs.FieldInfo) -> Any:
     return msgspec.field() if field.required else msgspec.field(default=field.default)
 
 
+@functools.cache
 def _null_is_absent(kind: type[Event]) -> frozenset[str]:
     """The fields for which null says nothing: those that have a default, and have no null in their type."""
     optional = (f for f in msgspec.structs.fields(kind) if not f.required and f.name not in JSON_FIELDS)
@@ -693,8 +723,4 @@ def _null_is_absent(kind: type[Event]) -> frozenset[str]:
 
 _KNOWN = {kind: frozenset({*kind.__struct_fields__, "hook_event_name"}) for kind in EVENTS.values()}
 _KNOWN[OtherEvent] = frozenset({*_BASE, "hook_event_name"})
-_CHECKED: dict[type[Event], type[Struct]] = {kind: _checked(kind) for kind in EVENTS.values()}
-_CHECKED[OtherEvent] = _checked(OtherEvent)
-_NULL_IS_ABSENT = {kind: _null_is_absent(kind) for kind in _CHECKED}
-_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values()))
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

@@ -103,6 +103,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.updated_input is not None or self.updated_output is not UNSET
 
     @property
+    def speaks(self) -> bool:
+        """It says something to the agent or the user: data alone is for later hooks."""
+        return self is not NOTHING and self != Answer(data=self.data)
+
+    @property
     def objects(self) -> bool:
         """It holds something up: the run of later hooks ends here."""
         return self.decision is _DENY or self.stop
@@ -373,7 +378,7 @@ def fold(
     deny > defer > ask > allow > none over all answers; every reason of the winning decision is kept, and the last
     rewrite wins. `combine="first"` takes the first decision instead (the literal reading of seed 001's sample).
     """
-    said = [outcome.answer for outcome in outcomes if outcome.answer is not NOTHING]
+    said = [outcome.answer for outcome in outcomes if outcome.answer is not NOTHING and outcome.answer.speaks]
     open_passes = 0
     if event.can_block:
         for outcome in outcomes:

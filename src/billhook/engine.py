@@ -254,7 +254,7 @@ class Engine:
                     said = end.value
                 else:
                     return self._finish(step, ctx, said, first, began, ends)
-            elif said is not None and inspect.isawaitable(said):
+            elif said is not None and type(said) is not Answer and inspect.isawaitable(said):
                 return self._finish(step, ctx, _awaiting(said), None, began, ends)
         except KeyboardInterrupt:
             raise

@@ -3,7 +3,7 @@
 import difflib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -166,8 +166,11 @@ class Context(msgspec.Struct):
         Exact on purpose: a hook called `turn-tracker-evil` can't pose as `turn-tracker`, nor can one that is called
         `turn-tracker-PreToolUse`.
         """
-        results = self.results
-        return results.get(prefix) or results.get(f"{prefix}-{self.event_type}")
+        for wanted in dict.fromkeys((prefix.removesuffix(f"-{self.event_type}"), prefix)):
+            for note in reversed(self._notes):  # not in `results`, which most firings need not be written out for
+                if (note[0].name if type(note) is tuple else cast("Outcome", note).hook) == wanted:
+                    return written_out(note)
+        return None
 
 
 def _data_of(outcome: Outcome | None) -> Mapping[str, Any]:

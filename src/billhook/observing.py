@@ -27,7 +27,7 @@ async def tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedE
         raise
     except BaseException as error:
         return _not_observed(error, verdict)
-    if not inspect.isawaitable(told):
+    if told is None or not inspect.isawaitable(told):
         return None
     from billhook import stepping
 

@@ -1135,3 +1135,17 @@ def test_long_lines_are_judged_in_bounded_time(
     started = time.monotonic()
     assert judge(judged, "Bash", {"command": command})[0] in ("none", "ask", "deny")
     assert time.monotonic() - started < seconds
+
+
+def test_a_plain_line_is_judged_the_same_again(judged: World) -> None:
+    """What is remembered of harmless lines never lets one pass that is not: each is judged twice."""
+    lines = ["ls -la", "git status", "billhook trust", "billhook uninstall claude", "rm .claude/settings.json"]
+    first = [judge_line(judged, line) for line in lines]
+    assert first == [judge_line(judged, line) for line in lines]
+    assert first[:2] == ["none", "none"] and set(first[2:]) <= {"ask", "deny"}
+
+
+def test_a_remembered_line_is_not_taken_for_a_call_with_more(judged: World) -> None:
+    """Arguments in a field of their own make another call of the same line."""
+    assert judge(judged, "Bash", {"command": "rm"})[0] == "none"
+    assert judge(judged, "Bash", {"command": "rm", "args": [".claude/settings.json"]})[0] != "none"

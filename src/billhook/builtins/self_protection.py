@@ -11,16 +11,20 @@ It speaks last: whoever wrote a guard of their own reads its words, and the inpu
 import os
 import posixpath
 import re
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import msgspec
 
-from billhook import caller
+from billhook import caller, tools
 from billhook.answers import NOTHING, Answer, ask, deny
 from billhook.builtins.guarded import Guarded, Hit, Protected
+from billhook.builtins.inputs import takes_arguments
 from billhook.builtins.placing import LONGEST_PATH
+from billhook.builtins.touch import Writes
 from billhook.builtins.touched import Touched, touched
-from billhook.builtins.writers import READERS
+from billhook.builtins.writers import READERS, writes
+from billhook.events import Event
 from billhook.hook import Context, Hook, Source
 from billhook.script import UNKNOWN
 from billhook.shell import SimpleCommand
@@ -64,21 +68,62 @@ class SelfProtection(msgspec.Struct, frozen=True):
     """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
 
     def __call__(self, ctx: Context) -> Answer:
+        line = _plain_line(ctx.event)
+        if line in _harmless:
+            return NOTHING
+        answer, found = self._judged(ctx)
+        if line and answer is NOTHING and _does_nothing(found):
+            if len(_harmless) >= _MOST_LINES:
+                _harmless.clear()
+            _harmless.add(line)
+        return answer
+
+    def _judged(self, ctx: Context) -> tuple[Answer, Touched]:
         cwd = ctx.event.cwd
         if not cwd.startswith("/") or len(cwd) > _LONGEST_CWD:
             cwd = _here()
         found = touched(ctx.event, cwd)
         if verb := _own_verb(found, cwd):
-            return deny(f"`billhook {verb}` is for the person: they can run it in a terminal of their own")
+            why = f"`billhook {verb}` is for the person: they can run it in a terminal of their own"
+            return deny(why), found
         worst: Hit | None = None
         if found.paths or found.code:
             for hit in Guarded(self.protected, cwd, found).hits():
                 if hit.state:
-                    return deny(_state_reason(hit))
+                    return deny(_state_reason(hit)), found
                 worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
         if worst:
-            return ask(_reason(worst))
-        return ask("This would remove billhook, and with it every guard it runs") if _removes_us(found) else NOTHING
+            return ask(_reason(worst)), found
+        if _removes_us(found):
+            return ask("This would remove billhook, and with it every guard it runs"), found
+        return NOTHING, found
+
+
+_PLAIN = re.compile(r"[A-Za-z][\w+-]*(?: [\w,:=+@./-]+){0,50}", re.ASCII)
+"""One command and its words: nothing that a shell would put in another's place, and no path to a program."""
+_harmless: set[str] = set()
+"""Plain lines that write nothing, wherever they run: agents say the same few again and again."""
+_MOST_LINES: Final = 1024
+
+
+def _plain_line(event: Event) -> str:
+    """The line that a call runs, if that is all there is to it and it means the same in every folder."""
+    given = getattr(event, "tool_input", None)
+    if not isinstance(given, Mapping) or not tools.is_shell(getattr(event, "tool_name", "")) or takes_arguments(given):
+        return ""
+    line = given.get("command")
+    return line if isinstance(line, str) and len(line) <= 500 and _PLAIN.fullmatch(line) else ""
+
+
+def _does_nothing(found: Touched) -> bool:
+    """Whether a plain line was understood, and neither writes nor runs nor goes anywhere."""
+    if found.paths or found.code or found.fed or not found.complete or len(found.commands) != 1:
+        return False
+    command = found.commands[0]
+    return command.name not in _ELSEWHERE and writes(command.words) == Writes()
+
+
+_ELSEWHERE: Final = frozenset({"cd", "pushd", "popd", "chdir", "source", "env", "sudo", "function"})
 
 
 def _here() -> str:

@@ -1,5 +1,6 @@
 """The observer that writes the event log: one record for each verdict, after the fold."""
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook import strictjson, tools
-from billhook.answers import CONDITION_RAISED, NOTHING, UNSET, Answer, Outcome, Status, Verdict
+from billhook.answers import CONDITION_RAISED, NOTHING, UNSET, Answer, Decision, Outcome, Status, Verdict
 from billhook.builtins.event_logger import NAME
 from billhook.config.declared import Declared
 from billhook.errors import BillhookError, UnrecordedError
@@ -38,8 +39,9 @@ _ABOUT_ALL: Final = frozenset(
     | {"tool_use_id", "tool_result_is_error", "tool_output", *_WHOSE}
 )
 """Fields of an event that have a place of their own in a record, or none."""
-_OWN: Final = {name: frozenset(kind.__annotations__).intersection(_WHOSE) for name, kind in EVENTS.items()}
-"""Those that are an event's own all the same: a subagent's start is about that agent."""
+_PLACED: Final = {name: _ABOUT_ALL.difference(set(kind.__annotations__) & {*_WHOSE}) for name, kind in EVENTS.items()}
+"""The same by event, without those that are its own all the same: a subagent's start is about that agent."""
+_OK, _NONE = Status.OK, Decision.NONE
 _MOST_EVENTS: Final = 256
 """Kinds of events that are remembered: their names come from outside."""
 
@@ -108,7 +110,7 @@ class Recording:
     def content(self, verdict: Verdict, host: str, own: Sequence[Hook] = ()) -> dict[str, Any]:
         """What the log says of a verdict, secrets taken out."""
         event = verdict.about
-        session = Context(event, verdict.outcomes, {}, self.know)
+        session_name, turn_id = self._session(verdict)
         tool = _tool(event)
         texts, redacted = self._redacted(self._texts(verdict))
         return {
@@ -117,8 +119,8 @@ class Recording:
             "mono": round(time.monotonic(), 6),
             "event": event.hook_event_name,
             "session_id": event.session_id,
-            "session_name": session.session_name,
-            "turn_id": session.turn_id,
+            "session_name": session_name,
+            "turn_id": turn_id,
             "tool": tools.canonical(tool) if tool else None,
             "tool_use_id": _tool_use(event),
             "cwd": event.cwd,
@@ -135,6 +137,11 @@ class Recording:
             "not_asked": self._not_asked(verdict, own),
         }
 
+    def _session(self, verdict: Verdict) -> tuple[str, str]:
+        """Its name and turn: as the built-ins told them at this event, else as they are known."""
+        context = Context(verdict.about, verdict.outcomes, {}, self.know)
+        return context.session_name, context.turn_id
+
     def _redacted(self, texts: dict[str, Any]) -> tuple[dict[str, Any], int]:
         if self._redactor is None:
             return texts, 0
@@ -144,13 +151,16 @@ class Recording:
     def _texts(self, verdict: Verdict) -> dict[str, Any]:
         """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""
         shown: dict[str, Any] = {}
+        rewritten: dict[str, Any] = {}
         if self.options["include_input"]:
-            shown |= {"input": _input(verdict.about), "fields": _fields(verdict.about)}
-            shown |= {"rewritten_input": verdict.tool_input}
+            shown = {"input": _input(verdict.about), "fields": _fields(verdict.about)}
+            rewritten = {"rewritten_input": verdict.tool_input}
         if self.options["include_output"]:
-            rewritten = None if verdict.tool_output is UNSET else verdict.tool_output
-            shown |= {"output": _output(verdict.about), "rewritten_output": rewritten}
-        shown = {key: _writable(value) for key, value in shown.items() if value is not None}
+            shown["output"] = _output(verdict.about)
+            rewritten["rewritten_output"] = None if verdict.tool_output is UNSET else verdict.tool_output
+        known = verdict.about.was_read
+        shown = {key: value if known else _writable(value) for key, value in shown.items() if value is not None}
+        shown |= {key: _writable(value) for key, value in rewritten.items() if value is not None}
         told = {key: value for key, value in (("context", verdict.context), ("messages", verdict.messages)) if value}
         reason = verdict.reason or verdict.stop_reason or None
         whose = {key: str(value) for key in _WHOSE if (value := getattr(verdict.about, key))}
@@ -211,8 +221,7 @@ def _skipped(outcome: Outcome) -> str:
 
 def _said(outcome: Outcome) -> dict[str, Any]:
     """An outcome as the log has it: what is usual is left out, because ten silent hooks are the usual case."""
-    shown = outcome.to_dict()
-    said = {key: value for key, value in shown.items() if value not in (None, [], False)}
+    said = _usual(outcome) or {key: value for key, value in outcome.to_dict().items() if value not in (None, [], False)}
     if outcome.output_bytes is not None:
         said["output_bytes"] = outcome.output_bytes
     if outcome.answer is not NOTHING:
@@ -220,6 +229,20 @@ def _said(outcome: Outcome) -> dict[str, Any]:
     if outcome.data is not None:
         said["data"] = outcome.data if outcome.source == "built-in" else _writable(outcome.data)
     return said
+
+
+def _usual(outcome: Outcome) -> dict[str, Any] | None:
+    """The same for a function that had nothing to say, or to tell later hooks only; None for any other."""
+    answer = outcome.answer
+    if outcome.status is not _OK or outcome.exit_code is not None or answer.decision is not _NONE:
+        return None
+    if outcome.error or outcome.lost or answer.reason or answer.stop_reason or not outcome.source:
+        return None
+    took = round(outcome.duration_ms, 3)
+    return {
+        "hook": outcome.hook, "source": outcome.source, "dialect": outcome.dialect,
+        "status": "ok", "decision": "none", **({"duration_ms": took} if took else {}),
+    }  # fmt: skip
 
 
 def _did(answer: Answer) -> dict[str, Any]:
@@ -281,7 +304,7 @@ def _fields(event: Event) -> dict[str, Any] | None:
 
 def _rest(event: Event) -> dict[str, Any]:
     """The fields of an event that have no place of their own in a record, and those that it is about."""
-    placed = _ABOUT_ALL - _OWN.get(event.hook_event_name, frozenset())
+    placed = _PLACED.get(event.hook_event_name, _ABOUT_ALL)
     return {key: value for key, value in event.payload.items() if key not in placed}
 
 
@@ -293,4 +316,9 @@ def _output(event: Event) -> Any:
 
 def _utc(nanoseconds: int) -> str:
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
+    return f"{_to_the_second(seconds)}.{rest // 1000:06d}Z"
+
+
+@functools.lru_cache(maxsize=1)
+def _to_the_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

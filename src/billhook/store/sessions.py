@@ -146,11 +146,24 @@ def _session(session_id: str, name: str, source: NameSource, project: str) -> Se
 
 def _recorded(record: Value | None, session_id: str) -> Session | None:
     """The session that a record is about; None for one that somebody edited until it was none."""
+    known = _known.get(session_id)
+    if known is not None and known[0] == record:
+        return known[1]
     try:
         session = msgspec.convert(record, Session)
     except msgspec.ValidationError:
         return None
-    return session if session.session_id == session_id and _NAME.fullmatch(session.name) else None
+    if session.session_id != session_id or not _NAME.fullmatch(session.name):
+        return None
+    if len(_known) >= _REMEMBERED:
+        _known.clear()
+    _known[session_id] = record, session
+    return session
+
+
+_known: dict[str, tuple[Value | None, Session]] = {}
+"""Sessions as they were last read: they are asked for at every event."""
+_REMEMBERED: Final = 64
 
 
 def _recent(listed: Value | None) -> list[Recent]:

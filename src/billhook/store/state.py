@@ -60,11 +60,13 @@ class FileState:
         self.seconds = seconds
         """How long an update waits for another one of the same record."""
         self._seen: dict[tuple[str, str], _Seen] = {}
+        self._files: dict[tuple[str, str], str] = {}
+        """Where records lie whose names don't depend on the file system."""
 
     def read(self, kind: str, key: str) -> Value | None:
         """The record as it is now; None: there is none. Takes no lock, makes nothing. Raises StoreError."""
         seen = self._seen.get((kind, key))
-        file = os.fspath(self.path(kind, key)) if seen is None else seen.file
+        file = self._file(kind, key) if seen is None else seen.file
         try:
             mark = _mark(os.lstat(file))
         except FileNotFoundError:
@@ -101,6 +103,17 @@ class FileState:
         """Where a record lies, whatever its key is."""
         folder = self._folders[kind]
         return folder / f"{file_name(key, folder)}.json"
+
+    def _file(self, kind: str, key: str) -> str:
+        """The same as text, remembered for as long as few are asked for."""
+        file = self._files.get((kind, key))
+        if file is None:
+            file = os.fspath(self.path(kind, key))
+            if key.islower():
+                if len(self._files) >= _REMEMBERED:
+                    self._files.clear()
+                self._files[kind, key] = file
+        return file
 
     def _lock(self, kind: str, path: Path) -> Path:
         """256 lock files for each kind serve all its records: one for each record would stay behind for ever."""

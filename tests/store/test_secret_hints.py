@@ -1,0 +1,33 @@
+"""The quick look that tells whether a text is worth searching for secrets."""
+
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billhook.store import secret_hints
+from billhook.store.secret_names import Names
+
+assert re2, "the quick look is taken where this is loaded"
+TRIGGERS = Names(()).triggers
+_WORDS, _PIECES = secret_hints._by_hint()
+BITS = [
+    *_WORDS,
+    *(piece for piece, _ in _PIECES),
+    *(encoded for _, encoded in TRIGGERS),
+    *(hint.encode() for rule in secret_hints.RULES for hint in rule.hints),
+    *(b"\\n", b"\\t", b"\\u", b"%", b"_", b"-", b" ", b"x", b"A9", b'"', b"\\", "é".encode(), b"/", b"."),
+]
+
+
+@given(st.lists(st.sampled_from(BITS), max_size=5).map(b"".join), st.sampled_from([bytes, bytes.upper, bytes.lower]))
+def test_the_quick_look_misses_nothing(data: bytes, change: type[bytes]) -> None:
+    """What it calls clean holds nothing that a rule or a name could find."""
+    data = change(data)
+    if secret_hints._any_of_all(TRIGGERS)(data) is None:
+        assert not secret_hints._rules(data)
+        assert not any(encoded in data.lower() for _, encoded in TRIGGERS)
+
+
+def test_most_texts_are_clean() -> None:
+    """Words that only begin like a token's prefix don't cost a search."""
+    assert secret_hints.worth_trying(b'{"command":"ls -la src/task/work","description":"Lists"}', TRIGGERS) == ((), ())

@@ -9,20 +9,22 @@ stop.
 
 import os
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from billhook import caller
 from billhook.answering.arguments import Arguments
-from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received
+from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received, received_from
 from billhook.answering.saying import lines_for_people
+from billhook.answering.whom import dialect_of
 from billhook.answers import NOTHING, Answer, Decision, Verdict
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import EVENTS, Block, Event
 
 if TYPE_CHECKING:
     from billhook.config import Config
+    from billhook.config.inside import Inside
     from billhook.dialects import Dialect
 
 Fire = Callable[["Config", Event], Awaitable[Verdict]]
@@ -57,9 +59,14 @@ class Heard(msgspec.Struct, frozen=True):
 class Answering:
     """One event. Lives as long as that takes; everything it depends on is asked of the caller (`billhook.caller`)."""
 
+    may_be_another: ClassVar[bool] = True
+    """Whether agents that read Claude Code's settings come this way, too."""
+
     def __init__(self, stdin: Callable[[], bytes], fire: Fire) -> None:
         """`stdin` gives the bytes of the event, `fire` asks the hooks."""
         self.arguments = Arguments()
+        self.agent = ""
+        """Who really calls, once the event was read."""
         self._stdin, self._ask = stdin, fire
         self.stdin: bytes | None = None
         self.event: Event | None = None
@@ -104,13 +111,18 @@ class Answering:
     @property
     def host(self) -> str:
         """Whom we serve, for the log."""
-        return self.arguments.dialect
+        return self.agent or self.arguments.dialect
+
+    @property
+    def spoken(self) -> str:
+        """The name of the dialect that is spoken."""
+        return dialect_of(self.agent or self.arguments.dialect)
 
     @property
     def dialect(self) -> "Dialect":
         from billhook.dialects import dialect
 
-        return dialect(self.arguments.dialect)
+        return dialect(self.spoken)
 
     def _read(self) -> Event:
         self.stdin = b""  # a signal that ends the reading must not make us begin again
@@ -118,7 +130,11 @@ class Answering:
         env = caller.environ()
         if not _here():  # what the shell called this folder is no news about one that is gone
             env = {name: value for name, value in env.items() if name != "PWD"}
-        return received(self.dialect, self.stdin, env, self.arguments.event)
+        said, name = self.arguments.dialect, self.arguments.event
+        if not self.may_be_another:
+            return received(self.dialect, self.stdin, env, name)
+        event, self.agent = received_from(said, self.stdin, env, name)
+        return event
 
     @property
     def _folder(self) -> str:
@@ -132,10 +148,21 @@ class Answering:
         from billhook.config import configured
 
         folder = self._folder or _here() or caller.environ().get("PWD", "/")
-        config = configured.load(folder, self.arguments.files)
+        config = configured.load(folder, self.arguments.files, host=self._inside())
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
         return config
+
+    def _inside(self) -> "Inside":
+        """The agent that we are inside of, as far as anybody can tell."""
+        from billhook.config.inside import MARKS, Inside, inside
+
+        environ = caller.environ()
+        agent = inside(self.host.removeprefix("http:"), environ)
+        if agent.host != "claude" or any(environ.get(mark) for mark in MARKS):
+            return agent
+        over_http = self.host.startswith("http:") and bool(self.event and self.event.transcript_path)
+        return Inside("claude", agent.project, sure=False, over_http=over_http)
 
     def _doubt(self) -> str:
         """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""
@@ -161,8 +188,7 @@ class Answering:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
         written = self.dialect.write_exit(event, answer)
         spoken = written.exit.stderr
-        name = self.arguments.dialect
-        lines = [*warnings, *(f"the `{name}` dialect can't say everything: {lost}" for lost in written.lost)]
+        lines = [*warnings, *(f"the `{self.spoken}` dialect can't say everything: {lost}" for lost in written.lost)]
         if not spoken:
             lines += [f"note: {note}" for note in notes]
         lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
@@ -221,7 +247,7 @@ class Answering:
     @property
     def refusing_code(self) -> int:
         """The exit code that refuses."""
-        return 1 if self.arguments.dialect == "lesson" else 2
+        return 1 if self.spoken == "lesson" else 2
 
     def _guessed(self) -> Event | None:
         """An event of the kind that this probably is, with what of it can be read; None when nobody knows."""

@@ -5,9 +5,10 @@ Start-up is felt at every tool call: what only odd names need is imported for th
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from billhook import caller
+from billhook.answering.whom import dialect_of, who_calls
 from billhook.errors import BillhookError, EventError
 from billhook.events import EVENTS, Event, parse
 
@@ -22,6 +23,42 @@ _LIKELY = 0.75
 
 class MistypedError(BillhookError):
     """The name is none that we know, and so like one that it is no doubt a slip."""
+
+
+class Received(NamedTuple):
+    """An event, and the agent that it is from."""
+
+    event: Event
+    agent: str
+
+
+def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> Received:
+    """The event on stdin, in the dialect of the agent that `--as` named; where that is Claude Code, of the one that
+    really calls. Raises as `received` does."""
+    from billhook.dialects import dialect
+
+    if said != "claude":
+        return Received(received(dialect(said), stdin, env, argument), said)
+    try:
+        event = received(dialect(said), stdin, env, argument)
+        agent = who_calls(said, event.payload, env)
+    except BillhookError:  # what Claude Code never sends another agent may well
+        agent = who_calls(said, _object_in(stdin) or {}, env)
+        if agent == said:
+            raise
+    return Received(event, agent) if agent == said else _from_another(agent, stdin, env, argument)
+
+
+def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: str) -> Received:
+    """The event of an agent that reads another one's settings."""
+    from billhook.dialects import dialect
+
+    if agent == "vscode":
+        from billhook import strictjson
+        from billhook.answering.vscode import payload_of
+
+        stdin = strictjson.encode(payload_of(_object_in(stdin) or {}))
+    return Received(received(dialect(dialect_of(agent)), stdin, env, argument), agent)
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:
@@ -48,13 +85,13 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
 
 
 def canonical(name: str) -> str:
-    """The known event that is called so, in whatever case and with or without `_` and `-`; nothing when none is."""
+    """The known event that any agent calls so, in whatever case and with or without `_` and `-`; nothing when none
+    does."""
     if name in EVENTS:
         return name
-    from billhook.config.findings import folded
+    from billhook.dialects.names import canonical_event
 
-    fold = folded(name)
-    return next((known for known in EVENTS if folded(known) == fold), "")
+    return canonical_event(name)
 
 
 def probable(name: str) -> str:

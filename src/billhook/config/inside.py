@@ -5,12 +5,12 @@ agents' own files billhook loads none.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
-from billhook.config.declared import Declared, Layer
+from billhook.config.declared import Declared, Url
 from billhook.config.shapes import FileRead
 
 MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
@@ -18,8 +18,8 @@ MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
 _FILES: Final = (".claude/settings.json", ".claude/settings.local.json")
 _TITLES: Final = {"claude": "Claude Code", "copilot": "Copilot", "cursor": "Cursor", "vscode": "VS Code"}
 """The agents that read these files."""
-_LAYERS: Final[Mapping[str, frozenset[Layer]]] = {"copilot": frozenset({"explicit", "project", "local"})}
-"""Whose files an agent reads, where that is not the user's and the project's alike."""
+_PROJECT_ONLY: Final = frozenset({"copilot"})
+"""Those that read the project's files, and not the user's."""
 
 
 class Inside(msgspec.Struct, frozen=True):
@@ -28,20 +28,29 @@ class Inside(msgspec.Struct, frozen=True):
     host: str = ""
     """Its name; empty: none that has hooks of its own."""
     project: str = ""
-    """The folder whose settings it reads; empty: nobody knows, and every folder on the way may be it."""
+    """The folder whose settings it reads, as it says itself; empty, or none that is there: nobody knows, and every
+    folder on the way may be it."""
     sure: bool = True
     """False: somebody speaks like that agent, who may be a loop of its own that runs no hooks. Then only those files
     count as the agent's in which billhook is installed."""
+    over_http: bool = False
+    """It calls over HTTP, where it has no variables to show. Not sure, it is believed where any of its files has
+    billhook's address."""
 
 
 def inside(host: "str | Inside", environ: Mapping[str, str]) -> Inside:
     """The agent of that name, in the folder that it says it works in."""
     if isinstance(host, Inside):
         return host
-    if host not in _TITLES:
-        return Inside()
-    project = environ.get("CLAUDE_PROJECT_DIR", "")
-    return Inside(host, os.path.realpath(project) if os.path.isdir(project) else "")
+    return Inside(host, environ.get("CLAUDE_PROJECT_DIR", "")) if host in _TITLES else Inside()
+
+
+def believed(agent: Inside, reads: Iterable[FileRead]) -> Inside:
+    """The same, sure where the files say so."""
+    if agent.sure or not agent.over_http:
+        return agent
+    installed = any(entry.ours and isinstance(entry.action, Url) for read in reads for entry in read.entries)
+    return msgspec.structs.replace(agent, sure=installed)
 
 
 def runs_itself(agent: Inside, declared: Declared, read: FileRead, home: str) -> str:
@@ -60,7 +69,6 @@ def _reads(agent: Inside, declared: Declared, home: str) -> bool:
     folder = next((declared.file.removesuffix(f"/{name}") for name in _FILES if declared.file.endswith(f"/{name}")), "")
     if not folder:
         return False
-    layers = _LAYERS.get(agent.host)
     if folder == home:
-        return layers is None
-    return agent.project in ("", folder) and declared.layer != "managed"
+        return agent.host not in _PROJECT_ONLY
+    return not os.path.isdir(agent.project) or os.path.realpath(agent.project) == folder

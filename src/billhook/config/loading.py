@@ -21,7 +21,7 @@ from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
 from billhook.config.fingerprint import FileMark, definition, unchanged
-from billhook.config.inside import Inside, inside, runs_itself
+from billhook.config.inside import Inside, believed, inside, runs_itself
 from billhook.config.interpolate import UnsetError, Values, interpolated
 from billhook.config.keys import BUILTINS
 from billhook.config.knowing import Knowing
@@ -232,10 +232,11 @@ class _Loading:
     def __init__(
         self, found: sources.Found, root: Path, *, builtins: bool, trust: Trust, env: Mapping[str, str], agent: Inside
     ) -> None:
-        self.found, self.root, self.trust, self.with_builtins, self.agent = found, root, trust, builtins, agent
+        self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
         self.approvals = Approvals(root)
         self.values = Values(env)
         self.reads = [read_file(file.path, file.layer, file.folder) for file in found.files]
+        self.agent = believed(agent, self.reads)
         self.problems = [finding for read in self.reads for finding in read.findings]
 
     def config(self) -> Config:

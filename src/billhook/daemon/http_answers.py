@@ -54,6 +54,8 @@ class Sent:
 class OverHttp(Answering):
     """One event that came over HTTP."""
 
+    may_be_another = False
+
     def __init__(
         self, served: "Served", sent: Sent, query: Sequence[tuple[str, str]], *, dialect: str, host: str
     ) -> None:

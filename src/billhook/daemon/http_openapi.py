@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from billhook import __version__
-from billhook.answering.arguments import DIALECTS
+from billhook.answering.arguments import OVER_HTTP as DIALECTS
 from billhook.events import EVENTS
 from billhook.outputs.schema import UNIVERSAL
 

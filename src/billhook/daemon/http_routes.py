@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from billhook import __version__, caller, strictjson
 from billhook.answering import Heard
-from billhook.answering.arguments import DIALECTS
+from billhook.answering.arguments import OVER_HTTP as DIALECTS
 from billhook.caller import Caller
 from billhook.daemon.http_answers import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
 from billhook.daemon.http_door import drain

@@ -1,0 +1,258 @@
+"""The agents: where their program is, what they need to run offline, and what their own tools are called."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from clients.script import Call
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A scratch folder with a home and a project in it."""
+
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+
+class Start(msgspec.Struct, frozen=True):
+    """How an agent is started in a place: its settings are written, these are its variables and words."""
+
+    environ: Mapping[str, str]
+    words: Sequence[str]
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """One coding agent. `shell`, `write`, `edit` and `read` make the tool call as its model would."""
+
+    name: str
+    title: str
+    package: str
+    program: str
+    prepare: Callable[[Place, str, str], Start]
+    shell: Callable[[str], Call]
+    write: Callable[[str, str], Call]
+    edit: Callable[[str, str, str], Call]
+    read: Callable[[str], Call]
+    delegate: Call
+
+
+def cache() -> Path:
+    """Where `scripts/clients --install` puts the agents."""
+    named = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(os.environ.get("BILLHOOK_CLIENTS") or Path(named) / "billhook" / "clients")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _write_json(path: Path, value: object) -> None:
+    _write(path, json.dumps(value, indent=2) + "\n")
+
+
+def _prepare_claude(place: Place, url: str, prompt: str) -> Start:
+    environ = {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "scripted",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+    tools = "Bash,Write,Edit,Read,Agent,Task"
+    return Start(environ, ["-p", prompt, "--allowedTools", tools, "--output-format", "json"])
+
+
+def _prepare_codex(place: Place, url: str, prompt: str) -> Start:
+    """The model's name is one that Codex knows: only those are offered `apply_patch`."""
+    config = f"""\
+model = "gpt-5.5"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+supports_websockets = false
+
+[features]
+hooks = true
+
+[analytics]
+enabled = false
+
+[projects."{place.project}"]
+trust_level = "trusted"
+"""
+    _write(place.home / ".codex" / "config.toml", config)
+    trusted = ["--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox"]
+    environ = {"CODEX_HOME": str(place.home / ".codex"), "SCRIPTED_KEY": "scripted"}
+    return Start(environ, ["exec", "--skip-git-repo-check", "--json", *trusted, prompt])
+
+
+def _quiet_settings(auth: str) -> dict[str, object]:
+    return {
+        "general": {"disableAutoUpdate": True, "disableUpdateNag": True, "enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "security": {"auth": {"selectedType": auth}, "folderTrust": {"enabled": False}},
+    }
+
+
+def _prepare_gemini(place: Place, url: str, prompt: str) -> Start:
+    _write_json(place.home / ".gemini" / "settings.json", _quiet_settings("gemini-api-key"))
+    environ = {"GEMINI_API_KEY": "scripted", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_HOME": str(place.home)}
+    words = ["-p", prompt, "-m", "gemini-2.5-flash", "--approval-mode", "yolo", "--skip-trust", "-o", "json"]
+    return Start(environ, words)
+
+
+def _prepare_qwen(place: Place, url: str, prompt: str) -> Start:
+    _write_json(place.home / ".qwen" / "settings.json", _quiet_settings("openai"))
+    environ = {"OPENAI_API_KEY": "scripted", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}
+    return Start(environ, ["-p", prompt, "--approval-mode", "yolo", "--auth-type", "openai", "-o", "json"])
+
+
+def _prepare_copilot(place: Place, url: str, prompt: str) -> Start:
+    """`COPILOT_ALLOW_ALL=true` also trusts the folder: without it no hook of the project is loaded."""
+    subprocess.run(["git", "init", "-q", str(place.project)], check=False)
+    environ = {
+        "COPILOT_HOME": str(place.home / ".copilot"),
+        "COPILOT_AUTO_UPDATE": "false",
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_ALLOW_ALL": "true",
+        "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_API_KEY": "scripted",
+        "COPILOT_MODEL": "gpt-4.1",
+    }
+    alone = ["--no-color", "--no-auto-update", "--disable-builtin-mcps"]
+    return Start(environ, ["-p", prompt, "--allow-all-tools", *alone])
+
+
+def _patch(path: str, *lines: str) -> Call:
+    return Call("apply_patch", raw="\n".join(["*** Begin Patch", path, *lines, "*** End Patch"]) + "\n")
+
+
+_TASK: Final = {"description": "a task", "prompt": "DELEGATED-TASK: do nothing"}
+
+AGENTS: Final[Mapping[str, Agent]] = {
+    agent.name: agent
+    for agent in (
+        Agent(
+            "claude",
+            "Claude Code",
+            "claude-agent-sdk",
+            "claude",
+            _prepare_claude,
+            shell=lambda command: Call("Bash", {"command": command, "description": "runs it"}),
+            write=lambda path, content: Call("Write", {"file_path": path, "content": content}),
+            edit=lambda path, old, new: Call("Edit", {"file_path": path, "old_string": old, "new_string": new}),
+            read=lambda path: Call("Read", {"file_path": path}),
+            delegate=Call("Agent", {**_TASK, "subagent_type": "general-purpose"}),
+        ),
+        Agent(
+            "codex",
+            "Codex CLI",
+            "@openai/codex",
+            "codex",
+            _prepare_codex,
+            shell=lambda command: Call("exec_command", {"cmd": command}),
+            write=lambda path, content: _patch(f"*** Add File: {path}", *(f"+{line}" for line in content.split("\n"))),
+            edit=lambda path, old, new: _patch(f"*** Update File: {path}", "@@", f"-{old}", f"+{new}"),
+            read=lambda path: Call("exec_command", {"cmd": f"cat {path}"}),
+            delegate=Call("spawn_agent", {"message": _TASK["prompt"]}, namespace="multi_agent_v1"),
+        ),
+        Agent(
+            "gemini",
+            "Gemini CLI",
+            "@google/gemini-cli",
+            "gemini",
+            _prepare_gemini,
+            shell=lambda command: Call("run_shell_command", {"command": command, "description": "runs it"}),
+            write=lambda path, content: Call("write_file", {"file_path": path, "content": content}),
+            edit=lambda path, old, new: Call(
+                "replace", {"file_path": path, "old_string": old, "new_string": new, "instruction": "change it"}
+            ),
+            read=lambda path: Call("read_file", {"file_path": path}),
+            delegate=Call("invoke_agent", {"agent_name": "generalist", "prompt": _TASK["prompt"]}),
+        ),
+        Agent(
+            "copilot",
+            "Copilot CLI",
+            "@github/copilot",
+            "copilot",
+            _prepare_copilot,
+            shell=lambda command: Call("bash", {"command": command, "description": "runs it"}),
+            write=lambda path, content: Call("create", {"path": path, "file_text": content}),
+            edit=lambda path, old, new: Call("edit", {"path": path, "old_str": old, "new_str": new}),
+            read=lambda path: Call("view", {"path": path}),
+            delegate=Call("task", {**_TASK, "agent_type": "general-purpose", "name": "a-task"}),
+        ),
+        Agent(
+            "qwen",
+            "Qwen Code",
+            "@qwen-code/qwen-code",
+            "qwen",
+            _prepare_qwen,
+            shell=lambda command: Call(
+                "run_shell_command", {"command": command, "description": "runs it", "is_background": False}
+            ),
+            write=lambda path, content: Call("write_file", {"file_path": path, "content": content}),
+            edit=lambda path, old, new: Call("edit", {"file_path": path, "old_string": old, "new_string": new}),
+            read=lambda path: Call("read_file", {"file_path": path}),
+            delegate=Call("agent", {**_TASK, "subagent_type": "general-purpose"}),
+        ),
+    )
+}
+
+
+def find(agent: Agent) -> Path | None:
+    """The agent's program: in the cache, or the one that comes with the Claude Agent SDK, or the one on PATH."""
+    if agent.name == "claude":
+        return _bundled_claude() or _on_path(agent.program)
+    cached = cache() / agent.package.rpartition("/")[2] / "node_modules" / ".bin" / agent.program
+    return cached if cached.exists() else _on_path(agent.program)
+
+
+def _on_path(program: str) -> Path | None:
+    found = shutil.which(program)
+    return Path(found) if found else None
+
+
+def _bundled_claude() -> Path | None:
+    """The binary inside the wheel of claude-agent-sdk: an installed one, or one that was unpacked into the cache."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("claude_agent_sdk")
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
+    folders.append(cache() / "claude-agent-sdk" / "claude_agent_sdk")
+    found = (folder / "_bundled" / "claude" for folder in folders)
+    return next((path for path in found if os.access(path, os.X_OK)), None)
+
+
+def version(binary: Path) -> str:
+    """The version the program tells, bare."""
+    said = subprocess.run(
+        [str(binary), "--version"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
+    )
+    number = re.search(r"\d+\.\d+\.\d+[\w.-]*", said.stdout + said.stderr)
+    return number[0].rstrip(".") if number else "unknown"

@@ -1,0 +1,123 @@
+"""A model that follows a script, on a port of 127.0.0.1, for agents that are run offline.
+
+It keeps no conversation: which step comes next follows from the request alone, so an agent may ask again. A request
+that offers no tools (a title, a summary) gets plain words. All requests are kept: they are what a model would have
+seen.
+"""
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+
+from clients.script import Script, Step
+from clients.wires import WIRES, Reply, Wire
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the model was asked, and the step it answered with; `main` when tools were offered."""
+
+    path: str
+    body: dict[str, Any]
+    step: Step
+    main: bool
+
+
+class ScriptedModel(ThreadingHTTPServer):
+    """`asked` grows with each request of a conversation."""
+
+    daemon_threads = True
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script = script
+        self.asked: list[Request] = []
+        self.unknown: list[str] = []
+        self.keeping = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def answer(self, wire: Wire, path: str, body: dict[str, Any]) -> Reply:
+        tools = bool(body.get("tools"))
+        step = self.script.at(wire.turns(body), wire.opening(body)) if tools else Step("words beside the script")
+        with self.keeping:
+            self.asked.append(Request(path, body, step, tools))
+        return wire.answer(step, body, path)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """An agent that is killed breaks its connection: nothing to say about it."""
+
+
+@contextmanager
+def serving(script: Script) -> Iterator[ScriptedModel]:
+    """The model, answering until the block is left."""
+    with ScriptedModel(script) as model:
+        thread = threading.Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield model
+        finally:
+            model.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: ScriptedModel
+
+    def do_HEAD(self) -> None:
+        self._send("application/json", b"")
+
+    def do_GET(self) -> None:
+        listed = {"id": "scripted", "object": "model", "type": "model", "display_name": "scripted"}
+        listing = {"object": "list", "data": [listed | {"created_at": "2026-01-01T00:00:00Z"}], "has_more": False}
+        self._send("application/json", json.dumps(listing if "/models" in self.path else {}).encode())
+
+    def do_POST(self) -> None:
+        path = self.path.partition("?")[0]
+        body = self._body()
+        wire = next((wire for wire in WIRES if wire.address.search(path)), None)
+        if wire is not None:
+            self._reply(self.server.answer(wire, path, body))
+            return
+        if not path.endswith(("/count_tokens", ":countTokens")):
+            self.server.unknown.append(path)
+        self._send("application/json", json.dumps({"input_tokens": 10, "totalTokens": 10}).encode())
+
+    def _body(self) -> dict[str, Any]:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self.headers.get("content-encoding") == "gzip":
+            raw = gzip.decompress(raw)
+        try:
+            body = json.loads(raw or b"{}")
+        except ValueError:
+            return {}
+        return body if isinstance(body, dict) else {}
+
+    def _reply(self, reply: Reply) -> None:
+        if not reply.events:
+            self._send("application/json", json.dumps(reply.body).encode())
+            return
+        lines = []
+        for name, data in reply.events:
+            lines += [f"event: {name}\n"] if name else []
+            lines.append(f"data: {json.dumps(data)}\n\n")
+        lines += ["data: [DONE]\n\n"] if reply.ends_with_done else []
+        self._send("text/event-stream", "".join(lines).encode())
+
+    def _send(self, kind: str, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
+        """Nobody reads it."""

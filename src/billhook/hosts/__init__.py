@@ -48,8 +48,10 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """1: the agent counts its time-outs in seconds; 1000: in milliseconds."""
     default_timeout: float
     """Seconds that the agent gives a hook which says nothing."""
-    shortest: Mapping[str, float] = MappingProxyType({})
-    """Events that the agent gives less time, in seconds, whatever an entry says."""
+    longest: Mapping[str, float] = MappingProxyType({})
+    """Events that the agent gives no more time than this, in seconds, whatever an entry says."""
+    ending: tuple[float, int] = (5, 4500)
+    """What SessionEnd gets when no hook needs more: the time-out in seconds, and our deadline in milliseconds."""
     fail_closed: tuple[str, str | bool] | None = None
     """The agent's own switch, key and value, that refuses when a hook fails; None when it has none."""
     named: bool = False
@@ -64,8 +66,13 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """The canonical names of what `install` writes when nothing else is said."""
     event_argument: bool = False
     """Whether the entry has to say the event's name, because the payload doesn't."""
-    json_denies: bool = False
-    """Whether a refusal with its reason has to be JSON at exit code 0."""
+    refusals: Mapping[str, Mapping[str, str | bool]] = MappingProxyType({})
+    """Events on which a refusal has to be JSON at exit code 0, and its fields but for the reason, which stands where
+    the value is empty; everywhere else it is exit code 2 with the reason on stderr."""
+    parallel: bool = True
+    """Whether it runs the hooks of one event at once."""
+    traces: tuple[str, ...] = ("",)
+    """Files and folders below its own folder by which one sees that somebody uses it; empty: the folder itself."""
     marks: tuple[str, ...]
     """Variables in the environment of what it runs, by which it can be told from the others."""
 
@@ -190,9 +197,13 @@ _ALL: Final = (
         shape="nested",
         unit_per_second=1,
         default_timeout=600,
+        longest={"SessionEnd": 60},
+        ending=(2, 1200),  # it gives 1.5 seconds to all of SessionEnd, unless an entry says more
         fail_closed=("onFailure", "block"),
         http=True,
         no_http=frozenset({"SessionStart", "Setup"}),
+        # billhook keeps its own state in that folder, too, so the folder alone says nothing
+        traces=("settings.json", "projects", "plugins", "statsig", "../.claude.json"),
         spellings=_CLAUDE,
         events=_usual(_CLAUDE),
         marks=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
@@ -207,7 +218,8 @@ _ALL: Final = (
         shape="nested",
         unit_per_second=1,
         default_timeout=600,
-        shortest={"SessionEnd": 3},
+        longest={"SessionEnd": 3},
+        ending=(3, 2500),
         spellings=_CODEX,
         events=_usual(_CODEX),
         marks=("CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI"),
@@ -260,7 +272,11 @@ _ALL: Final = (
         spellings=_COPILOT,
         events=_usual(_COPILOT),
         event_argument=True,
-        json_denies=True,
+        refusals={
+            "PreToolUse": {"permissionDecision": "deny", "permissionDecisionReason": ""},
+            "UserPromptSubmit": {"decision": "block", "reason": ""},
+        },
+        parallel=False,
         marks=("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_AGENT_SESSION_ID"),
     ),
     Host(
@@ -275,6 +291,10 @@ _ALL: Final = (
         unit_per_second=1,
         default_timeout=60,
         fail_closed=("failClosed", True),
+        refusals={
+            "PreToolUse": {"permission": "deny", "user_message": "", "agent_message": ""},
+            "UserPromptSubmit": {"continue": False, "user_message": ""},
+        },
         spellings=_CURSOR,
         events=_usual(_CURSOR),
         marks=("CURSOR_AGENT", "CURSOR_VERSION", "CURSOR_PROJECT_DIR"),

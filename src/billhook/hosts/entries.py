@@ -1,0 +1,158 @@
+"""The entries that make an agent ask billhook: what is written into its file, and how it is known again."""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from billhook.hosts import Host, Scope
+
+SECONDS: Final = 60.0
+"""The time-out that is written where no hook needs more."""
+PROGRAM: Final = "billhook-hook"
+TOKEN_VARIABLE: Final = "BILLHOOK_TOKEN"
+REFUSED_WITHOUT: Final = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch"})
+"""Events that are refused where billhook is missing: before something happens, and never where a refusal would keep an
+agent going."""
+MISSING_HERE: Final = (
+    "billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again."
+)
+MISSING_THERE: Final = (
+    "billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install {})."
+)
+UNGUARDED: Final = "billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook"
+_SYSTEM_MESSAGE: Final = frozenset({"claude", "codex", "gemini", "qwen"})
+"""Agents that show a `systemMessage` to the person."""
+_WARNED: Final = REFUSED_WITHOUT | {"SessionStart"}
+
+IfMissing = Literal["deny", "allow"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person chose for the entries."""
+
+    scope: Scope
+    program: str = PROGRAM
+    """What is run: an absolute path for the user's own file, the bare name in a project's."""
+    if_missing: IfMissing = "deny"
+    http: str = ""
+    """The daemon's address, such as `http://127.0.0.1:8123`; empty: a command is run."""
+    seconds: Mapping[str, float] = {}
+    """Events whose hooks need more time than usual."""
+
+
+def entry(host: Host, event: str, options: Options) -> dict[str, Any]:
+    """One entry, as it stands in the list of an event."""
+    handler = _http(host, event, options) if options.http and event not in host.no_http else _run(host, event, options)
+    if host.fail_closed and event in REFUSED_WITHOUT:
+        handler[host.fail_closed[0]] = host.fail_closed[1]
+    return {"hooks": [handler]} if host.shape == "nested" else handler
+
+
+def _run(host: Host, event: str, options: Options) -> dict[str, Any]:
+    seconds, deadline = times(host, event, options.seconds.get(event, 0))
+    return {
+        **({"name": "billhook"} if host.named else {}),
+        **({"type": "command"} if host.typed else {}),
+        host.command_key: command(host, event, options, deadline),
+        host.timeout_key: seconds * host.unit_per_second,
+    }
+
+
+def _http(host: Host, event: str, options: Options) -> dict[str, Any]:
+    seconds, deadline = times(host, event, options.seconds.get(event, 0))
+    rule = "on_failure=deny&" if event in REFUSED_WITHOUT else ""
+    return {
+        "type": "http",
+        "url": f"{options.http}/hook/{host.name}?{rule}deadline={deadline}",
+        "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"},
+        "allowedEnvVars": [TOKEN_VARIABLE],
+        host.timeout_key: seconds * host.unit_per_second,
+    }
+
+
+def times(host: Host, event: str, needed: float) -> tuple[int, int]:
+    """The agent's time-out in seconds and our deadline in milliseconds, which lies below it."""
+    if event == "SessionEnd" and needed <= host.ending[0]:
+        return int(host.ending[0]), host.ending[1]
+    wanted = max(SECONDS if event != "SessionEnd" else 0, needed + _margin(needed))
+    seconds = math.ceil(min(wanted, host.longest.get(event, wanted)))
+    return seconds, int((seconds - _margin(seconds)) * 1000)
+
+
+def _margin(seconds: float) -> float:
+    """What an agent and a shell may need before we begin, and to read what we said."""
+    return min(2.0, max(0.5, seconds / 10))
+
+
+def command(host: Host, event: str, options: Options, deadline: int) -> str:
+    """The command line: billhook where it is there, and otherwise what shall happen without it."""
+    argument = f" {host.spellings[event]}" if host.event_argument else ""
+    program = shlex.quote(options.program)
+    run = f"exec {program} --as {host.name} --deadline {deadline}{argument}"
+    if options.scope == "user" and event not in REFUSED_WITHOUT:
+        return run
+    return f"command -v {program} >/dev/null 2>&1 || {_without(host, event, options)}; {run}"
+
+
+def _without(host: Host, event: str, options: Options) -> str:
+    """What a shell does in billhook's place."""
+    if options.if_missing == "allow":
+        return _warning(host) if event in _WARNED else "exit 0"
+    if event not in REFUSED_WITHOUT:
+        return "exit 0"
+    reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
+    if fields := host.refusals.get(event):
+        said = {key: value if value != "" else reason for key, value in fields.items()}
+        return f"{{ echo {shlex.quote(json.dumps(said, ensure_ascii=False))}; exit 0; }}"
+    return f"{{ echo {shlex.quote(reason)} >&2; exit 2; }}"
+
+
+def _warning(host: Host) -> str:
+    heard = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.name in _SYSTEM_MESSAGE else ""
+    return f"{{ {heard}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
+
+
+_WORD: Final = r"(?:[\w@%+=:,./-]+|'(?:[^']|'\"'\"')*')"
+_WRITTEN: Final = re.compile(
+    rf"(?:command -v {_WORD} >/dev/null 2>&1 \|\| (?:exit 0|\{{ .* \}}); )?"
+    rf"exec (?P<program>{_WORD}) --as (?P<name>[a-z-]+) --deadline (?P<deadline>\d+)(?: \w+)?",
+    re.DOTALL,
+)
+"""Exactly what `command` makes."""
+
+
+def is_written(handler: object) -> bool:
+    """Whether a handler of an agent's file was written by `install`, for whichever agent."""
+    if not isinstance(handler, dict):
+        return False
+    for key in ("command", "bash"):
+        text = handler.get(key)
+        if isinstance(text, str) and (found := _WRITTEN.fullmatch(text)):
+            return _program(found["program"]) == PROGRAM
+    return _is_our_address(handler)
+
+
+def _program(word: str) -> str:
+    return (shlex.split(word) or [""])[0].rpartition("/")[2]
+
+
+def _is_our_address(handler: dict[str, Any]) -> bool:
+    url, allowed = handler.get("url"), handler.get("allowedEnvVars")
+    if handler.get("type") != "http" or not isinstance(url, str) or allowed != [TOKEN_VARIABLE]:
+        return False
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return re.fullmatch(r"/hook/[a-z-]+", parts.path) is not None and "deadline=" in parts.query
+
+
+def wanted(host: Host, events: Iterable[str], options: Options) -> dict[str, dict[str, Any]]:
+    """The entries of these canonical events, by what the agent calls each."""
+    return {host.spellings[event]: entry(host, event, options) for event in events}

@@ -206,12 +206,12 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def eventually(what: Callable[[], Any], seconds: float = 20) -> Any:
+def eventually(what: Callable[[], Any], seconds: float = 20, *, pause: float = 0.02) -> Any:
     """Wait until it is true; what it returned."""
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, "this did not happen in time"
-        time.sleep(0.02)
+        time.sleep(pause)
     return found
 
 

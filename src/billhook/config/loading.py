@@ -20,9 +20,10 @@ from billhook.config.consent import Consent, Trust, consents, what_changed
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
 from billhook.config.findings import Finding
-from billhook.config.fingerprint import FileMark, definition, unchanged
+from billhook.config.fingerprint import definition
 from billhook.config.inside import Inside, believed, inside, runs_itself
 from billhook.config.interpolate import UnsetError, Values, interpolated
+from billhook.config.kept import Kept
 from billhook.config.keys import BUILTINS
 from billhook.config.knowing import Knowing
 from billhook.config.options import filled
@@ -174,6 +175,26 @@ def load_config(
         raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
     if isinstance(files, str | os.PathLike):
         raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
+    return _kept_or_loaded(cwd, files, layers, home, builtins, trust, env, host).config
+
+
+def load_kept(
+    cwd: str, *, files: tuple[str, ...], layers: tuple[Layer, ...], trust: Trust, host: "str | Inside"
+) -> Kept:
+    """The same, with what tells for how long it is true."""
+    return _kept_or_loaded(cwd, files, layers, None, True, trust, None, host)
+
+
+def _kept_or_loaded(
+    cwd: str | os.PathLike[str] | None,
+    files: Iterable[str | os.PathLike[str]] | None,
+    layers: Iterable[Layer] | None,
+    home: str | os.PathLike[str] | None,
+    builtins: bool,
+    trust: Trust,
+    env: Mapping[str, str] | None,
+    host: "str | Inside",
+) -> Kept:
     explicit = () if files is None else tuple(caller.abspath(os.fspath(file)) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     env = caller.environ() if env is None else env
@@ -181,15 +202,15 @@ def load_config(
     agent = inside(host, env) if host else _NOBODY
     key = (folder, explicit, wanted, root, builtins, trust, sources.homes(), agent)
     kept = _kept.get(key)
-    if kept is not None and kept.folder == sources.identity(folder) and kept.holds(env):
-        return kept.config
+    if kept is not None and kept.holds(env):
+        return kept
     found = sources.find(os.path.realpath(folder), files=explicit, layers=wanted)
     loading = _Loading(found, root, builtins=builtins, trust=trust, env=env, agent=agent)
     config = loading.config()
     if len(_kept) >= _KEEP_AT_MOST:
         _kept.clear()
-    _kept[key] = loading.snapshot(config, folder)
-    return config
+    kept = _kept[key] = loading.kept(config, folder)
+    return kept
 
 
 def _here() -> str:
@@ -199,29 +220,7 @@ def _here() -> str:
         raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
 
 
-class _Snapshot(msgspec.Struct, frozen=True):
-    """A loaded configuration, and everything that it was made from."""
-
-    config: Config
-    folder: sources.Identity
-    """Of the folder it was loaded for: what a path leads to may change."""
-    probed: tuple[tuple[str, sources.Identity], ...]
-    marks: tuple[FileMark, ...]
-    used: dict[str, str | None]
-    approvals: Approvals
-    stamps: dict[str, tuple[int, ...]]
-
-    def holds(self, env: Mapping[str, str]) -> bool:
-        """Whether loading again would give the same. Only `stat` is asked."""
-        return (
-            all(sources.identity(path) == identity for path, identity in self.probed)
-            and all(self.approvals.stamp(file) == stamp for file, stamp in self.stamps.items())
-            and all(env.get(name) == value for name, value in self.used.items())
-            and all(unchanged(mark) for mark in self.marks)
-        )
-
-
-_kept: dict[object, _Snapshot] = {}
+_kept: dict[object, Kept] = {}
 _NOBODY = Inside()
 _KEEP_AT_MOST = 64
 
@@ -287,7 +286,7 @@ class _Loading:
             if not needs_consent(read.source.layer) or read.source.path in heard
         ]
 
-    def snapshot(self, config: Config, folder: str) -> _Snapshot:
+    def kept(self, config: Config, folder: str) -> Kept:
         """What the result depends on. A file that was written just now may be written again without a trace in its
         times: what was read from one is not kept."""
         marks = {
@@ -299,14 +298,14 @@ class _Loading:
         files = {read.source.path for read in self.reads if needs_consent(read.source.layer)}
         stamps = {file: self.approvals.stamp(file) for file in files}
         probed = tuple((path, identity if sources.settled(identity) else (-1,)) for path, identity in self.found.probed)
-        return _Snapshot(
+        return Kept(
             config,
-            sources.identity(folder),
-            probed,
-            tuple(marks.values()),
-            dict(self.values.used),
-            self.approvals,
-            stamps,
+            folder=folder,
+            probed=probed,
+            marks=marks.values(),
+            used=self.values.used,
+            approvals=self.approvals,
+            stamps=stamps,
         )
 
     def _entry(self, declared: Declared, consent: Consent, off: str) -> Entry:

@@ -1,0 +1,88 @@
+"""A loaded configuration, for as long as everything that it was made from stays the same.
+
+Every event asks whether it does, so as little as possible is looked at: of the many places where a file may be and is
+none, the times of their folders tell that none has come.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from billhook.config import sources
+from billhook.config.fingerprint import FileMark, unchanged
+
+if TYPE_CHECKING:
+    from billhook.config.loading import Config
+    from billhook.store.approvals import Approvals
+
+_SETTLED: Final = 1_000_000_000
+"""Nanoseconds. A folder that has changed just now may change once more without a trace in its times."""
+
+
+class Kept:
+    """One configuration, and what it was made from."""
+
+    def __init__(
+        self,
+        config: "Config",
+        *,
+        folder: str,
+        probed: Iterable[tuple[str, sources.Identity]],
+        marks: Iterable[FileMark],
+        used: Mapping[str, str | None],
+        approvals: "Approvals",
+        stamps: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        """`probed` are the places that were looked at, `marks` the files that hooks run, `used` the variables."""
+        self.config = config
+        seen = tuple(probed)
+        # What the path of the folder leads to may change, too.
+        self._present = ((folder, sources.identity(folder)), *(place for place in seen if place[1]))
+        self._absent = tuple(path for path, identity in seen if not identity)
+        self._folders: dict[str, sources.Identity] = {}
+        """Those in which something would have come, as they were when nothing had."""
+        self._marks, self._used = tuple(marks), dict(used)
+        self._approvals, self._stamps = approvals, dict(stamps)
+
+    def holds(self, env: Mapping[str, str]) -> bool:
+        """Whether loading again would give the same. Only `stat` is asked."""
+        for path, identity in self._present:
+            if sources.identity(path) != identity:
+                return False
+        return self._none_has_come() and not (
+            any(self._approvals.stamp(file) != stamp for file, stamp in self._stamps.items())
+            or any(env.get(name) != value for name, value in self._used.items())
+            or not all(unchanged(mark) for mark in self._marks)
+        )
+
+    def _none_has_come(self) -> bool:
+        if self._folders and all(_times(folder) == times for folder, times in self._folders.items()):
+            return True
+        folders = {folder: _times(folder) for folder in {_nearest(path) for path in self._absent}}
+        if any(sources.identity(path) for path in self._absent):
+            return False
+        now = time.time_ns()
+        usable = "" not in folders and all(times and now - max(times[2:]) > _SETTLED for times in folders.values())
+        self._folders = folders if usable else {}
+        return True
+
+
+def _times(folder: str) -> sources.Identity:
+    """What changes when a name is added to a folder, or another folder is put in its place."""
+    try:
+        found = os.stat(folder)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _nearest(path: str) -> str:
+    """The folder in which the first missing part of a path would appear; nothing where a link leads there that leads
+    nowhere: what it leads to may appear elsewhere."""
+    while True:
+        path = os.path.dirname(path)
+        if os.path.exists(path):
+            return path
+        if os.path.lexists(path) or path == os.path.dirname(path):
+            return ""

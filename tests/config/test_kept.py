@@ -1,0 +1,94 @@
+"""A configuration is loaded again exactly when something that it was made from has changed."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from billhook import caller
+from billhook.caller import Caller
+from billhook.config import configured
+from billhook.config.loading import Config
+
+DENY = "hooks:\n  no: {events: PreToolUse, match: Bash, deny: no}\n"
+
+
+def _write(file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(DENY)
+
+
+PLACES = {
+    "in the project": "p/hooks.yaml",
+    "in a folder that was missing": "p/.billhook/hooks.yaml",
+    "in a folder that was there": "p/.claude/hooks.yaml",
+    "the user's": "home/.config/billhook/hooks.yaml",
+    "where we stand": "p/sub/hooks.yaml",
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    for folder in ("p/.git", "p/.claude", "p/sub", "home"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path
+
+
+def _served(world: Path) -> Callable[[], Config]:
+    env = {"HOME": str(world / "home"), "BILLHOOK_HOME": str(world / "state"), "PATH": os.environ["PATH"]}
+    cwd = str(world / "p" / "sub")
+
+    def load() -> Config:
+        with caller.serving(Caller(env, cwd)):
+            return configured.load(cwd)
+
+    return load
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_file_that_appears_is_seen_at_once(place: str, world: Path) -> None:
+    """Also when nothing has changed for so long that only folders are looked at."""
+    load = _served(world)
+    before = load()
+    time.sleep(1.1)  # from now on the folders' times are believed
+    assert load() is before and load() is before
+    _write(world / place)
+    after = load()
+    assert after is not before and len(after.sources) == len(before.sources) + 1
+
+
+def test_a_link_that_led_nowhere_is_seen_when_it_leads_somewhere(world: Path) -> None:
+    """What it leads to appears in a folder that nobody looks at."""
+    (world / "p" / ".billhook").symlink_to(world / "elsewhere")
+    load = _served(world)
+    before = load()
+    time.sleep(1.1)
+    assert load().sources == before.sources
+    _write(world / "elsewhere" / "hooks.yaml")
+    assert len(load().sources) == len(before.sources) + 1
+
+
+def test_another_folder_in_its_place_is_seen(world: Path) -> None:
+    """A project that was moved away, and another one with hooks put there."""
+    load = _served(world)
+    before = load()
+    time.sleep(1.1)
+    assert load() is before
+    os.rename(world / "p", world / "old")
+    (world / "p" / "sub").mkdir(parents=True)
+    (world / "p" / ".git").mkdir()
+    _write(world / "p" / "hooks.yaml")
+    assert len(load().sources) == 1
+
+
+def test_callers_with_other_variables_have_their_own(world: Path) -> None:
+    """The same folder, but another home."""
+    load = _served(world)
+    load()
+    _write(world / "other" / ".config" / "billhook" / "hooks.yaml")
+    env = {"HOME": str(world / "other"), "BILLHOOK_HOME": str(world / "state")}
+    with caller.serving(Caller(env, str(world / "p"))):
+        assert len(configured.load(str(world / "p" / "sub")).sources) == 1
+    assert load().sources == ()

@@ -158,6 +158,53 @@ def test_stdin_in_pieces(client: Client) -> None:
     assert daemon.request.stdin == EVENT
 
 
+LEFT_OPEN = {
+    "an event": EVENT,
+    "with a newline": EVENT + b"\n",
+    "with brackets in a text": b'{"a":"}{[\\"}"}',
+    "no JSON, but whole": b"{what is this}",
+}
+
+
+@pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
+def test_stdin_that_stays_open(client: Client, deadline: list[str]) -> None:
+    """An agent may leave our stdin open after a whole document: half a second of silence, and that was all."""
+    for said in LEFT_OPEN.values() if deadline and client.kind == "c" else (EVENT,):
+        with FakeDaemon(client.root, [STARTED, answer(0, b"yes")]) as daemon:
+            process = client.start(*deadline)
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(said)
+            process.stdin.flush()
+            assert process.stdout.read() == b"yes" and process.wait(timeout=10) == 0
+            process.communicate()
+        assert daemon.request.stdin == said
+        (client.root / "billhook" / "daemon" / "s").unlink()
+
+
+def test_stdin_that_stays_open_without_a_daemon(client: Client) -> None:
+    """`billhook hook` does not have to wait a second time: what was read is all of its stdin."""
+    process = client.start()
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(EVENT)
+    process.stdin.flush()
+    assert process.stdout.read() == b"cold\n"
+    process.communicate()
+    assert client.cold_call()["input"] == EVENT
+
+
+def test_stdin_with_a_pause(client: Client) -> None:
+    """Half of a document that looks like its end is waited for, also in silence."""
+    with FakeDaemon(client.root) as daemon:
+        process = client.start()
+        assert process.stdin is not None
+        for piece in (b'{"a":{}', b',"b":{}}'):
+            process.stdin.write(piece)
+            process.stdin.flush()
+            time.sleep(0.7)
+        process.communicate(timeout=30)
+    assert daemon.request.stdin == b'{"a":{},"b":{}}'
+
+
 @pytest.mark.parametrize("what", ["closed", "/dev/null", "a folder"])
 def test_stdin_without_anything_to_read(client: Client, what: str) -> None:
     """Without a readable stdin the daemon is asked all the same: it says what is wrong."""
@@ -370,7 +417,7 @@ def test_through_a_link(client: Client) -> None:
 def test_no_billhook_at_all(client: Client, deadline: list[str]) -> None:
     """Without any `billhook` there is the failure answer."""
     (client.bin / "billhook").unlink()
-    result = client.run(*deadline, stdin=EVENT)
+    result = client.run("--as", "codex", *deadline, stdin=EVENT)
     assert result[:3] == (2, b"", b"billhook: billhook hook can not be started\n")
 
 

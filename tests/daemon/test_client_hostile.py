@@ -15,9 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from billhook.dialects import dialect
-from billhook.events import EVENTS, Block, parse
-from billhook.exits import Exit
 from daemon import calling, fake_daemon
 from daemon.calling import Client, closing, ignoring, is_alive
 from daemon.fake_daemon import HANG, STARTED, WITHOUT_READING, FakeDaemon, Step, answer, frame
@@ -28,7 +25,6 @@ pytestmark = pytest.mark.slow
 EVENT = b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}'
 BROKE = b"billhook: the daemon broke off after it had started; hooks may have run\n"
 PASSES = b"billhook: the event passes without having been judged\n"
-DIALECTS = ("claude", "claw", "claw-text", "lesson")
 
 
 @pytest.fixture(scope="session", params=calling.KINDS)
@@ -113,7 +109,7 @@ AFTER_STARTED: dict[str, list[Step]] = {
 def test_broken_after_it_started(client: Client, steps: list[Step]) -> None:
     """From the first byte of the news that it started, hooks may have run: the failure answer, never the cold path."""
     with FakeDaemon(client.root, steps):
-        assert client.run("--as", "claude", stdin=EVENT)[:3] == (2, b"", BROKE)
+        assert client.run("--as", "codex", stdin=EVENT)[:3] == (2, b"", BROKE)
     time.sleep(0.05)
     assert not client.calls("hook") and not client.calls("daemon")
 
@@ -151,30 +147,74 @@ LATE = b"billhook: no answer within 300 ms\n"
 
 def in_time(client: Client, *words: str, stdin: bytes = EVENT) -> None:
     """A call that the deadline ends."""
-    result = client.run("--as", "claude", "--deadline", "300", *words, stdin=stdin)
+    result = client.run("--as", "codex", "--deadline", "300", *words, stdin=stdin)
     assert result[:3] == (2, b"", LATE)
     assert 0.25 < result.seconds < 5
 
 
 WEDGED: dict[str, list[Step]] = {
-    "before it reads": [WITHOUT_READING, 3.0],
-    "before it started": [HANG],
+    "in the news": [b"S\0\0", HANG],
     "after it started": [STARTED, HANG],
-    "in the frame": [b"S\0\0", HANG],
     "in the answer": [STARTED, answer(0, b"yes")[:-4], HANG],
 }
 
 
 @pytest.mark.parametrize("steps", WEDGED.values(), ids=WEDGED.keys())
 def test_wedged_daemon(client: Client, steps: list[Step]) -> None:
-    """A daemon that falls silent anywhere costs the deadline and no more; nothing is run a second time."""
+    """A daemon that falls silent after it began costs the deadline and no more; nothing is run a second time."""
     with FakeDaemon(client.root, steps):
         in_time(client, stdin=EVENT + b" " * 5_000_000)
     assert not client.calls("hook") and not client.calls("daemon")
 
 
+def test_wedged_daemon_and_no_deadline(built: tuple[str, Path], tmp_path: Path) -> None:
+    """Without a deadline one that began is waited for ten minutes; here it is less."""
+    kind, _ = built
+    if kind == "py":
+        source = (calling.SOURCE / "client.py").read_text()
+        assert "ANSWER = 600.0" in source
+        program = tmp_path / "billhook-hook"
+        program.write_text(source.replace("ANSWER = 600.0", "ANSWER = 0.4"))
+    else:
+        program = calling.compile_client(tmp_path / "billhook-hook", "-DANSWER_MS=400")
+    with calling.installed(kind, program) as client, FakeDaemon(client.root, [STARTED, HANG]):
+        result = client.run("--as", "codex", stdin=EVENT)
+    assert result[:3] == (2, b"", b"billhook: no answer within 400 ms\n")
+    assert result.seconds < 10
+
+
+NOT_BEGUN: dict[str, list[Step]] = {
+    "before it reads": [WITHOUT_READING, HANG],
+    "before it started": [HANG],
+}
+
+
+@pytest.mark.parametrize("steps", NOT_BEGUN.values(), ids=NOT_BEGUN.keys())
+def test_wedged_daemon_that_has_not_begun(client: Client, steps: list[Step]) -> None:
+    """One that does not even begin is left alone after half of the time, and the cold path answers."""
+    data = EVENT + b" " * 5_000_000
+    with FakeDaemon(client.root, steps):
+        result = client.run("--deadline", "3000", stdin=data)
+    assert result[:3] == (0, b"cold\n", b"")
+    assert 1.3 < result.seconds < 3
+    assert client.cold_call()["input"] == data
+    assert not client.calls("daemon")
+
+
+def test_daemon_that_begins_when_nobody_waits_any_more(client: Client) -> None:
+    """A daemon that was stopped and wakes up can't say that it began, so it does not begin."""
+    listener = FakeDaemon(client.root).listener
+    assert client.run("--deadline", "2000", stdin=EVENT)[:3] == (0, b"cold\n", b"")
+    line, _ = listener.accept()
+    assert fake_daemon.read_request(line).stdin == EVENT
+    with pytest.raises(BrokenPipeError):
+        line.send(STARTED)
+    line.close()
+    listener.close()
+
+
 def test_daemon_that_accepts_nobody(client: Client) -> None:
-    """With a full queue of connections the client waits for its turn, as long as there is time."""
+    """With a full queue of connections the client waits for its turn, half of its time; then the cold path answers."""
     daemon = FakeDaemon(client.root, backlog=0)
     waiting = []
     while True:
@@ -185,22 +225,30 @@ def test_daemon_that_accepts_nobody(client: Client) -> None:
             line.connect(str(client.root / "billhook" / "daemon" / "s"))
         except BlockingIOError:
             break
-    in_time(client)
+    result = client.run("--deadline", "2000", env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
+    assert result[:3] == (0, b"cold\n", b"") and result.seconds > 0.9
     for line in waiting:
         line.close()
     with daemon:
         assert client.run("--deadline", "20000").code == 0
 
 
-def test_stdin_that_stays_open(client: Client) -> None:
-    """An agent that never closes our stdin gets its answer all the same; what it wrote says about which event."""
-    for event, code in ((b'{"hook_event_name":"PreToolUse",', 2), (b'{"hook_event_name":"Stop",', 0)):
-        process = client.start("--deadline", "300")
-        assert process.stdin is not None and process.stderr is not None
-        process.stdin.write(event)
-        process.stdin.flush()
+def left_open(client: Client, stdin: bytes, *words: str) -> "subprocess.Popen[bytes]":
+    """A client whose stdin nobody closes."""
+    process = client.start("--as", "codex", *words)
+    assert process.stdin is not None
+    process.stdin.write(stdin)
+    process.stdin.flush()
+    return process
+
+
+def test_half_of_an_event_and_then_nothing(client: Client) -> None:
+    """An agent that never sends the rest gets its answer all the same; what it wrote says about which event."""
+    for event, code in ((b'{"hook_event_name":"PreToolUse",', 2), (b'{"hook_event_name":"Stop","a":{}', 0)):
+        process = left_open(client, event, "--deadline", "900")
+        assert process.stderr is not None
         assert process.wait(timeout=10) == code
-        assert process.stderr.read() == LATE + (b"" if code else PASSES)
+        assert process.stderr.read() == LATE.replace(b"300", b"900") + (b"" if code else PASSES)
         finish(process)
 
 
@@ -208,7 +256,8 @@ def test_stdin_that_stays_open(client: Client) -> None:
 def test_cold_path_that_hangs(client: Client, deaf: bool) -> None:
     """The deadline holds in the cold path, too: `billhook hook` is ended, with its group."""
     client.tell({"asleep": 60, "deaf": deaf})
-    result = client.run("--deadline", "1500", stdin=EVENT, env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
+    words = ["--as", "codex", "--deadline", "1500"]
+    result = client.run(*words, stdin=EVENT, env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
     assert result[:3] == (2, b"", b"billhook: no answer within 1500 ms\n")
     assert result.seconds < 10
     call = client.cold_call()
@@ -227,7 +276,7 @@ def test_cold_path_that_answers_when_asked_to_end(client: Client) -> None:
     assert result[:3] == (2, b"", b"in my own words\n")
 
 
-@pytest.mark.parametrize("code", [0, 2, 3, 125])
+@pytest.mark.parametrize("code", [0, 2])
 def test_cold_path_within_the_deadline(client: Client, code: int) -> None:
     """In time the answer of the cold path is given as it is."""
     client.tell({"stdout": "out", "stderr": "err", "code": code})
@@ -275,64 +324,6 @@ def failing(client: Client, *words: str, stdin: bytes = EVENT, **env: str) -> tu
     return code, out.replace(why, b"WHY"), err.replace(why, b"WHY")
 
 
-PERMISSION = (
-    b'{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"deny","message":"WHY"}}}\n'
-)
-BLOCK = b'{"decision":"block","reason":"WHY"}\n'
-WORDS = {
-    ("claude", "PreToolUse"): (2, b"", b"WHY\n"),
-    ("claude", "UserPromptSubmit"): (2, b"", b"WHY\n"),
-    ("claude", "PermissionRequest"): (0, PERMISSION, b"WHY\n"),
-    ("claude", "Stop"): (0, b"", b"WHY\n" + PASSES),
-    ("claude", "SubagentStop"): (0, b"", b"WHY\n" + PASSES),
-    ("claude", "TeammateIdle"): (0, b"", b"WHY\n" + PASSES),
-    ("claude", "SessionStart"): (0, b"", b"WHY\n" + PASSES),
-    ("claude", "PostToolUse"): (0, b"", b"WHY\n" + PASSES),
-    ("claude", "SomethingNew"): (2, b"", b"WHY\n"),
-    ("claw", "PreToolUse"): (2, b"WHY", b"WHY\n"),
-    ("claw", "PermissionRequest"): (2, b"WHY", b"WHY\n"),
-    ("claw", "Stop"): (0, b"", b"WHY\n" + PASSES),
-    ("claw-text", "PreToolUse"): (2, b"WHY", b"WHY\n"),
-    ("claw-text", "PostToolUse"): (0, b"", b"WHY\n" + PASSES),
-    ("lesson", "PreToolUse"): (1, b"", b"WHY\n"),
-    ("lesson", "PostToolUse"): (0, b"", b"WHY\n" + PASSES),
-    ("lesson", "UserPromptSubmit"): (1, BLOCK, b"WHY\n"),
-    ("unheard-of", "PreToolUse"): (2, b"", b"WHY\n"),
-}
-
-
-@pytest.mark.parametrize(("name", "event"), WORDS, ids=lambda word: word)
-def test_failure_in_the_words_of_the_dialect(client: Client, name: str, event: str) -> None:
-    """The failure answer denies as the agent understands it; one that wants to stop is never kept going."""
-    stdin = f'{{"hook_event_name":"{event}"}}'.encode()
-    assert failing(client, "--as", name, stdin=stdin) == WORDS[name, event]
-    assert failing(client, f"--as={name}", "--on-failure=deny", stdin=stdin) == WORDS[name, event]
-    assert failing(client, "--as", name, "--on-failure", "allow", stdin=stdin) == (0, b"", b"WHY\n" + PASSES)
-
-
-ANY_FIELDS = {
-    "tool_name": "Bash",
-    "tool_input": {"command": "ls"},
-    **dict.fromkeys(("prompt", "command_name", "to_model", "mcp_server_name", "source"), "x"),
-}
-"""What some event or other can't do without."""
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-def test_failure_as_the_agent_reads_it(client: Client, name: str) -> None:
-    """Whatever event can be denied is denied, as the dialect itself reads an exit; every other one passes."""
-    codec = dialect(name)
-    for kind in EVENTS.values():
-        stdin = f'{{"hook_event_name":"{kind.__name__}"}}'.encode()
-        code, out, err = failing(client, "--as", name, stdin=stdin)
-        event = parse({**ANY_FIELDS, "hook_event_name": kind.__name__})
-        said = codec.read_exit(event, Exit(code=code, stdout=out, stderr=err)).answer
-        denies = kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP)
-        assert (kind.__name__, said.objects) == (kind.__name__, denies)
-        assert (PASSES in err) != denies
-        assert denies or code == 0
-
-
 STOP, TOOL = (0, b"", b"WHY\n" + PASSES), (2, b"", b"WHY\n")
 NAMES: dict[str, tuple[bytes, list[str], dict[str, str], tuple[int, bytes, bytes]]] = {
     "in the JSON": (b'{"hook_event_name":"Stop"}', [], {}, STOP),
@@ -372,7 +363,7 @@ def test_where_the_event_is_named(
     client: Client, stdin: bytes, words: list[str], env: dict[str, str], expected: tuple[int, bytes, bytes]
 ) -> None:
     """The event's name is that of the JSON's top level, else the argument's, else the variable's."""
-    assert failing(client, *words, stdin=stdin, **env) == expected
+    assert failing(client, "--as", "codex", *words, stdin=stdin, **env) == expected
 
 
 # -- descriptors and signals ---------------------------------------------------------------------------------------
@@ -465,7 +456,7 @@ def test_signal_that_is_ignored(client: Client) -> None:
 
 @pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
 def test_signal_in_the_cold_path(client: Client, deadline: list[str]) -> None:
-    """`billhook hook` hears the signal and is gone; without a word from it the client answers, where there is one."""
+    """`billhook hook` hears the signal and is gone; without a word from it the client answers."""
     client.tell({"asleep": 60})
     process = client.start("--as", "claude", *deadline, env={**client.env, "BILLHOOK_NO_DAEMON": "1"})
     close_stdin(process)
@@ -473,8 +464,8 @@ def test_signal_in_the_cold_path(client: Client, deadline: list[str]) -> None:
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=10)
-    assert process.returncode == (2 if deadline else -signal.SIGTERM)
-    assert (b"ended by signal 15" in err) == bool(deadline)
+    assert process.returncode == 2
+    assert b"ended by signal 15" in err
     assert not is_alive(client.cold_call()["pid"])
 
 

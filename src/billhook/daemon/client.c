@@ -59,6 +59,7 @@ static int write_head(char **environment) {
 static int add_stdin(void) {
     for (size_t n = 1; n; request.n += n) {
         if ((more_stdin = request.n >= MOST_BYTES)) return 0;
+        if (said_all(request.at + stdin_at, request.n - stdin_at)) break;
         make_room(&request, 1 << 16);
         n = read_stdin(request.at + request.n, request.room - request.n);
     }
@@ -105,41 +106,37 @@ static int is_ours(int s) {
 }
 
 /* A connection to our own daemon, or -1. Only a folder that nobody else can put anything into is looked at. */
-static int call_daemon(const char *folder) {
+static int call_daemon(const char *folder, int64_t begin_by) {
     struct stat status;
     if (lstat(folder, &status) || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() || status.st_mode & 077)
         return -1;
     int s = out_of_the_way(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (s < 0) return -1;
-    int64_t enough = deadline == NEVER ? now() + BUSY_MS * MILLISECOND : deadline;
     while (connect_in(s, folder)) {
-        if (!not_yet()) return close(s), -1;
-        wait_for(-1, 0, now() + 5 * MILLISECOND); /* it has no room for us yet */
-        if (now() < enough && !caught) continue;
-        if (caught || deadline != NEVER) fail_for_time();
-        return close(s), -1;
+        if (!not_yet() || now() >= begin_by) return close(s), -1;
+        awaited(-1, 0, now() + 5 * MILLISECOND); /* it has no room for us yet */
     }
     return is_ours(s) ? s : (close(s), -1);
 }
 
 /* Whether it was taken does not matter here: what the daemon says, or its silence, tells. */
-static void send_request(int s) {
+static void send_request(int s, int64_t begin_by) {
     for (size_t sent = 0; sent < request.n;) {
         ssize_t n = send(s, request.at + sent, request.n - sent, MSG_NOSIGNAL);
         if (n >= 0) sent += (size_t)n;
-        else if (not_yet()) await(s, POLLOUT);
-        else return;
+        else if (!not_yet() || !awaited(s, POLLOUT, begin_by)) return;
     }
 }
 
-/* Whether the first `n` bytes of the reply are here. */
-static int have(int s, size_t n) {
+/* Whether the first `n` bytes of the reply are here, or come until then. Who hangs up has still what was sent before;
+   and a daemon that can't say that it began does not begin. */
+static int have(int s, size_t n, int64_t until) {
     if (n > reply.n) make_room(&reply, n - reply.n);
     while (reply.n < n) {
         ssize_t got = recv(s, reply.at + reply.n, reply.room - reply.n, 0);
         if (got > 0) reply.n += (size_t)got;
-        else if (got < 0 && not_yet()) await(s, POLLIN);
-        else return 0;
+        else if (!got || !not_yet()) return 0;
+        else if (!awaited(s, POLLIN, until)) shutdown(s, SHUT_RDWR);
     }
     return 1;
 }
@@ -167,23 +164,25 @@ static void give_answer(const char *body, size_t n) {
     _exit((unsigned char)body[0]);
 }
 
-/* Ends with the daemon's answer; comes back when it has not started. 0: it does not want this call. */
-static int take_answer(int s) {
+/* Ends with the daemon's answer; comes back when it has not started. 0: it does not want this call, or hangs. */
+static int take_answer(int s, int64_t until) {
     int started = 0;
-    for (size_t at = 0; have(s, at + 1); at += 5) {
+    for (size_t at = 0; have(s, at + 1, until); at += 5) {
         char kind = reply.at[at];
-        if (kind == 'N' && !started) return !(have(s, at + 5) && number_at(reply.at + at + 1) <= MOST_ANSWER);
+        if (kind == 'N' && !started) return !(have(s, at + 5, until) && number_at(reply.at + at + 1) <= MOST_ANSWER);
         if (kind != 'A' && (kind != 'S' || started)) break;
         started = 1; /* from this byte on: hooks may have run */
-        if (!have(s, at + 5)) break;
+        until = deadline == NEVER ? now() + ANSWER_MS * MILLISECOND : deadline;
+        if (!have(s, at + 5, until)) break;
         size_t n = number_at(reply.at + at + 1);
         if (n > (kind == 'A' ? MOST_ANSWER : 0)) break;
         if (kind == 'S') continue;
-        if (have(s, at + 5 + n)) give_answer(reply.at + at + 5, n);
+        if (have(s, at + 5 + n, until)) give_answer(reply.at + at + 5, n);
         break;
     }
+    if (started && now() >= until) fail_for_time();
     if (started) fail("the daemon broke off after it had started; hooks may have run");
-    return 1;
+    return now() < until;
 }
 
 /* -- the command line --------------------------------------------------------------------------------------------- */
@@ -223,10 +222,12 @@ int main(int argc, char **argv, char **environment) {
     int fits = write_head(environment);
     fits &= add_stdin();
     if (!fits || !find_folder(folder, sizeof folder)) go_cold(0);
-    int s = call_daemon(folder);
+    int64_t half = deadline == NEVER ? NEVER : (deadline - now()) / 2, most = START_MS * MILLISECOND;
+    int64_t begin_by = now() + (half < most ? half : most);
+    int s = call_daemon(folder, begin_by);
     if (s < 0) go_cold(1);
-    send_request(s);
-    int absent = take_answer(s);
+    send_request(s, begin_by);
+    int absent = take_answer(s, begin_by);
     close(s);
     go_cold(absent);
 }

@@ -21,7 +21,7 @@ from _signal import (  # type: ignore[import-not-found]
     setitimer,
     signal,
 )
-from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+from _socket import AF_UNIX, SHUT_RDWR, SOCK_STREAM, SOL_SOCKET, socket
 from time import monotonic, sleep
 
 VERSION = "0.1.0"
@@ -34,15 +34,76 @@ LONGEST_ADDRESS = 107 if sys.platform == "linux" else 103
 LONGEST_PATH = 4096
 GRACE = 0.5
 """Seconds for `billhook hook` to end its hooks and to answer by itself."""
-BUSY = 5.0
-"""Seconds for a daemon without room for one more connection, when there is no deadline."""
+SILENCE = 0.5
+"""Seconds after which a whole document on stdin counts as all that comes."""
+START = 5.0
+"""Seconds for the daemon to begin; half of the deadline, if that is less."""
+ANSWER = 600.0
+"""Seconds for the daemon to answer once it began, when there is no deadline."""
 
-NEVER_DENIED = frozenset(
-    b"stop subagentstop teammateidle posttooluse posttoolusefailure permissiondenied notification messagedisplay "
-    b"sessionstart sessionend setup stopfailure subagentstart postcompact postmodelswitch instructionsloaded "
-    b"cwdchanged filechanged directoryadded worktreeremove".split()
+TOOL, PROMPT, PERMISSION, COMPACT, SUBAGENT, UNREFUSED = (
+    frozenset(names.split())
+    for names in (
+        b"pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile beforetabfileread",
+        b"userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt",
+        b"permissionrequest",
+        b"precompact precompress",
+        b"subagentstart",
+        b"stop subagentstop teammateidle posttooluse posttoolusefailure permissiondenied notification messagedisplay "
+        b"sessionstart sessionend setup stopfailure postcompact postmodelswitch instructionsloaded cwdchanged "
+        b"filechanged directoryadded worktreeremove aftertool afteragent aftermodel beforetoolselection agentstop "
+        b"erroroccurred userprompttransformed aftershellexecution aftermcpexecution afterfileedit aftertabfileedit "
+        b"afteragentresponse afteragentthought workspaceopen todocreated todocompleted sessiondelete",
+    )
 )
-"""Events whose refusal has no effect, or would keep an agent going that wants to stop; without case, `_` and `-`."""
+"""Events of each kind in the spelling of every agent, without case, `_` and `-`. The last are those whose refusal has
+no effect, or would keep an agent going that wants to stop."""
+
+# In a form `@` is the reason, and `'` the quote.
+BLOCK = "{'decision':'block','reason':'@'}\n"
+DENY = "'permissionDecision':'deny','permissionDecisionReason':'@'"
+FOR_TOOL = "'hookSpecificOutput':{'hookEventName':'PreToolUse'," + DENY + "}"
+DENIED = "'behavior':'deny','message':'@'"
+FOR_PERMISSION = "'hookSpecificOutput':{'hookEventName':'PermissionRequest','decision':{" + DENIED + "}}"
+CURSOR = "'permission':'deny','user_message':'@','agent_message':'@'"
+
+WORDINGS: "tuple[tuple[bytes | None, frozenset[bytes] | None, int, str | None], ...]" = (
+    (b"cursor", SUBAGENT, 0, "{" + CURSOR + "}\n"),
+    (None, SUBAGENT | UNREFUSED, 0, None),
+    (b"claude", TOOL, 2, "{" + FOR_TOOL + "}\n"),  # the code is for Claude Code, the form for who reads its settings
+    (b"claude", PROMPT, 0, BLOCK),  # Copilot, which reads them too, would not hear the code here
+    (b"claude", PERMISSION, 0, "{" + FOR_PERMISSION + "}\n"),
+    (b"claude", None, 2, ""),
+    (b"claw", None, 2, "@"),
+    (b"claw-text", None, 2, "@"),
+    (b"lesson", TOOL, 1, ""),
+    (b"lesson", None, 1, BLOCK),  # where the code alone is a warning
+    (b"codex", COMPACT, 0, None),
+    (b"codex", PERMISSION, 0, "{" + FOR_PERMISSION + "}\n"),
+    (b"codex", None, 2, ""),
+    (b"gemini", COMPACT, 0, None),
+    (b"gemini", None, 2, ""),
+    (b"qwen", COMPACT, 0, None),
+    (b"qwen", PERMISSION, 0, "{" + FOR_PERMISSION + "}\n"),
+    (b"qwen", None, 2, ""),
+    (b"copilot", COMPACT, 0, None),
+    (b"copilot", TOOL, 0, "{" + DENY + "," + FOR_TOOL + "}\n"),  # one for each spelling of its events
+    (b"copilot", PROMPT, 0, BLOCK),
+    (b"copilot", PERMISSION, 0, "{" + DENIED + "," + FOR_PERMISSION + "}\n"),
+    (b"copilot", None, 2, "{" + DENY + "}\n"),
+    (b"cursor", COMPACT, 0, None),
+    (b"cursor", PROMPT, 0, "{'continue':false,'user_message':'@'}\n"),
+    (b"cursor", TOOL, 0, "{" + CURSOR + "}\n"),
+    (b"cursor", None, 2, "{" + CURSOR + "}\n"),
+    (None, PROMPT, 0, BLOCK),  # universal, and who is not known
+    (None, PERMISSION, 0, "{" + FOR_PERMISSION + "}\n"),
+    (None, None, 2, "{'decision':'block','reason':'@'," + DENY + "," + CURSOR + "," + FOR_TOOL + "}\n"),
+)
+"""The failure answer: dialect, events, exit code and form; the first row that fits counts. Without a form the event
+passes. The reason is on stderr as well; the code is that of an answer whose form was written."""
+
+
+FOR_EVER = 1e12
 
 
 class FailureError(Exception):
@@ -67,7 +128,10 @@ class Call:
         """What was read of stdin."""
         self.more_stdin = False
         self.stdout_begun = False
+        self.went_cold = False
+        """Something may be on stdout that nobody has seen."""
         self.read_arguments()
+        self.until = monotonic() + self.deadline_ms / 1000 if self.deadline_ms else FOR_EVER
 
     def read_arguments(self) -> None:
         """Take what we need ourselves. What is wrong with the rest is for billhook to say."""
@@ -100,29 +164,50 @@ class Call:
         many = len(self.arguments) > MOST_ARGUMENTS or len(self.environment) > MOST_VARIABLES
         if not fits or not folder or many or size > MOST_BYTES:
             return self.go_cold(with_daemon=False)
-        line = self.call_daemon(folder)
+        begin_by = monotonic() + min(START, (self.until - monotonic()) / 2)
+        line = self.call_daemon(folder, begin_by)
         if line is None:
             return self.go_cold(with_daemon=True)
         try:
+            line.settimeout(max(begin_by - monotonic(), 0.001))
             for part in (b"bh\0\1" + number(size - 8) + head + number(len(stdin)), stdin):
                 line.sendall(part)
         except OSError:
             pass  # what the daemon says, or its silence, tells
-        found = self.take_answer(line)
+        found = self.take_answer(line, begin_by)
         line.close()
         return self.go_cold(with_daemon=found) if isinstance(found, bool) else self.give(found)
 
     def read_stdin(self) -> bool:
         """False: more than the daemon takes; the rest can still be read."""
         size = 0
+        part = b""
         while size < MOST_BYTES:
-            part = some_of(0)
+            part = self.next_part(part)
             if not part:
                 return True
             self.parts.append(part)
             size += len(part)
         self.more_stdin = True
         return False
+
+    def next_part(self, last: bytes) -> bytes:
+        """What comes next on stdin; nothing at its end, and when an agent that leaves the pipe open has said all: a
+        whole document, and then nothing for a while."""
+        left = self.until - monotonic()
+        if last[-64:].rstrip().endswith(b"}") and left > SILENCE:
+            try:
+                setitimer(ITIMER_REAL, SILENCE)
+                return some_of(0)
+            except Ended as ended:
+                if ended.args[0] != SIGALRM:
+                    raise
+                if is_whole(b"".join(self.parts)):
+                    return b""
+            finally:
+                left = self.until - monotonic()
+                setitimer(ITIMER_REAL, max(left, 0.001) if self.deadline_ms else 0)
+        return some_of(0)
 
     def head(self) -> bytes:
         """Everything between the request's length and stdin."""
@@ -147,7 +232,7 @@ class Call:
         path = chosen + b"/billhook/daemon"
         return path if len(path) < LONGEST_PATH else b""
 
-    def call_daemon(self, folder: bytes) -> "socket | None":
+    def call_daemon(self, folder: bytes, begin_by: float) -> "socket | None":
         """A connection to our own daemon. Only a folder that nobody else can put anything into is looked at."""
         try:
             status = posix.lstat(folder)
@@ -156,45 +241,46 @@ class Call:
         if status.st_mode & 0o170077 != 0o040000 or status.st_uid != posix.geteuid():
             return None
         line = out_of_the_way(socket(AF_UNIX, SOCK_STREAM))
-        enough = monotonic() + BUSY
         line.setblocking(False)
         while True:
             try:
                 connect_in(line, folder)
                 break
             except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EINTR) or (not self.deadline_ms and monotonic() > enough):
+                if error.errno not in (errno.EAGAIN, errno.EINTR) or monotonic() >= begin_by:
                     return None
             sleep(0.005)  # it has no room for us yet
-        line.setblocking(True)
         return line if peer_of(line) == posix.geteuid() else None
 
-    def take_answer(self, line: socket) -> "bytes | bool":
+    def take_answer(self, line: socket, until: float) -> "bytes | bool":
         """The body of the answer. When the daemon has not started: whether one is to be started."""
         started = False
         data = b""
         while True:
-            data = read_to(line, data, 1)
+            data = read_to(line, data, 1, until)
             kind = data[:1]
             if kind == b"N" and not started:
-                data = read_to(line, data, 5)
+                data = read_to(line, data, 5, until)
                 return not (len(data) >= 5 and int.from_bytes(data[1:5], "big") <= MOST_ANSWER)
             if kind != b"A" and (kind != b"S" or started):
                 break
             started = True  # from this byte on: hooks may have run
-            data = read_to(line, data, 5)
+            until = self.until if self.deadline_ms else monotonic() + ANSWER
+            data = read_to(line, data, 5, until)
             size = int.from_bytes(data[1:5], "big")
             if len(data) < 5 or size > (MOST_ANSWER if kind == b"A" else 0):
                 break
             if kind == b"A":
-                body = read_to(line, data, 5 + size)[5 : 5 + size]
+                body = read_to(line, data, 5 + size, until)[5 : 5 + size]
                 if len(body) == size and is_answer(body):
                     return body
                 break
             data = data[5:]
+        if started and monotonic() >= until:
+            raise Ended(SIGALRM)
         if started:
             raise FailureError("the daemon broke off after it had started; hooks may have run")
-        return True
+        return monotonic() < until
 
     def give(self, body: bytes) -> int:
         out = int.from_bytes(body[1:5], "big")
@@ -222,10 +308,9 @@ class Call:
             self.start_daemon()
         if keep_stdin:
             self.give_back_stdin()
-        if self.deadline_ms:
-            return self.run_hook()
-        self.become_billhook([b"hook", *self.arguments])
-        raise FailureError("billhook hook can not be started")
+        else:
+            self.become_billhook([b"hook", *self.arguments])
+        return self.run_hook()
 
     def become_billhook(self, words: "list[bytes]") -> None:
         """The one beside us, else the one on PATH. Comes back when there is none."""
@@ -278,7 +363,8 @@ class Call:
 
     def run_hook(self) -> int:
         """Run it as long as there is time. The code that it ends with by itself is the answer, also when it was asked
-        to end: it knows its hooks. A code that `billhook hook` has no use for is a fault, not an answer."""
+        to end: it knows its hooks. A code that `billhook hook` has no use for is a fault: some agents would let the
+        call pass."""
         pid, code = -1, 255
         late: Ended | None = None
         try:
@@ -290,8 +376,9 @@ class Call:
             late = ended
             if pid > 0:
                 code = end(pid, SIGTERM if ended.args[0] == SIGALRM else ended.args[0])
-        if 0 <= code < 126 and (code != 1 or self.dialect == b"lesson"):
+        if code in (0, 2) or (code == 1 and self.dialect == b"lesson"):
             return code
+        self.went_cold = code != 127
         if late is not None:
             raise late
         raise FailureError("billhook hook can not be started" if code == 127 else "billhook hook broke off")
@@ -308,24 +395,24 @@ class Call:
     def fail(self, why: str) -> int:
         name = event_in_json(b"".join(self.parts)) or self.event or self.variable(b"HOOK_EVENT")
         event = name[:LONGEST_EVENT].replace(b"_", b"").replace(b"-", b"").lower()
-        passes = self.lets_pass or event in NEVER_DENIED
+        code, form = wording(self.dialect, event)
+        passes = self.lets_pass or form is None
         passing = "billhook: the event passes without having been judged\n" if passes else ""
         say(2, f"billhook: {why}\n{passing}")
-        if passes:
+        if form is None or self.lets_pass:
             return 0
-        code = 1 if self.dialect == b"lesson" else 2
-        words = ""
-        if self.dialect.startswith(b"claw"):
-            words = f"billhook: {why}"
-        elif code == 1 and event != b"pretooluse":  # where the code alone is a warning
-            words = f'{{"decision":"block","reason":"billhook: {why}"}}\n'
-        elif code == 2 and event == b"permissionrequest":  # where the code is not honoured
-            words = (
-                '{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":'
-                f'{{"behavior":"deny","message":"billhook: {why}"}}}}}}\n'
-            )
-        said = bool(words) and not self.stdout_begun and say(1, words)
-        return 0 if said and code == 2 and words[0] == "{" else code
+        words = form.replace("'", '"').replace("@", f"billhook: {why}")
+        if not words or self.stdout_begun or not say(1, words):
+            return code or 2
+        return code if code or not (self.went_cold and event in TOOL | SUBAGENT) else 2
+
+
+def wording(dialect: bytes, event: bytes) -> "tuple[int, str | None]":
+    """The exit code and the form of a refusal."""
+    for name, events, code, form in WORDINGS:
+        if name in (dialect, None) and (events is None or event in events):
+            return code, form
+    return 2, ""
 
 
 # -- reading and writing -------------------------------------------------------------------------------------------
@@ -350,13 +437,18 @@ def some_of(fd: int) -> bytes:
             return b""
 
 
-def read_to(line: socket, data: bytes, size: int) -> bytes:
-    """The data with as much behind it as is needed for `size` bytes, or as there is."""
+def read_to(line: socket, data: bytes, size: int, until: float) -> bytes:
+    """The data with as much behind it as is needed for `size` bytes, or as there is, or comes until then. Who hangs up
+    has still what was sent before; and a daemon that can't say that it began does not begin."""
     parts = [data]
     have = len(data)
     while have < size:
         try:
+            line.settimeout(max(min(until - monotonic(), 1e6), 0.001))
             part = line.recv(1 << 18)
+        except TimeoutError:
+            hang_up(line)
+            continue
         except OSError:
             part = b""
         if not part:
@@ -364,6 +456,13 @@ def read_to(line: socket, data: bytes, size: int) -> bytes:
         parts.append(part)
         have += len(part)
     return b"".join(parts)
+
+
+def hang_up(line: socket) -> None:
+    try:
+        line.shutdown(SHUT_RDWR)
+    except OSError:  # it was first
+        pass
 
 
 def is_answer(body: bytes) -> bool:
@@ -380,6 +479,21 @@ def say(fd: int, words: str) -> bool:
         return False
     finally:
         setitimer(ITIMER_REAL, 0)
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether all that was opened in a text is closed again."""
+    depth = at = 0
+    while at < len(data):
+        quote = data.find(b'"', at)
+        plain = data[at : quote if quote >= 0 else len(data)]
+        depth += plain.count(b"{") + plain.count(b"[") - plain.count(b"}") - plain.count(b"]")
+        if quote < 0:
+            break
+        at = end_of_string(data, quote) + 1
+        if at > len(data):
+            return False
+    return depth == 0
 
 
 def event_in_json(data: bytes) -> bytes:
@@ -548,7 +662,7 @@ def main() -> int:
     except Ended as ended:
         why = f"ended by signal {ended.args[0]} before there was a verdict"
         if ended.args[0] == SIGALRM:
-            why = f"no answer within {call.deadline_ms} ms"
+            why = f"no answer within {call.deadline_ms or int(ANSWER * 1000)} ms"
     except FailureError as failure:
         why = failure.args[0]
     except BaseException as error:

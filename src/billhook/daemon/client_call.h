@@ -4,7 +4,6 @@
 #define BILLHOOK_CLIENT_CALL
 
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client_words.h"
+
 #ifndef SYS_close_range /* known to the kernel since 5.9, to older headers not */
 #define SYS_close_range 436
 #endif
@@ -32,10 +33,13 @@ enum {
     MOST_ARGUMENTS = 64,
     MOST_VARIABLES = 8192,
     MOST_ANSWER = (16 << 20) + 9, /* of a frame: both texts, their lengths and the code */
-    LONGEST_EVENT = 100,
-    CHUNK = 4096,   /* a pipe that polls as writable takes that much without blocking */
-    GRACE_MS = 500, /* for `billhook hook` to end its hooks and to answer by itself */
-    BUSY_MS = 5000, /* for a daemon without room for one more connection, when there is no deadline */
+    CHUNK = 4096,     /* a pipe that polls as writable takes that much without blocking */
+    GRACE_MS = 500,   /* for `billhook hook` to end its hooks and to answer by itself */
+    SILENCE_MS = 500, /* after which a whole document on stdin counts as all that comes */
+    START_MS = 5000,  /* for the daemon to begin; half of the deadline, if that is less */
+#ifndef ANSWER_MS
+    ANSWER_MS = 600000, /* for the daemon to answer once it began, when there is no deadline */
+#endif
 };
 static const int64_t NEVER = INT64_MAX, MILLISECOND = 1000000;
 
@@ -54,6 +58,7 @@ static struct bytes request, reply;
 static size_t stdin_at;         /* where the caller's stdin begins in the request */
 static int more_stdin;          /* there is more of it, not read yet */
 static int stdout_begun;
+static int went_cold;           /* something may be on stdout that nobody has seen */
 static sigset_t callers_mask;
 static volatile sig_atomic_t caught;
 
@@ -100,29 +105,6 @@ static int event_in_json(const char *s, size_t n, char *name) {
     return 0;
 }
 
-/* Case, `_` and `-` don't matter in the name of an event. */
-static int same_event(const char *name, const char *known) {
-    for (; *name; name++) {
-        if (*name == '_' || *name == '-') continue;
-        if (tolower((unsigned char)*name) != tolower((unsigned char)*known)) return 0;
-        known++;
-    }
-    return !*known;
-}
-
-/* Whether a refusal of this event has no effect, or would keep an agent going that wants to stop. */
-static int never_denied(const char *event) {
-    static const char *const events[] = {
-        "Stop", "SubagentStop", "TeammateIdle", "PostToolUse", "PostToolUseFailure", "PermissionDenied",
-        "Notification", "MessageDisplay", "SessionStart", "SessionEnd", "Setup", "StopFailure", "SubagentStart",
-        "PostCompact", "PostModelSwitch", "InstructionsLoaded", "CwdChanged", "FileChanged", "DirectoryAdded",
-        "WorktreeRemove",
-    };
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (same_event(event, events[i])) return 1;
-    return 0;
-}
-
 /* Short words for somebody who may not be listening: they are not waited for. */
 static int say(int fd, const char *words) {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -130,33 +112,30 @@ static int say(int fd, const char *words) {
     return poll(&p, 1, 100) > 0 && write(fd, words, (size_t)n) == n;
 }
 
-/* The end of a call that got no answer. `why` has no quote and no backslash in it: it is put into JSON as it is. */
+/* The end of a call that got no answer. */
 static _Noreturn void fail(const char *why) {
-    char event[LONGEST_EVENT + 1], words[800];
-    const char *variable = getenv("HOOK_EVENT"), *form = "";
+    char event[LONGEST_EVENT + 1], text[2048];
+    const char *variable = getenv("HOOK_EVENT");
     if (!request.at || !event_in_json(request.at + stdin_at, request.n - stdin_at, event))
         snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable ? variable : "");
-    int passes = lets_pass || never_denied(event), code = strcmp(dialect, "lesson") ? 2 : 1;
-    snprintf(words, sizeof words, "billhook: %s\n%s", why,
+    enum kind kind = kind_of(event);
+    const struct wording *row = wording_for(dialect, kind);
+    int passes = lets_pass || !row->form, refuses = row->code ? row->code : 2;
+    snprintf(text, sizeof text, "billhook: %s\n%s", why,
              passes ? "billhook: the event passes without having been judged\n" : "");
-    say(2, words);
+    say(2, text);
     if (passes) _exit(0);
-    if (!strncmp(dialect, "claw", 4))
-        form = "billhook: %s";
-    else if (code == 1 && !same_event(event, "PreToolUse")) /* where the code alone is a warning */
-        form = "{\"decision\":\"block\",\"reason\":\"billhook: %s\"}\n";
-    else if (code == 2 && same_event(event, "PermissionRequest")) /* where the code is not honoured */
-        form = "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":"
-               "{\"behavior\":\"deny\",\"message\":\"billhook: %s\"}}}\n";
-    if (!*form || stdout_begun) _exit(code);
-    snprintf(words, sizeof words, form, why);
-    _exit(say(1, words) && *form == '{' && code == 2 ? 0 : code);
+    if (!*row->form || stdout_begun) _exit(refuses);
+    spell(text, sizeof text, row->form, why);
+    /* behind other words a form may not be understood, and the code is */
+    int heard = say(1, text) && !(went_cold && (kind == TOOL || kind == SUBAGENT));
+    _exit(heard ? row->code : refuses);
 }
 
 static _Noreturn void fail_for_time(void) {
     char why[80];
     if (caught) snprintf(why, sizeof why, "ended by signal %d before there was a verdict", (int)caught);
-    else snprintf(why, sizeof why, "no answer within %ld ms", deadline_ms);
+    else snprintf(why, sizeof why, "no answer within %ld ms", deadline_ms ? deadline_ms : ANSWER_MS);
     fail(why);
 }
 
@@ -199,6 +178,13 @@ static void await(int fd, short events) {
     if (!wait_for(fd, events, deadline)) fail_for_time();
 }
 
+/* The same with less patience: 0 when that is over, while there is still time for something else. */
+static int awaited(int fd, short events, int64_t until) {
+    if (wait_for(fd, events, until)) return 1;
+    if (caught || now() >= deadline) fail_for_time();
+    return 0;
+}
+
 static int not_yet(void) { return errno == EAGAIN || errno == EINTR; }
 
 /* Descriptors 0 to 2 may be closed, and nothing of ours must be taken for them. */
@@ -217,6 +203,25 @@ static void make_room(struct bytes *b, size_t more) {
     if (!at) fail("out of memory");
     b->at = at;
     b->room = room;
+}
+
+/* Whether all that was opened in a text is closed again. */
+static int is_whole(const char *s, size_t n) {
+    long depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '{' || s[i] == '[') depth++;
+        if (s[i] == '}' || s[i] == ']') depth--;
+        if (s[i] == '"' && (i = end_of_string(s, n, i)) == n) return 0;
+    }
+    return depth == 0;
+}
+
+/* Whether an agent that leaves the pipe open has said all: a whole document, and then nothing for a while. */
+static int said_all(const char *s, size_t n) {
+    while (n && isspace((unsigned char)s[n - 1])) n--;
+    if (!n || s[n - 1] != '}') return 0;
+    int64_t quiet = now() + SILENCE_MS * MILLISECOND;
+    return !awaited(0, POLLIN, quiet < deadline ? quiet : deadline) && is_whole(s, n);
 }
 
 /* Reads some of stdin; 0 at its end, and where there is none to read. */

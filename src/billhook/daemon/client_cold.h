@@ -83,7 +83,7 @@ static int ended(pid_t pid, int *status, int64_t until) {
 }
 
 /* Runs it as long as there is time. The code that it ends with by itself is the answer, also when it was asked to end:
-   it knows its hooks. A code that `billhook hook` has no use for is a fault, not an answer. */
+   it knows its hooks. A code that `billhook hook` has no use for is a fault: some agents would let the call pass. */
 static _Noreturn void run_hook(char **words) {
     int status = 255 << 8, number = 0;
     pid_t pid = start_hook(words);
@@ -97,7 +97,8 @@ static _Noreturn void run_hook(char **words) {
         caught = number;
     }
     int code = answered && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-    if (code < 126 && (code != 1 || !strcmp(dialect, "lesson"))) _exit(code);
+    if (code == 0 || code == 2 || (code == 1 && !strcmp(dialect, "lesson"))) _exit(code);
+    went_cold = code != 127;
     if (!in_time) fail_for_time();
     fail(code == 127 ? "billhook hook can not be started" : "billhook hook broke off");
 }
@@ -108,11 +109,9 @@ static _Noreturn void go_cold(int with_daemon) {
     words[1] = "hook";
     memcpy(words + 2, arguments, (size_t)argument_count * sizeof *words);
     if (with_daemon) start_daemon();
-    if (request.at) give_back_stdin();
-    if (deadline != NEVER) run_hook(words);
-    become_billhook(words);
-    if (caught) fail_for_time();
-    fail("billhook hook can not be started");
+    if (!request.at) become_billhook(words); /* for --help: nobody is judged */
+    else give_back_stdin();
+    run_hook(words);
 }
 
 #endif

@@ -1,0 +1,193 @@
+"""The failure answer of `billhook-hook` in the words of every agent: refused as that one understands it, and why.
+
+The compiled client is run for every dialect and event; the one in Python has to have the same words.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from billhook.answers import Status
+from billhook.daemon import client as python_client
+from billhook.dialects import dialect
+from billhook.dialects.capabilities import CAPABILITIES
+from billhook.dialects.names import EVENT_NAMES, NARROWER, canonical_event
+from billhook.events import EVENTS, Block, parse
+from billhook.exits import Exit
+from daemon import calling
+from daemon.calling import Client
+
+WHY = "billhook: billhook hook can not be started"
+PASSES = "billhook: the event passes without having been judged\n"
+SEEDS = ("claw", "claw-text", "lesson")
+DIALECTS = (*CAPABILITIES, *SEEDS, "universal", "unheard-of")
+OF_OTHERS = ("BeforeModel", "AfterModel", "errorOccurred", "workspaceOpen", "SomethingNew", "stop subagentstop", "")
+NAMES = sorted({*EVENTS, *OF_OTHERS, *(own for rows in EVENT_NAMES.values() for own in rows.values())}) + [
+    own for rows in NARROWER.values() for own in rows
+]
+ANY_FIELDS = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "ls"},
+    **dict.fromkeys(("prompt", "command_name", "to_model", "mcp_server_name", "source"), "x"),
+}
+"""What some event or other can't do without."""
+Ending = tuple[int, str, str]
+
+
+@pytest.fixture(scope="session", params=[kind for kind in calling.KINDS if kind in ("py", "c")])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    return request.param, calling.built(request.param, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture
+def client(built: tuple[str, Path]) -> Iterator[Client]:
+    with calling.installed(*built) as one:
+        (one.bin / "billhook").unlink()
+        one.env |= {"PATH": "/nowhere", "BILLHOOK_NO_DAEMON": "1"}
+        yield one
+
+
+def failing(client: Client, *words: str, event: str = "", stdin: bytes = b"") -> Ending:
+    """A call that nobody can answer: how it ended, with the reason as `WHY`."""
+    said = stdin or json.dumps({"hook_event_name": event}).encode()
+    argv = [*client.argv, *words]
+    run = subprocess.run(argv, input=said, env=client.env, capture_output=True, timeout=30, check=False)
+    return run.returncode, run.stdout.decode().replace(WHY, "WHY"), run.stderr.decode().replace(WHY, "WHY")
+
+
+def expected(name: str, event: str) -> Ending:
+    """What the tables of the Python client say."""
+    folded = event.replace("_", "").replace("-", "").lower().encode()
+    code, form = python_client.wording(name.encode(), folded)
+    if form is None:
+        return 0, "", "WHY\n" + PASSES
+    return code, form.replace("'", '"').replace("@", "WHY"), "WHY\n"
+
+
+ONE_OF_EACH = ("PreToolUse", "UserPromptSubmit", "PermissionRequest", "PreCompact", "SubagentStart", "Stop", "New", "")
+
+
+@pytest.mark.skipif(not calling.COMPILER, reason="there is no compiler")
+@pytest.mark.parametrize("name", DIALECTS)
+def test_both_clients_say_the_same(name: str, tmp_path: Path, compiled: Path) -> None:
+    """In every dialect, for every kind of event in every agent's spelling, in the payload and as an argument."""
+    env = {"PATH": "/nowhere", "HOME": str(tmp_path), "BILLHOOK_NO_DAEMON": "1"}
+    for event in NAMES if name == "cursor" else ONE_OF_EACH:
+        for argument in ([], [event]) if name == "cursor" and event else ([],):
+            stdin = json.dumps({"toolName": "bash"} if argument else {"hook_event_name": event}).encode()
+            words = [str(compiled), "--as", name, *argument]
+            run = subprocess.run(words, input=stdin, env=env, capture_output=True, timeout=30, check=False)
+            found = (run.returncode, *(text.decode().replace(WHY, "WHY") for text in (run.stdout, run.stderr)))
+            assert found == expected(name, event), event
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return calling.built("c", tmp_path_factory.mktemp("compiled"))
+
+
+TOOL = '"permissionDecision":"deny","permissionDecisionReason":"WHY"'
+FOR_TOOL = f'"hookSpecificOutput":{{"hookEventName":"PreToolUse",{TOOL}}}'
+PERMISSION = '"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"deny","message":"WHY"}}'
+BLOCK = '{"decision":"block","reason":"WHY"}\n'
+CURSOR = '"permission":"deny","user_message":"WHY","agent_message":"WHY"'
+GO = (0, "", "WHY\n" + PASSES)
+WORDS: dict[tuple[str, str], Ending] = {
+    ("claude", "PreToolUse"): (2, f"{{{FOR_TOOL}}}\n", "WHY\n"),
+    ("claude", "UserPromptSubmit"): (0, BLOCK, "WHY\n"),
+    ("claude", "PermissionRequest"): (0, f"{{{PERMISSION}}}\n", "WHY\n"),
+    ("claude", "PreCompact"): (2, "", "WHY\n"),
+    ("claude", "SubagentStop"): GO,
+    ("claude", "SomethingNew"): (2, "", "WHY\n"),
+    ("claw", "PreToolUse"): (2, "WHY", "WHY\n"),
+    ("claw-text", "PostToolUse"): GO,
+    ("lesson", "PreToolUse"): (1, "", "WHY\n"),
+    ("lesson", "UserPromptSubmit"): (1, BLOCK, "WHY\n"),
+    ("codex", "PreToolUse"): (2, "", "WHY\n"),
+    ("codex", "PermissionRequest"): (0, f"{{{PERMISSION}}}\n", "WHY\n"),
+    ("codex", "Stop"): GO,
+    ("gemini", "BeforeTool"): (2, "", "WHY\n"),
+    ("gemini", "BeforeAgent"): (2, "", "WHY\n"),
+    ("gemini", "AfterAgent"): GO,
+    ("gemini", "PreCompress"): GO,
+    ("qwen", "PreToolUse"): (2, "", "WHY\n"),
+    ("copilot", "preToolUse"): (0, f"{{{TOOL},{FOR_TOOL}}}\n", "WHY\n"),
+    ("copilot", "PreToolUse"): (0, f"{{{TOOL},{FOR_TOOL}}}\n", "WHY\n"),
+    ("copilot", "userPromptSubmitted"): (0, BLOCK, "WHY\n"),
+    ("copilot", "agentStop"): GO,
+    ("copilot", ""): (2, f"{{{TOOL}}}\n", "WHY\n"),
+    ("cursor", "beforeShellExecution"): (0, f"{{{CURSOR}}}\n", "WHY\n"),
+    ("cursor", "beforeSubmitPrompt"): (0, '{"continue":false,"user_message":"WHY"}\n', "WHY\n"),
+    ("cursor", "subagentStart"): (0, f"{{{CURSOR}}}\n", "WHY\n"),
+    ("cursor", "afterFileEdit"): GO,
+    ("universal", "PreToolUse"): (2, f'{{"decision":"block","reason":"WHY",{TOOL},{CURSOR},{FOR_TOOL}}}\n', "WHY\n"),
+    ("universal", "UserPromptSubmit"): (0, BLOCK, "WHY\n"),
+    ("universal", "Stop"): GO,
+}
+
+
+@pytest.mark.parametrize(("name", "event"), WORDS, ids=lambda word: word or "nameless")
+def test_words(name: str, event: str) -> None:
+    """The failure answer refuses as the agent understands it; one that wants to stop is never kept going."""
+    assert expected(name, event) == WORDS[name, event]
+
+
+def test_words_of_a_run(client: Client) -> None:
+    """A client that is run says them, and lets pass with `--on-failure allow`."""
+    for name, event in (("copilot", "preToolUse"), ("cursor", "beforeSubmitPrompt"), ("gemini", "AfterAgent")):
+        assert failing(client, "--as", name, event=event) == WORDS[name, event]
+        assert failing(client, f"--as={name}", "--on-failure=deny", event, stdin=b"{}") == WORDS[name, event]
+        assert failing(client, "--as", name, "--on-failure", "allow", event=event) == GO
+
+
+@pytest.mark.parametrize("name", [*CAPABILITIES, *SEEDS, "universal"])
+def test_words_as_the_agent_reads_them(name: str) -> None:
+    """What an agent can refuse is refused, as its dialect reads an exit, with the reason; every other event passes."""
+    codec = dialect(name)
+    events = CAPABILITIES.get(name, EVENTS)
+    for event in events:
+        kind = EVENTS[event]
+        denies = kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP)
+        if name in CAPABILITIES and name != "claude":
+            denies = CAPABILITIES[name][event].deny
+        code, out, err = expected(name, EVENT_NAMES.get(name, {}).get(event, event))
+        said = codec.read_exit(
+            parse({**ANY_FIELDS, "hook_event_name": event}), Exit(code=code, stdout=out.encode(), stderr=err.encode())
+        )
+        assert (event, said.status, said.answer.objects) == (event, Status.OK, denies)
+        assert (PASSES in err) != denies
+        if denies:
+            assert "WHY" in said.answer.reason + said.answer.stop_reason, event
+
+
+def test_every_spelling_is_of_its_kind() -> None:
+    """What an agent calls an event is refused as the event that it stands for."""
+    for name, rows in (*EVENT_NAMES.items(), *NARROWER.items()):
+        for own in {*rows, *rows.values()}:
+            assert expected(name, own) == expected(name, canonical_event(own) or own), (name, own)
+
+
+ODD = {
+    "what agents let pass": (3, "claude", 2),
+    "what Python says when it can't import": (1, "claude", 2),
+    "the same where 1 denies": (1, "lesson", 1),
+    "the highest": (125, "codex", 2),
+    "a shell's": (126, "gemini", 2),
+    "in Copilot, where something may be on stdout already": (1, "copilot", 2),
+    "in Cursor, too": (77, "cursor", 2),
+}
+
+
+@pytest.mark.parametrize(("code", "name", "refused"), ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
+def test_odd_codes_of_the_cold_path(client: Client, code: int, name: str, refused: int, deadline: list[str]) -> None:
+    """A code that `billhook hook` has no use for is a failure: some agents would let the call pass."""
+    script = client.bin / "billhook"
+    script.write_text(f"#!/bin/sh\necho half of >&2\nexit {code}\n")
+    script.chmod(0o755)
+    ended, _, err = failing(client, "--as", name, *deadline, event="PreToolUse")
+    assert ended == refused
+    assert err.startswith("half of\n") and ("billhook hook broke off" in err) == (name != "lesson")

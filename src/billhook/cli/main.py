@@ -5,10 +5,13 @@ Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or brok
 """
 
 import sys
+from typing import NoReturn
 
 GROUPS: dict[str, dict[str, str]] = {
     "Daily": {
         "init": "Write a first file with hooks that work.",
+        "install": "Let a coding agent ask billhook: Claude Code, Codex, Gemini, Qwen, Copilot, Cursor.",
+        "uninstall": "Take billhook out of an agent's settings again.",
         "list": "Show every hook in the order in which it runs.",
         "check": "Find what is wrong with the hooks here, and how to mend it.",
         "explain": "Say which hooks an event or a command would get, and why.",
@@ -36,12 +39,39 @@ VERBS = {name: line for group in GROUPS.values() for name, line in group.items()
 def main() -> None:
     """The console script. As a hook it starts at every tool call, so it goes past all that a person needs."""
     if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv[2:]):
-        from billhook.cli.hook import main as be_a_hook
-
-        sys.exit(be_a_hook(sys.argv[2:]))
+        _be_a_hook(sys.argv[2:])
     from billhook.cli.group import run
 
     run()
+
+
+def _be_a_hook(argv: list[str]) -> NoReturn:
+    import gc
+
+    gc.disable()  # what start-up makes stays until the end, which is near
+    from billhook.cli.light import import_lightly
+
+    import_lightly()
+    from billhook.cli.hook import main as answer
+
+    code = answer(argv)
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End without taking everything apart, which costs as much as answering did."""
+    if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
+        sys.exit(code)  # somebody still works: Python knows whom to wait for
+    import atexit
+    import os
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # there is none, or nobody reads it
+            pass
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from billhook import caller
+from billhook.dialects.names import EVENT_NAMES, TITLES
 
 Shape = Literal["nested", "flat"]
 Scope = Literal["user", "project"]
@@ -94,10 +95,6 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         return max(1, int(seconds * self.unit_per_second))
 
 
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
 _USUAL: Final = (
     "SessionStart",
     "UserPromptSubmit",
@@ -112,84 +109,17 @@ _USUAL: Final = (
 )
 """What guards, loggers and built-ins need; further events are written when a configured hook wants them."""
 
-_CLAUDE: Final = _same(
-    *_USUAL,
-    "PostToolBatch",
-    "PermissionRequest",
-    "PermissionDenied",
-    "UserPromptExpansion",
-    "Notification",
-    "MessageDisplay",
-    "Setup",
-    "StopFailure",
-    "TeammateIdle",
-    "TaskCreated",
-    "TaskCompleted",
-    "PostCompact",
-    "PreModelSwitch",
-    "PostModelSwitch",
-    "Elicitation",
-    "ElicitationResult",
-    "ConfigChange",
-    "InstructionsLoaded",
-    "CwdChanged",
-    "FileChanged",
-    "DirectoryAdded",
-    "WorktreeCreate",
-    "WorktreeRemove",
-)
-_CODEX: Final = _same(
-    *(name for name in _USUAL if name != "PostToolUseFailure"),
-    "PermissionRequest",
-    "PostCompact",
-)
-_GEMINI: Final = {
-    "SessionStart": "SessionStart",
-    "UserPromptSubmit": "BeforeAgent",
-    "PreToolUse": "BeforeTool",
-    "PostToolUse": "AfterTool",
-    "PreCompact": "PreCompress",
-    "Notification": "Notification",
-    "Stop": "AfterAgent",
-    "SessionEnd": "SessionEnd",
-}
-_QWEN: Final = _same(*_USUAL, "PermissionRequest", "Notification")
-_COPILOT: Final = {
-    "SessionStart": "sessionStart",
-    "UserPromptSubmit": "userPromptSubmitted",
-    "PreToolUse": "preToolUse",
-    "PostToolUse": "postToolUse",
-    "PostToolUseFailure": "postToolUseFailure",
-    "PermissionRequest": "permissionRequest",
-    "SubagentStart": "subagentStart",
-    "SubagentStop": "subagentStop",
-    "PreCompact": "preCompact",
-    "Notification": "notification",
-    "Stop": "agentStop",
-    "SessionEnd": "sessionEnd",
-}
-_CURSOR: Final = {
-    "SessionStart": "sessionStart",
-    "UserPromptSubmit": "beforeSubmitPrompt",
-    "PreToolUse": "preToolUse",
-    "PostToolUse": "postToolUse",
-    "PostToolUseFailure": "postToolUseFailure",
-    "SubagentStart": "subagentStart",
-    "SubagentStop": "subagentStop",
-    "PreCompact": "preCompact",
-    "Stop": "stop",
-    "SessionEnd": "sessionEnd",
-}
 
-
-def _usual(spellings: Mapping[str, str], *without: str) -> tuple[str, ...]:
-    return tuple(name for name in _USUAL if name in spellings and name not in without)
+def _usual(host: str, *without: str) -> tuple[str, ...]:
+    """The usual events, as far as an agent has them, and each of its own names once."""
+    own = {EVENT_NAMES[host][name]: name for name in reversed(_USUAL) if name in EVENT_NAMES[host]}
+    return tuple(name for name in _USUAL if name in own.values() and name not in without)
 
 
 _ALL: Final = (
     Host(
         name="claude",
-        title="Claude Code",
+        title=TITLES["claude"],
         program="claude",
         project_file=".claude/settings.json",
         user_file=".claude/settings.json",
@@ -204,13 +134,13 @@ _ALL: Final = (
         no_http=frozenset({"SessionStart", "Setup"}),
         # billhook keeps its own state in that folder, too, so the folder alone says nothing
         traces=("settings.json", "projects", "plugins", "statsig", "../.claude.json"),
-        spellings=_CLAUDE,
-        events=_usual(_CLAUDE),
+        spellings=EVENT_NAMES["claude"],
+        events=_usual("claude"),
         marks=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
     ),
     Host(
         name="codex",
-        title="Codex",
+        title=TITLES["codex"],
         program="codex",
         project_file=".codex/hooks.json",
         user_file=".codex/hooks.json",
@@ -220,13 +150,13 @@ _ALL: Final = (
         default_timeout=600,
         longest={"SessionEnd": 3},
         ending=(3, 2500),
-        spellings=_CODEX,
-        events=_usual(_CODEX),
+        spellings=EVENT_NAMES["codex"],
+        events=_usual("codex"),
         marks=("CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI"),
     ),
     Host(
         name="gemini",
-        title="Gemini CLI",
+        title=TITLES["gemini"],
         program="gemini",
         project_file=".gemini/settings.json",
         user_file=".gemini/settings.json",
@@ -236,14 +166,14 @@ _ALL: Final = (
         unit_per_second=1000,
         default_timeout=60,
         named=True,
-        spellings=_GEMINI,
+        spellings=EVENT_NAMES["gemini"],
         # It says PreCompress at every turn, compacted or not: only for hooks that want it.
-        events=_usual(_GEMINI, "PreCompact"),
+        events=_usual("gemini", "PreCompact"),
         marks=("GEMINI_CLI", "GEMINI_PROJECT_DIR", "GEMINI_SESSION_ID"),
     ),
     Host(
         name="qwen",
-        title="Qwen Code",
+        title=TITLES["qwen"],
         program="qwen",
         project_file=".qwen/settings.json",
         user_file=".qwen/settings.json",
@@ -251,13 +181,13 @@ _ALL: Final = (
         unit_per_second=1000,
         default_timeout=60,
         named=True,
-        spellings=_QWEN,
-        events=_usual(_QWEN),
+        spellings=EVENT_NAMES["qwen"],
+        events=_usual("qwen"),
         marks=("QWEN_CODE", "QWEN_PROJECT_DIR"),
     ),
     Host(
         name="copilot",
-        title="Copilot CLI",
+        title=TITLES["copilot"],
         program="copilot",
         project_file=".github/hooks/billhook.json",
         user_file=".copilot/hooks/billhook.json",
@@ -269,8 +199,8 @@ _ALL: Final = (
         timeout_key="timeoutSec",
         unit_per_second=1,
         default_timeout=30,
-        spellings=_COPILOT,
-        events=_usual(_COPILOT),
+        spellings=EVENT_NAMES["copilot"],
+        events=_usual("copilot"),
         event_argument=True,
         refusals={
             "PreToolUse": {"permissionDecision": "deny", "permissionDecisionReason": ""},
@@ -281,7 +211,7 @@ _ALL: Final = (
     ),
     Host(
         name="cursor",
-        title="Cursor",
+        title=TITLES["cursor"],
         program="cursor-agent",
         project_file=".cursor/hooks.json",
         user_file=".cursor/hooks.json",
@@ -295,8 +225,8 @@ _ALL: Final = (
             "PreToolUse": {"permission": "deny", "user_message": "", "agent_message": ""},
             "UserPromptSubmit": {"continue": False, "user_message": ""},
         },
-        spellings=_CURSOR,
-        events=_usual(_CURSOR),
+        spellings=EVENT_NAMES["cursor"],
+        events=_usual("cursor"),
         marks=("CURSOR_AGENT", "CURSOR_VERSION", "CURSOR_PROJECT_DIR"),
     ),
 )

@@ -36,8 +36,8 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     existed: bool
     after: str
     """The hash of that file with them."""
-    piece: str
-    """The text that was added."""
+    pieces: tuple[str, ...]
+    """The texts that were added."""
     handlers: tuple[Adopted, ...]
     made: tuple[str, ...] = ()
 

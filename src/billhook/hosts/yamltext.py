@@ -14,14 +14,16 @@ _KEYS: Final = ("hooks", "handlers")
 
 
 def with_hooks(data: bytes | None, file: str, hooks: dict[str, dict[str, Any]], *, parallel: bool) -> tuple[bytes, str]:
-    """The file with these hooks, and the text that was added. Raises FaultyFileError, and BillhookError where that can't
-    be done without writing it anew.
+    """The file with these hooks, and the text that was added.
+
+    Raises FaultyFileError, and BillhookError where that can't be done without writing it anew.
 
     A new file says how its hooks run; what an existing one says about that stays.
     """
     if data is None or not data.strip():
         head = _HEAD + ("parallelExecution: true\n" if parallel else "")
-        return (head + "hooks:\n" + rendered(hooks, "  ", "\n")).encode(), ""
+        piece = rendered(hooks, "  ", "\n")
+        return f"{head}hooks:\n{piece}".encode(), piece
     before = _read(data, file)
     mark = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
     text = data.decode("utf-8-sig")
@@ -100,7 +102,7 @@ def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int,
     if isinstance(value, yaml.ScalarNode):
         place = f"{file}:{value.start_mark.line + 1}"
         raise FaultyFileError("`hooks` is no mapping", place=place, hint="put names or events below it")
-    if value.flow_style:
+    if getattr(value, "flow_style", False):
         mark = value.end_mark
         return _offset(text, mark.line, mark.column) - 1, (", " if value.value else "") + _flowing(hooks, value)
     at = _line_end(text, _last(value))

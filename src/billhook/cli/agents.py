@@ -1,0 +1,72 @@
+"""What `install` and `uninstall` share: which agents are meant, and going through them one by one."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+
+from billhook import caller
+from billhook.cli.inside_agent import agent_around
+from billhook.cli.show import error_text, say
+from billhook.cli.values import nearest
+from billhook.config import sources
+from billhook.errors import BillhookError, UsageError
+from billhook.hosts import HOSTS, Host, Scope
+
+ALL = "all"
+
+
+def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
+    """`--user`, `--project`."""
+    ours = click.option("--user", "scope", flag_value="user", help="Your own settings, for every project.  [default]")
+    theirs = click.option(
+        "--project", "scope", flag_value="project", help="The settings of this project, for everybody."
+    )
+    return ours(theirs(verb))
+
+
+def refuse_agents(verb: str) -> None:
+    """Whoever is judged by hooks does not put them in or out."""
+    if agent := agent_around():
+        raise UsageError(
+            f"{verb} is refused here: this runs inside {agent}, and its hooks are a person's to change",
+            hint="run it yourself, in a terminal of your own; --dry-run is open to everybody",
+        )
+
+
+def project_here(scope: Scope) -> str:
+    """The project that we are in. Raises UsageError where there can be none."""
+    found = sources.find(layers=("project", "local")).project
+    if scope == "project" and found == os.path.realpath(caller.expanduser("~")):
+        raise UsageError("the home folder is no project", hint="change into a project, or leave out --project")
+    return found
+
+
+def named(agents: Sequence[str]) -> tuple[list[Host], bool]:
+    """The agents that were named, each once; and whether that was `all`. Raises UsageError."""
+    if not agents:
+        raise UsageError("which agent?", hint=f"one of {', '.join(HOSTS)}, or {ALL}")
+    for name in agents:
+        if name not in HOSTS and name != ALL:
+            raise UsageError(f"no agent `{name}`", hint=nearest(name, (*HOSTS, ALL)))
+    if ALL in agents:
+        return list(HOSTS.values()), True
+    return [HOSTS[name] for name in dict.fromkeys(agents)], False
+
+
+def one_by_one(hosts: Iterable[Host], do: Callable[[Host], bool]) -> int:
+    """Go on with the others when one fails; the exit code. `do` says whether the agent was meant at all."""
+    meant, failed = 0, False
+    for host in hosts:
+        try:
+            meant += do(host)
+        except BillhookError as error:
+            error.hint = error.hint or f"`billhook {_verb()} --help` shows how it is meant"
+            say(error_text(error), err=True)
+            failed = True
+    return 2 if failed else 0 if meant else 1
+
+
+def _verb() -> str:
+    context = click.get_current_context(silent=True)
+    return context.info_name or "" if context else ""

@@ -1,0 +1,53 @@
+"""`billhook uninstall`: an agent's file as it was."""
+
+from functools import partial
+
+import click
+
+from billhook import strictjson
+from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, scope_options
+from billhook.cli.install_screen import as_data, show
+from billhook.cli.show import say
+from billhook.hosts import Host, Scope
+from billhook.hosts.installing import Target, carry_out, plan_uninstall
+from billhook.store.files import state_root
+
+
+@click.command(
+    "uninstall",
+    epilog="""\b
+Examples:
+  billhook uninstall claude             from your own settings
+  billhook uninstall all --dry-run      what would change
+  billhook uninstall codex --project    from the settings of this project
+
+\b
+Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
+)
+@click.argument("agents", nargs=-1, metavar="claude|codex|gemini|qwen|copilot|cursor|all")
+@scope_options
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
+def verb(agents: tuple[str, ...], scope: Scope | None, dry: bool, as_json: bool) -> int:
+    """Take billhook's entries out of an agent's settings, and nothing else.
+
+    When nothing else was changed since, the file is what it was before, byte for byte. Hooks that --adopt moved go back
+    to where they were. The event log and what you have approved stay.
+    """
+    hosts, _ = named(agents)
+    where: Scope = scope or "user"
+    if not dry:
+        refuse_agents("uninstall")
+    project = project_here(where)
+    return one_by_one(hosts, partial(_uninstall, scope=where, project=project, dry=dry, as_json=as_json))
+
+
+def _uninstall(host: Host, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
+    change = plan_uninstall(Target(host, scope, project, state_root()))
+    if not dry:
+        carry_out(change)
+    if as_json:
+        say(strictjson.dumps(as_data(change, dry=dry)))
+    else:
+        show(change, dry=dry)
+    return True

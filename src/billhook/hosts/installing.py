@@ -1,0 +1,320 @@
+"""Installing into an agent's file, and out of it again: first what would change, then the change itself."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from billhook.config import sources
+from billhook.errors import BillhookError
+from billhook.hosts import Host, Scope, writing
+from billhook.hosts.adopting import Adoption
+from billhook.hosts.agentfile import Handler, checked, handlers, holds, ours, with_entries, without
+from billhook.hosts.entries import Options, is_written, wanted
+from billhook.hosts.jsontext import decoded, measured
+from billhook.hosts.keeping import Adopted, Kept, Moved, Shelf, digest
+from billhook.hosts.noticing import notes_about
+from billhook.hosts.yamltext import names_in, says_parallel, with_hooks
+
+State = Literal["installed", "updated", "already", "removed", "absent"]
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """One file, before and after; None: there is none."""
+
+    path: str
+    real: str
+    """What is written: links are followed."""
+    before: bytes | None
+    after: bytes | None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What installing or uninstalling does to one agent."""
+
+    host: Host
+    scope: Scope
+    state: State
+    files: tuple[FileChange, ...] = ()
+    """The agent's own file first, then the hooks.yaml, if handlers are moved."""
+    events: tuple[str, ...] = ()
+    """What the agent calls those that ask billhook from then on."""
+    adopted: tuple[str, ...] = ()
+    """The names of handlers that are moved, as hooks."""
+    notes: tuple[str, ...] = ()
+    shelf: Shelf
+    untouched: bool = False
+    """Nobody has changed the agent's file since we did."""
+    kept: Kept | None = None
+    restore: bytes | None = None
+    """The agent's file as it shall be without us."""
+    yaml_restore: bytes | None = None
+    """The hooks.yaml as it shall be then."""
+
+    @property
+    def file(self) -> str:
+        return self.files[0].path
+
+
+class Target:
+    """An agent's file, as it is now and as it is remembered."""
+
+    def __init__(self, host: Host, scope: Scope, project: str, root: Path) -> None:
+        self.host, self.scope, self.project = host, scope, project
+        self.path = host.file(scope, project)
+        self.real = writing.behind(self.path, scope, project)
+        self.data = writing.content(self.real)
+        self.shelf = Shelf(root, host, scope, self.real)
+        self.kept = self.shelf.kept()
+        self.untouched = self.kept is not None and digest(self.data) == self.kept.after
+        """Nobody has changed it since we did."""
+
+    @property
+    def moved(self) -> Moved | None:
+        return self.kept.moved if self.kept is not None else None
+
+    def text(self) -> str:
+        """What stands in it. Raises FaultyFileError."""
+        text = decoded(self.data or b"", self.path)
+        checked(text, self.host, self.path)
+        return text
+
+    def clean(self) -> str:
+        """Its text without our entries."""
+        text = self.text()
+        return without(text, self.host, _is_ours, self._original()) if ours(measured(text), self.host) else text
+
+    def _original(self) -> str | None:
+        data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
+        return decoded(data, self.path) if data is not None else None
+
+    def restored(self) -> bytes | None:
+        """The file as it shall be without us; None: there shall be none."""
+        if self.untouched and self.kept is not None:
+            return self.shelf.restored() if self.kept.existed else None
+        if self.moved is None and (self.data is None or not ours(measured(self.text()), self.host)):
+            return self.data
+        text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
+        mine = self.kept is not None and not self.kept.existed
+        return None if (mine or self.host.own_file) and _is_empty(text) else text.encode()
+
+    def change(self, after: bytes | None) -> FileChange:
+        return FileChange(self.path, self.real, self.data, after)
+
+
+def _is_ours(handler: Handler) -> bool:
+    return is_written(handler.data)
+
+
+def _is_empty(text: str) -> bool:
+    root = measured(text).root
+    return root is None or (not root.items and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
+
+
+def put_back(text: str, host: Host, adopted: Iterable[Adopted]) -> str:
+    """The text with handlers where they came from, as far as they are not there."""
+    there = [(one.event, one.data) for one in handlers(measured(text), host)]
+    for one in adopted:
+        data = one.entry["hooks"][0] if host.shape == "nested" else one.entry
+        if (one.event, data) not in there:
+            text = with_entries(text, host, {one.event: one.entry})
+    return text
+
+
+def plan_install(
+    target: Target, events: Iterable[str], options: Options, *, adopt: bool, seconds: Mapping[str, float]
+) -> Change:
+    """What installing would change. `events` are canonical names, `seconds` what configured hooks need."""
+    host = target.host
+    clean = target.clean()
+    adoption, moving = _adoption(target, clean) if adopt else (None, None)
+    names = list(events)
+    if adoption is not None:
+        names += [event for event in adoption.seconds if event not in names]
+        seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
+        clean = without(clean, host, lambda one: one in adoption.picked) if adoption.picked else clean
+    entries = wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
+    found = ours(measured(target.text()), host)
+    notes = (*notes_about(target.path, measured(clean), host, target.scope), *(adoption.staying if adoption else ()))
+    if holds(measured(target.text()), host, entries) and not (adoption and adoption.picked):
+        same = (target.change(target.data),)
+        return _made(target, "already", same, entries, notes=notes)
+    base = _base(target, clean, adoption)
+    after = with_entries(base, host, entries).encode()
+    _understood(after, target, entries)
+    changes = (target.change(after), *([moving[0]] if moving else ()))
+    state: State = "updated" if found else "installed"
+    kept = _kept(target, after, moving[1] if moving else target.moved)
+    adopted = tuple(adoption.hooks) if adoption else ()
+    change = _made(target, state, changes, entries, notes=notes, adopted=adopted)
+    yaml_restore = _yaml_without(target, moving[0].before) if moving else None
+    return msgspec.structs.replace(change, kept=kept, restore=target.restored(), yaml_restore=yaml_restore)
+
+
+def _base(target: Target, clean: str, adoption: Adoption | None) -> str:
+    """What our entries are put into: byte for byte what was there before us, where that is known."""
+    if target.untouched and target.moved is None and not (adoption and adoption.picked):
+        return decoded(target.restored() or b"", target.path)
+    return clean
+
+
+def _made(
+    target: Target,
+    state: State,
+    files: tuple[FileChange, ...],
+    entries: Mapping[str, object],
+    *,
+    notes: tuple[str, ...] = (),
+    adopted: tuple[str, ...] = (),
+) -> Change:
+    return Change(
+        host=target.host,
+        scope=target.scope,
+        state=state,
+        files=files,
+        events=tuple(entries),
+        adopted=adopted,
+        notes=notes,
+        shelf=target.shelf,
+        untouched=target.untouched,
+        kept=target.kept,
+    )
+
+
+def _understood(after: bytes, target: Target, entries: Mapping[str, dict[str, object]]) -> None:
+    """Make sure that what is going to be written can be read, and says what it should."""
+    document = checked(decoded(after, target.path), target.host, target.path)
+    if not holds(document, target.host, entries):
+        raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
+
+
+def _kept(target: Target, after: bytes, moved: Moved | None) -> Kept:
+    before = target.kept
+    return Kept(
+        host=target.host.name,
+        scope=target.scope,
+        file=target.real,
+        existed=target.restored() is not None,
+        after=digest(after),
+        made=before.made if before is not None else (),
+        moved=moved,
+    )
+
+
+def hooks_file(scope: Scope, project: str) -> str:
+    """The hooks.yaml that handlers are moved into."""
+    if scope == "user":
+        return _existing(sources.user_files()[1:])
+    return _existing([os.path.join(project, ".billhook", name) for name in ("hooks.yaml", "hooks.yml")])
+
+
+def _existing(paths: list[str]) -> str:
+    return next((path for path in paths if os.path.lexists(path)), paths[0])
+
+
+def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, Moved] | None]:
+    """What is moved, and the hooks.yaml with it."""
+    path = hooks_file(target.scope, target.project)
+    real = writing.behind(path, target.scope, target.project)
+    data = writing.content(real)
+    adoption = Adoption(target.host, handlers(measured(clean), target.host), names_in(data, path))
+    if not adoption.picked:
+        return adoption, None
+    after, piece = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
+    if data is not None and data.strip() and adoption.parallel and not says_parallel(data, path):
+        how = "add `parallelExecution: true` to it to run all of its hooks at once, as the agent did"
+        adoption.staying.append(f"in {path} hooks run in turn; {how}")
+    before = target.moved
+    original = _yaml_without(target, data)
+    return adoption, (
+        FileChange(path, real, data, after),
+        Moved(
+            file=real,
+            existed=original is not None,
+            after=digest(after),
+            pieces=(*(before.pieces if before else ()), piece),
+            handlers=(*(before.handlers if before else ()), *adoption.handlers),
+            made=before.made if before else (),
+        ),
+    )
+
+
+def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
+    """The hooks.yaml as it shall be without what was moved there."""
+    if target.moved is None:
+        return data
+    change = _unmoved(target, target.moved, [])
+    return change.after if change is not None else None
+
+
+def plan_uninstall(target: Target) -> Change:
+    """What uninstalling would change."""
+    restored = target.restored()
+    notes: list[str] = []
+    changes = [target.change(restored)]
+    if target.moved is not None and (back := _unmoved(target, target.moved, notes)) is not None:
+        changes.append(back)
+    names = tuple(one.name for one in target.moved.handlers) if target.moved else ()
+    same = all(one.before == one.after for one in changes)
+    state: State = "absent" if same and target.kept is None else "removed"
+    return _made(target, state, tuple(changes), {}, notes=tuple(notes), adopted=names)
+
+
+def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | None:
+    """The hooks.yaml without what was moved there."""
+    data = writing.content(moved.file)
+    if data is None:
+        return None
+    if digest(data) == moved.after:
+        return FileChange(moved.file, moved.file, data, target.shelf.yaml() if moved.existed else None)
+    text, left = data.decode("utf-8", "surrogateescape"), False
+    for piece in reversed(moved.pieces):
+        if text.count(piece) == 1:
+            text = text.replace(piece, "")
+        else:
+            left = True
+    if left:
+        names = ", ".join(one.name for one in moved.handlers)
+        notes.append(f"{moved.file} was changed, so remove what went back from it yourself: {names}")
+    return FileChange(moved.file, moved.file, data, text.encode("utf-8", "surrogateescape"))
+
+
+def carry_out(change: Change) -> None:
+    """Make the change. What has to be put back one day is remembered before anything is written."""
+    if change.state in ("already", "absent"):
+        return
+    if change.state == "removed":
+        _take_out(change)
+        return
+    assert change.kept is not None
+    # What was there before us stays the backup as long as nobody but us has changed it.
+    change.shelf.keep(change.kept, None if change.untouched else change.files[0].before, change.restore)
+    change.shelf.keep_yaml(change.yaml_restore)
+    made = {}
+    for one in reversed(change.files):  # moved handlers arrive before they leave
+        assert one.after is not None
+        made[one.real] = writing.replace(one.real, one.after, change.scope, one.before)
+    change.shelf.keep(_with_folders(change.kept, made, change.files[0].real), None, None)
+
+
+def _with_folders(kept: Kept, made: Mapping[str, list[str]], real: str) -> Kept:
+    moved = kept.moved
+    if moved is not None and made.get(moved.file):
+        moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
+    return msgspec.structs.replace(kept, made=tuple(made[real]) or kept.made, moved=moved)
+
+
+def _take_out(change: Change) -> None:
+    kept = change.kept
+    for one in change.files:
+        if one.before == one.after:
+            continue
+        if one.after is not None:
+            writing.replace(one.real, one.after, change.scope, one.before)
+            continue
+        of_yaml = kept is not None and kept.moved is not None and one.real == kept.moved.file
+        made = kept.moved.made if of_yaml and kept and kept.moved else kept.made if kept else ()
+        writing.remove(one.real, one.before, list(made))
+    change.shelf.forget()

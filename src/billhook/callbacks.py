@@ -1,10 +1,7 @@
 """Python functions as hooks: `@on` for functions of `(event)` or `(event, ctx)`, `from_matchers` for seed 001's map."""
 
-import asyncio
 import contextvars
-import difflib
 import functools
-import inspect
 import opcode
 import os
 import re
@@ -12,7 +9,7 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -21,7 +18,17 @@ from billhook.answers import OnFailure, Reply, Status
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
 from billhook.hook import Condition, Context, Handler, Hook, Source, event_name
+from billhook.later import later
 from billhook.meanings import meanings
+
+if TYPE_CHECKING:
+    import asyncio
+    import difflib
+    import inspect
+else:
+    asyncio = later("asyncio")
+    difflib = later("difflib")
+    inspect = later("inspect")
 
 _SEND = opcode.opmap["SEND"]
 """What every `await`, `async for` and `async with` compiles to."""
@@ -256,7 +263,7 @@ def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _positional(function: Callable[..., Any]) -> "list[inspect.Parameter]":
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some functions written in C don't tell

@@ -4,11 +4,10 @@ The engine sees only callables. It knows nothing of processes, dialects, files o
 `run` of a hook, made by `billhook.handlers`.
 """
 
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import CoroutineType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec.structs import replace
 
@@ -32,10 +31,16 @@ from billhook.background import Background
 from billhook.errors import BillhookError
 from billhook.events import Block, Event, parse
 from billhook.hook import Condition, Context, Hook, Knows
+from billhook.later import later
 from billhook.observing import Observer, noted, tell
 from billhook.outputs import read_returned
 from billhook.plan import Plan, Step
 from billhook.progress import Asking, Audience, Listener
+
+if TYPE_CHECKING:
+    import inspect
+else:
+    inspect = later("inspect")
 
 _FOREVER = float("inf")
 _now = time.monotonic

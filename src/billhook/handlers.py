@@ -4,16 +4,14 @@ The engine sees only the callables they make. A handler is a frozen record with 
 do the same compare equal. Functions become handlers in `billhook.callbacks`.
 """
 
-import asyncio
 import re
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from billhook import caller, login, process
+from billhook import caller
 from billhook.answers import Answer, Reply, Status
 from billhook.callbacks import callback
 from billhook.dialects import dialect
@@ -21,7 +19,18 @@ from billhook.dialects.base import fit, inherited
 from billhook.dialects.claude import promised
 from billhook.errors import UsageError
 from billhook.hook import Context
+from billhook.later import later
 from billhook.outputs import read_output
+
+if TYPE_CHECKING:
+    import asyncio
+    import shlex
+
+    from billhook import login, process
+else:
+    asyncio = later("asyncio")
+    shlex = later("shlex")
+    login, process = later("billhook.login"), later("billhook.process")
 
 Login = Literal["auto", "exact", "no"]
 

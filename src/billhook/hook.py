@@ -1,15 +1,20 @@
 """A hook is one flat record: when it is asked, in which order, and what it does."""
 
-import difflib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
 from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, new_id, written_out
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = later("difflib")
 
 
 class Source(msgspec.Struct, frozen=True):

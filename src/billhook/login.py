@@ -5,19 +5,25 @@ them asks for the real login shell. A profile that prints, exits or hangs can't 
 environment is the one that was given, and `problem` says why.
 """
 
-import asyncio
 import os
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from billhook import process
 from billhook.exits import Exit
+from billhook.later import later
 from billhook.tree import MARKER
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = later("asyncio")
 
 _SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
 _SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'

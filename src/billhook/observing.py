@@ -1,15 +1,20 @@
 """Those who get every verdict after the fold: the event log is one of them."""
 
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from billhook.answers import NOTHING, Answer, Decision, Outcome, Status, Verdict
 from billhook.errors import UnrecordedError
 from billhook.events import Block, Event
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import inspect
+else:
+    inspect = later("inspect")
 
 Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError

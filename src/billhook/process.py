@@ -15,17 +15,23 @@ What a caller may rely on:
   collected. So it works in any event loop of any thread.
 """
 
-import asyncio
 import os
 import select
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from billhook.exits import Exit
+from billhook.later import later
 from billhook.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn, watch_exit, why_not, widen
 from billhook.tree import GRACE, MARKER, Tree, adopt_orphans, bury, reap_orphans, settle, starting, sweep
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = later("asyncio")
 
 __all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
 

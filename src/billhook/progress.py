@@ -4,17 +4,22 @@ A hook that is not asked (its condition is false, it is skipped, its time was ov
 is what the hook itself came to; what the engine makes of it for the verdict is in the verdict.
 """
 
-import inspect
 import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from billhook.answers import Asked, Outcome, Status, written_out
 from billhook.events import Event
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import inspect
+else:
+    inspect = later("inspect")
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):

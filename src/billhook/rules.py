@@ -12,7 +12,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -342,6 +341,8 @@ def _host(url: object) -> str | None:
     """The host of an address, or None where two readers might not agree on it."""
     if not isinstance(url, str) or any(char in "\\\0" or char.isspace() for char in url):
         return None
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url if "://" in url else f"https://{url}")
         host = (parts.hostname or "").rstrip(".")

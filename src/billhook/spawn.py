@@ -4,14 +4,23 @@ import errno
 import functools
 import os
 import select
-import selectors
-import shlex
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import selectors
+    import shlex
+    import subprocess
+else:
+    selectors = later("selectors")
+    shlex = later("shlex")
+    subprocess = later("subprocess")
 
 if sys.platform != "win32":
     import fcntl

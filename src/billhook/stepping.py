@@ -4,12 +4,17 @@ Most hooks answer without waiting for anything. A timer and a task for each of t
 the engine takes a coroutine's first step by hand, and comes here only if there is a rest.
 """
 
-import asyncio
-import concurrent.futures
 import contextvars
 import threading
 from collections.abc import Coroutine, Generator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = later("asyncio")
 
 T = TypeVar("T")
 
@@ -71,7 +76,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
     """`run` in a thread of its own, for code that is called by a running loop and must not return before the end."""
-    ended: concurrent.futures.Future[T] = concurrent.futures.Future()
+    from concurrent.futures import Future
+
+    ended: Future[T] = Future()
     context = contextvars.copy_context()
 
     def work() -> None:

@@ -4,14 +4,20 @@ Python's own reader lets the last duplicate key win, accepts NaN and infinities 
 these has turned a deny into an allow somewhere. Here all of them are errors.
 """
 
-import json
+import functools
 import math
 import re
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import msgspec
 
 from billhook.errors import StrictJSONError
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = later("json")
 
 MAX_DEPTH = 64
 MAX_BYTES = 1 << 20
@@ -31,10 +37,10 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
         raise StrictJSONError(f"longer than {max_bytes:,} bytes")
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    return _read(text.removeprefix("\ufeff"), _DECODER, max_depth)
+    return _read(text.removeprefix("\ufeff"), _strictly(), max_depth)
 
 
-def _read(text: str, decoder: json.JSONDecoder, max_depth: int) -> Any:
+def _read(text: str, decoder: "json.JSONDecoder", max_depth: int) -> Any:
     if too_deep(text, max_depth):
         raise StrictJSONError(f"nested deeper than {max_depth} levels")
     try:
@@ -55,7 +61,7 @@ def loads_leniently(data: bytes, *, max_depth: int) -> Any:
     Numbers beyond a float are infinite, and of a key that is given twice the last counts. Still one document.
     """
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    return _read(text, _LENIENT, max_depth)
+    return _read(text, _leniently(), max_depth)
 
 
 def encode(value: Any) -> bytes:
@@ -70,9 +76,9 @@ def encode(value: Any) -> bytes:
     except (TypeError, ValueError, OverflowError):
         pass  # a lone surrogate, an integer beyond 64 bits, a key that is no string
     try:
-        return _ASCII.encode(value).encode("ascii")
+        return _ascii().encode(value).encode("ascii")
     except (TypeError, ValueError):
-        return _ASCII.encode(_sayable(value)).encode("ascii")
+        return _ascii().encode(_sayable(value)).encode("ascii")
 
 
 def dumps(value: Any) -> str:
@@ -90,7 +96,7 @@ def utf8(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, OverflowError):
-        return _PLAIN.encode(_sayable(value)).encode("utf-8", "surrogatepass")
+        return _plain().encode(_sayable(value)).encode("utf-8", "surrogatepass")
 
 
 def too_deep(text: str, max_depth: int = MAX_DEPTH) -> bool:
@@ -152,8 +158,24 @@ def _float(text: str) -> float:
     return value
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
-_LENIENT = json.JSONDecoder(parse_constant=_constant, parse_int=_any_int)
+@functools.cache
+def _strictly() -> "json.JSONDecoder":
+    return json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+
+
+@functools.cache
+def _leniently() -> "json.JSONDecoder":
+    return json.JSONDecoder(parse_constant=_constant, parse_int=_any_int)
+
+
+@functools.cache
+def _ascii() -> "json.JSONEncoder":
+    return json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=str)
+
+
+@functools.cache
+def _plain() -> "json.JSONEncoder":
+    return json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str)
+
+
 _ENCODER = msgspec.json.Encoder(enc_hook=str)
-_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=str)
-_PLAIN = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str)

@@ -1,15 +1,22 @@
 """Firing from a process of our own: a signal that ends us ends the hooks first."""
 
-import asyncio
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from billhook.answers import Verdict
-from billhook.engine import Engine
 from billhook.events import Event
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from billhook.engine import Engine
+else:
+    asyncio = later("asyncio")
 
 
-async def fire(engine: Engine, event: Event, caught: list[int], deadline: float | None = None) -> Verdict:
+async def fire(engine: "Engine", event: Event, caught: list[int], deadline: float | None = None) -> Verdict:
     """Fire; a signal that ends us is noted in the list and raises KeyboardInterrupt. Ctrl-C is asyncio's own affair."""
     task = asyncio.current_task()
     assert task is not None

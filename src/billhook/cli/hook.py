@@ -11,10 +11,11 @@ Start-up is felt at every tool call: nothing here imports click.
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from billhook.answering import Answering, Heard
 from billhook.answers import Status, Verdict
+from billhook.cli.firing import catch_signals
 from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.events import Event
 
@@ -49,16 +50,13 @@ class _Run:
         self._engine: Engine | None = None
         self._goes_on = False
         """A hook answers later."""
+        self._at_once = False
+        """No hook waits for anything: there is no loop, and no process of ours."""
 
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
         if heard is None:
-            import asyncio
-
-            from billhook.cli import firing
-
-            heard = asyncio.run(self.answering.judge())
-            firing.catch_signals(self.caught)
+            heard = self._judge_at_once() if self._nobody_waits() else self._judge()
         code = self._write(heard)
         if self._goes_on and self._engine is not None:
             hang_up()
@@ -66,13 +64,43 @@ class _Run:
                 pass
         return code
 
+    def _nobody_waits(self) -> bool:
+        """Whether every hook that wants the event says what it has to say at once: then nobody needs a loop, which
+        takes longer to start than all of them."""
+        config, event = self.answering.config, self.answering.event
+        assert config is not None and event is not None
+        return not config.parallel and not any(
+            step.hook.background or _is_async(step.run) for step in config.plan.steps(event)
+        )
+
+    def _judge_at_once(self) -> Heard:
+        self._at_once = True
+        catch_signals(self.caught)
+        judging = self.answering.judge()
+        try:
+            judging.send(None)
+        except StopIteration as end:
+            return cast("Heard", end.value)
+        judging.close()
+        raise AssertionError("a hook waits that should not")
+
+    def _judge(self) -> Heard:
+        import asyncio
+
+        heard = asyncio.run(self.answering.judge())
+        catch_signals(self.caught)
+        return heard
+
     async def _fire(self, config: "Config", event: Event) -> Verdict:
+        seconds = self.answering.arguments.seconds_for_hooks
+        if self._at_once:
+            return await config.engine(host=self.answering.host).fire(event, deadline=seconds)
         from billhook import process
         from billhook.cli import firing
 
         process.adopt_orphans()
         self._engine = config.engine(host=self.answering.host)
-        verdict = await firing.fire(self._engine, event, self.caught, self.answering.arguments.seconds_for_hooks)
+        verdict = await firing.fire(self._engine, event, self.caught, seconds)
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
         return verdict
 
@@ -106,11 +134,20 @@ class _Run:
         if self._engine is None:
             return
         from billhook import process
-        from billhook.cli import firing
 
-        firing.catch_signals([])
+        catch_signals([])
         self._engine.background.cancel()
         process.settle()
+
+
+def _is_async(run: Any) -> bool:
+    """Whether it may have to wait: it is written so."""
+    function = run if hasattr(run, "__code__") else type(run).__call__
+    code = getattr(function, "__code__", None)
+    return code is None or bool(code.co_flags & _CO_COROUTINE)
+
+
+_CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 
 def _stdin() -> bytes:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from billhook.config import merging
-from billhook.config.building import refusal
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding, nearest
 from billhook.config.keys import BUILTINS
@@ -85,6 +84,8 @@ def _broken(entry: "Entry", why: str) -> "Entry":
         return entry  # whatever stands in for it stays
     hook = None
     if entry.declared.gate:
+        from billhook.config.building import refusal
+
         stand_in = refusal(entry.declared, f"{why} ({entry.declared.place})")
         hook = msgspec.structs.replace(stand_in, name=entry.shown)
     return msgspec.structs.replace(entry, state="broken", why=why, hook=hook)

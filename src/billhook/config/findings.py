@@ -1,9 +1,16 @@
 """What is wrong with a configuration: a place, a code, a sentence, and the edit that repairs it."""
 
-import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
+
+from billhook.later import later
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = later("difflib")
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -3,17 +3,22 @@
 Files that do not exist are no part of the hash, but of the marks: as soon as one appears it is, and the hash differs.
 """
 
-import json
 import os
 import stat
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from billhook.config.declared import Declared
 from billhook.config.looking import MAX_KEPT, SETTLED, Content, Identity, Look, identity, settled, state
+from billhook.later import later
 from billhook.store.approvals import Approval
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = later("json")
 
 MAX_FILE = 256 << 20
 """Longer files are known by their size and times alone."""

@@ -14,7 +14,6 @@ import msgspec
 
 from billhook import caller
 from billhook.config import merging, sources
-from billhook.config.building import GATED, absence, blockade, build, refusal, refusal_of, runs
 from billhook.config.builtin import Builtins, speaking_last
 from billhook.config.consent import Consent, Trust, consents, what_changed
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
@@ -30,14 +29,18 @@ from billhook.config.options import filled
 from billhook.config.shapes import Builtin, FileRead, read_file
 from billhook.errors import UsageError
 from billhook.hook import Hook, Source
+from billhook.later import later
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
+    from billhook.config import building
     from billhook.config.permitting import Rules
     from billhook.config.recording import Recording
     from billhook.engine import Engine, Observer
     from billhook.progress import Listener
+else:
+    building = later("billhook.config.building")
 
 State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same", "elsewhere"]
 
@@ -318,11 +321,11 @@ class _Loading:
         if declared.broken:
             why = f"it can't be used: {declared.broken} ({declared.place})"
             return Entry(
-                declared, consent, "broken", declared.broken, refusal(declared, why) if declared.gate else None
+                declared, consent, "broken", declared.broken, building.refusal(declared, why) if declared.gate else None
             )
-        if not runs(declared.action):
+        if not building.runs(declared.action):
             why = "hooks of this kind are not run yet"
-            hook = refusal(declared, f"{why} ({declared.place})") if declared.gate else None
+            hook = building.refusal(declared, f"{why} ({declared.place})") if declared.gate else None
             return Entry(declared, consent, "not yet", why, hook)
         return self._running(declared, consent)
 
@@ -335,7 +338,7 @@ class _Loading:
         try:
             filled = interpolated(declared, self.values)
             limits = merging.limits(self.reads, declared.layer)
-            return Entry(declared, consent, "runs", "", build(filled, consent, limits))
+            return Entry(declared, consent, "runs", "", building.build(filled, consent, limits))
         except UnsetError as unset:
             why = f"the variable `{unset}` is not set"
             hint = f"set it, or give a default: `${{{unset}:-...}}`"
@@ -344,7 +347,7 @@ class _Loading:
             hint = "mend what the variables hold"
         line, column = declared.places.get("action", (declared.line, declared.column))
         self.problems.append(Finding("BH214", why, declared.file, line, column, hint, declared.name))
-        hook = refusal(declared, f"{why} ({declared.place})") if declared.gate else None
+        hook = building.refusal(declared, f"{why} ({declared.place})") if declared.gate else None
         return Entry(declared, consent, "broken", why, hook)
 
     def _pending(self, declared: Declared, consent: Consent) -> Entry:
@@ -357,14 +360,18 @@ class _Loading:
         if not consent.before.gate:
             return Entry(declared, consent, "changed", why, _absence(declared, why))
         return Entry(
-            declared, consent, "changed", why, refusal_of(consent.before, declared, f"{why} ({declared.place})")
+            declared,
+            consent,
+            "changed",
+            why,
+            building.refusal_of(consent.before, declared, f"{why} ({declared.place})"),
         )
 
     def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
         """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
         for entry in entries:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
-                stand_in = refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
+                stand_in = building.refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
                 yield msgspec.structs.replace(stand_in, name=entry.shown)
         for read in self.reads:
             if not read.readable or read.says_gate:
@@ -381,14 +388,16 @@ class _Loading:
             known = [] if self.trust == "none" or read.readable else self.approvals.of_file(source.path)
             replaced = {one.replaces for one in known}
             blank = Declared(name="", layer=source.layer, file=source.path, line=first.line)
-            yield from (refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
+            yield from (building.refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
             consented = [entry for entry in consented if needs_consent(entry.declared.layer)]
-        events = {event for entry in consented if entry.declared.gate for event in entry.declared.events or GATED}
+        events = {
+            event for entry in consented if entry.declared.gate for event in entry.declared.events or building.GATED
+        }
         if read.says_gate and (consented or not needs_consent(source.layer)):
-            events |= set(GATED)
+            events |= set(building.GATED)
         if events:
             place = Source(layer=source.layer, file=source.path, line=first.line)
-            yield blockade(place, tuple(sorted(events)), why)
+            yield building.blockade(place, tuple(sorted(events)), why)
 
     def _self_protection(self, entries: Sequence[Entry]) -> Hook:
         from billhook.builtins.self_protection import self_protection
@@ -418,7 +427,7 @@ _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "
 
 def _absence(declared: Declared, why: str) -> Hook | None:
     """A broken hook that may not run either has nothing to show."""
-    return absence(declared, why) if not declared.broken else None
+    return building.absence(declared, why) if not declared.broken else None
 
 
 def _once(entries: Iterable[Entry]) -> list[Entry]:

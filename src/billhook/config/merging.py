@@ -3,15 +3,18 @@ set, whatever it says."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from billhook.config import options
-from billhook.config.building import Limits
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.findings import Finding
 from billhook.config.keys import BUILTINS
 from billhook.config.shapes import Builtin, FileRead
+
+if TYPE_CHECKING:
+    from billhook.config.building import Limits
 
 ALWAYS_ON = frozenset({"self-protection"})
 """No file switches these off."""
@@ -110,8 +113,10 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
     return settled, findings
 
 
-def limits(reads: Iterable[FileRead], layer: Layer) -> Limits:
+def limits(reads: Iterable[FileRead], layer: Layer) -> "Limits":
     """The allow-lists for the HTTP hooks of a layer: that layer's and every more trusted one's have to agree."""
+    from billhook.config.building import Limits
+
     reads = list(reads)
     urls: list[tuple[str, ...]] = []
     header_env: list[tuple[str, ...]] = []

@@ -1,10 +1,10 @@
 """A careful look at what a child printed: nothing, text, a JSON answer, something that tried to be one, and a deny
 that stands anywhere in it."""
 
-import json
+import functools
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -13,8 +13,14 @@ from billhook.answers import Reply, Status
 from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
+from billhook.later import later
 from billhook.meanings import Meanings
 from billhook.outputs import read_output
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = later("json")
 
 
 class Printed(NamedTuple):
@@ -48,7 +54,7 @@ def printed(exit: Exit) -> Printed:  # noqa: A002
 
 _OBJECTIONS = frozenset({"block", "deny", "decline", "cancel"})
 _DENIES = re.compile(
-    r'"(?:decision|permissionDecision|behavior|action)"\s*:\s*"(?:block|deny|decline|cancel)"'
+    r'"(?:decision|permissionDecision|permission|behavior|action)"\s*:\s*"(?:block|deny|decline|cancel)"'
     r'|"continue"\s*:\s*false|"block"\s*:\s*true'
     r"|\\u00",  # any of these words may be written in escapes
     re.IGNORECASE,
@@ -58,9 +64,12 @@ _BUDGET = 1 << 25
 """What a search may cost, in characters: some thirty passes over the most that is kept of a child's output."""
 
 
-def objection_in(exit: Exit, event: Event, meanings: Meanings) -> Reply | None:  # noqa: A002
+Reading = Callable[[dict[str, Any]], Reply]
+
+
+def objection_in(exit: Exit, event: Event, meanings: Meanings, also: Reading | None = None) -> Reply | None:  # noqa: A002
     """A whole deny document somewhere in what is not one JSON document: behind banners, beside or inside another,
-    with duplicate keys, in an odd encoding.
+    with duplicate keys, in an odd encoding. `also`: a further way to read one.
 
     Reads leniently, because everything it finds can only tighten. What is too large or too deep to be searched and
     holds the words of a deny is a deny.
@@ -70,7 +79,7 @@ def objection_in(exit: Exit, event: Event, meanings: Meanings) -> Reply | None: 
     for text in _decoded(exit.stdout):
         if not _DENIES.search(text):
             continue
-        found = _search(text, event, meanings)
+        found = _search(text, event, meanings, also)
         if found is not None:
             return found
     return None
@@ -86,15 +95,15 @@ def _decoded(stdout: bytes) -> Iterator[str]:
             yield stdout[1:].decode(encoding, "replace")
 
 
-def _search(text: str, event: Event, meanings: Meanings) -> Reply | None:
+def _search(text: str, event: Event, meanings: Meanings, also: Reading | None) -> Reply | None:
     budget = _BUDGET
     start = _START.search(text)
     while start is not None:
         at = start.start()
         try:
-            _, end = _DECODERS[0].raw_decode(text, at)
+            _, end = _decoders()[0].raw_decode(text, at)
             worded = _DENIES.search(text, at, end) is not None
-            found = _objection(text, at, event, meanings) if worded else None
+            found = _objection(text, at, event, meanings, also) if worded else None
         except json.JSONDecodeError as error:
             # An error counts the lines before it: its cost grows with its place.
             budget -= error.pos - at + error.pos // 8 + 256
@@ -112,7 +121,7 @@ def _search(text: str, event: Event, meanings: Meanings) -> Reply | None:
 
 def _objection(text: str, at: int, event: Event, meanings: Meanings) -> Reply | None:
     """The deny that the document at a place is, in any reading of it."""
-    for decoder in _DECODERS:
+    for decoder in _decoders():
         document, _ = decoder.raw_decode(text, at)
         reply = read_output(event, document, meanings)
         if reply.status is Status.OK and reply.answer.objects:
@@ -147,8 +156,10 @@ def _int(digits: str) -> float:
     return int(digits) if len(digits) < 4000 else float(digits)
 
 
-_DECODERS = tuple(
-    json.JSONDecoder(strict=False, parse_int=_int, object_pairs_hook=hook)
-    for hook in (None, lambda pairs: dict(reversed(pairs)), _strictest)
-)
-"""The last of two equal keys wins; the first; the strictest."""
+@functools.cache
+def _decoders() -> "tuple[json.JSONDecoder, ...]":
+    """The last of two equal keys wins; the first; the strictest."""
+    return tuple(
+        json.JSONDecoder(strict=False, parse_int=_int, object_pairs_hook=hook)
+        for hook in (None, lambda pairs: dict(reversed(pairs)), _strictest)
+    )

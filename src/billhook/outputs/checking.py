@@ -1,7 +1,6 @@
 """Checking the fields of a JSON answer: right types, right places, and an exact message for every near miss."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from billhook.events import Event
@@ -106,6 +105,8 @@ def nearest(word: str, names: Mapping[str, str], *, closely: bool = True) -> str
     spelt = folded(word)
     found = names.get(spelt)
     if found is None and closely and len(word) <= _MAX_NAME:
+        from difflib import get_close_matches
+
         near = get_close_matches(spelt, names, 1, 0.85)
         # Where a decision would be lost, a wider net.
         near = near or get_close_matches(spelt, [name for name in names if names[name] in _DECIDING], 1, 0.75)

@@ -6,18 +6,23 @@ approved: switching branches does not ask again.
 """
 
 import functools
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from billhook.later import later
 from billhook.store import files
 from billhook.store.files import StoreError
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = later("json")
 
 MAX_RECORD = 16 << 20
 _HASH = re.compile(r"[0-9a-f]{64}")

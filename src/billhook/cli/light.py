@@ -1,0 +1,79 @@
+"""msgspec, without what it brings along for types that no event has.
+
+A hook starts at every tool call, and half of its start-up would be modules that are imported by modules that are
+imported: typing_extensions for what `typing` has as well, `platform` for the name of the system, JSON Schema for people
+who ask for one. Whatever of it is used later is imported then; only a process that is nothing but a hook comes here.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+__all__ = ["import_lightly"]
+
+
+def import_lightly() -> None:
+    """Import msgspec and pathlib. What stood in for others is gone afterwards, and no module is changed."""
+    if "msgspec" in sys.modules:
+        return
+    stand_ins = {name: module for name, module in _stand_ins().items() if name not in sys.modules}
+    sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None: there is no such module
+    try:
+        import pathlib  # noqa: F401
+
+        import msgspec  # noqa: F401
+    except Exception:  # another version of theirs wants more: the long way
+        for name in [name for name in sys.modules if name == "pathlib" or name.partition(".")[0] == "msgspec"]:
+            del sys.modules[name]
+    finally:
+        for name, module in stand_ins.items():
+            if sys.modules.get(name, module) is module:
+                sys.modules.pop(name, None)
+
+
+def _stand_ins() -> dict[str, ModuleType | None]:
+    return {
+        "typing_extensions": None,
+        "platform": _module("platform", system=_system),
+        "urllib.parse": _module("urllib.parse", quote_from_bytes=_later("urllib.parse", "quote_from_bytes")),
+        "msgspec.inspect": _Later("msgspec.inspect"),
+        "msgspec._json_schema": _module(
+            "msgspec._json_schema",
+            schema=_later("msgspec._json_schema", "schema"),
+            schema_components=_later("msgspec._json_schema", "schema_components"),
+        ),
+    }
+
+
+def _module(name: str, **names: Any) -> ModuleType:
+    module = ModuleType(name)
+    module.__dict__.update(names)
+    return module
+
+
+def _system() -> str:
+    import os
+
+    return os.uname().sysname
+
+
+def _later(module: str, name: str) -> Any:
+    """A function that imports itself when it is called."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(module), name)(*arguments, **named)
+
+    return call
+
+
+class _Later(ModuleType):
+    """A module that is imported when somebody asks for what is in it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        import importlib
+
+        return getattr(importlib.import_module(self.__name__), name)

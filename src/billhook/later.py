@@ -1,0 +1,26 @@
+"""Modules that are imported when they are first used: `billhook hook` starts at every tool call, and needs few of them.
+
+    if TYPE_CHECKING:
+        import asyncio
+    else:
+        asyncio = later("asyncio")
+"""
+
+from types import ModuleType
+from typing import Any
+
+
+def later(name: str) -> Any:
+    """A module that is imported as soon as somebody asks for anything in it. From then on it costs nothing more."""
+    return _Later(name)
+
+
+class _Later(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        import importlib
+
+        module = importlib.import_module(self.__name__)
+        if name not in module.__dict__:
+            return getattr(module, name)
+        self.__dict__.update(module.__dict__)
+        return module.__dict__[name]

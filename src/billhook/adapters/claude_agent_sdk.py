@@ -1,0 +1,76 @@
+"""Claude Agent SDK: `ClaudeAgentOptions(hooks=hooks())`.
+
+The SDK starts Claude Code, which asks these hooks at each of its events. The sessions are Claude Code's own.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, get_args
+
+from claude_agent_sdk import HookMatcher
+from claude_agent_sdk.types import HookEvent
+from msgspec.structs import replace
+
+from billhook import meanings
+from billhook.adapters.runs import Hooks, Tell, engine_for, say
+from billhook.answers import UNSET, Answer
+from billhook.engine import Engine
+from billhook.events import EVENTS, Event, parse
+from billhook.outputs import write_output
+
+SECONDS: Final = 60.0
+"""How long Claude Code waits for an answer, where nothing else is said."""
+_MARGIN: Final = 0.9
+"""The part of it that hooks have: a hook that hangs is answered for by its own `on_failure`, not by Claude Code."""
+
+_NAMES: Final[tuple[HookEvent, ...]] = tuple(get_args(one)[0] for one in get_args(HookEvent))
+
+Answers = Callable[[Any, str | None, Any], Awaitable[Any]]
+
+
+def hooks(
+    hooks: Hooks = None, *, timeout: float = SECONDS, cwd: str | os.PathLike[str] = "", tell: Tell | None = None
+) -> dict[HookEvent, list[HookMatcher]]:
+    """A value for `ClaudeAgentOptions(hooks=...)`. What waits for an answer is blocked when none comes.
+
+    `hooks`: an engine, a list of hooks, or nothing for what is configured for `cwd`. `tell` gets a line for each hook
+    that failed; without it, that is logged.
+    """
+    engine = engine_for(hooks, cwd)
+    return {name: [_matcher(engine, name, timeout, tell)] for name in _NAMES}
+
+
+def _matcher(engine: Engine, name: HookEvent, timeout: float, tell: Tell | None) -> HookMatcher:
+    blocks = EVENTS[name].gates or name in ("PostToolUse", "PostToolUseFailure")
+    answers = _answers(engine, timeout * _MARGIN, tell)
+    return HookMatcher(hooks=[answers], timeout=timeout, on_failure="block" if blocks else "continue")
+
+
+def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
+    async def answer(payload: Mapping[str, Any], tool_use_id: str | None, context: Any) -> dict[str, Any]:
+        event = parse(payload)
+        verdict = await engine.fire(event, deadline=deadline)
+        rows = meanings.CLAUDE
+        output, lost = write_output(event, _fitting(event, verdict.as_answer(rows.join)), rows)
+        say([*verdict.warnings, *(f"Claude Code can't be told: {one}" for one in lost)], tell)
+        return output
+
+    return answer
+
+
+def _fitting(event: Event, answer: Answer) -> Answer:
+    """The answer with a rewritten output in the shape of the tool's own: Claude Code ignores any other in silence."""
+    own, new = getattr(event, "tool_response", None), answer.updated_output
+    if new is UNSET or not isinstance(own, dict) or _alike(own, new):
+        return answer
+    if isinstance(new, str) and isinstance(own.get("stdout"), str):
+        return replace(answer, updated_output={**own, "stdout": new, "stderr": ""})
+    tool = getattr(event, "tool_name", "the tool")
+    why = f"a hook replaced the output of {tool} by one that Claude Code does not take for it"
+    return replace(answer, updated_output=UNSET, stop=True, stop_reason=answer.stop_reason or why)
+
+
+def _alike(own: dict[str, Any], new: Any) -> bool:
+    return isinstance(new, dict) and {key: type(one) for key, one in own.items()} == {
+        key: type(one) for key, one in new.items()
+    }

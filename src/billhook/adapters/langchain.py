@@ -1,0 +1,327 @@
+"""LangChain: `create_agent(model, tools, middleware=[..., HookMiddleware()])`, sync and async.
+
+Put it last: what other middleware makes of a call is judged then, too. One `invoke` is one session. With a checkpointer
+the thread's id is the session's, and a later `invoke` resumes it.
+"""
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Final, NotRequired
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command, interrupt
+
+from billhook.adapters.runs import (
+    Attempt,
+    Hooks,
+    PassingError,
+    Run,
+    Tell,
+    ToolFailureError,
+    attempted,
+    engine_for,
+    plain,
+    text,
+)
+from billhook.adapters.runs import passing as passing_on
+from billhook.answers import Verdict
+from billhook.session import Question, SyncSession, ToolResult
+
+_KEPT: Final = 1024
+"""Runs that are remembered. One that raised never says so, and must not be kept for ever."""
+
+
+class HookState(AgentState[Any]):
+    """What the middleware keeps with a conversation: which of its runs this is."""
+
+    billhook_run: NotRequired[Annotated[str, PrivateStateAttr]]
+
+
+class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
+    """The hooks around a LangChain agent. May serve many runs at once, and live as long as its agent."""
+
+    state_schema = HookState
+
+    def __init__(
+        self,
+        hooks: Hooks = None,
+        *,
+        approval: bool = False,
+        names: Mapping[str, str] | None = None,
+        tell: Tell | None = None,
+        **session: Any,
+    ) -> None:
+        """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about is
+        an `interrupt`, which needs a checkpointer; resumed with True the call runs. `names`: what hooks are told that a
+        tool is called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
+        super().__init__()
+        self.engine = engine_for(hooks, session.get("cwd", ""))
+        ask = session.pop("ask", None) or (_interrupted if approval else None)
+        asking = passing_on(ask, (GraphBubbleUp,)) if ask else None
+        self._options = {"names": names, "tell": tell, "ask": asking, **session}
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+
+    # -- a run and its end
+
+    @hook_config(can_jump_to=["end"])
+    def before_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
+        key, session = self._opened(state)
+        with_session = SyncSession(session)
+        with_session.__enter__()
+        prompt = _prompt(state)
+        verdict = with_session.prompt(prompt) if prompt and session.stopped is None else None
+        return self._begun(key, session, state, verdict)
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
+        key, session = self._opened(state)
+        await session.__aenter__()
+        prompt = _prompt(state)
+        verdict = await session.prompt(prompt) if prompt and session.stopped is None else None
+        return self._begun(key, session, state, verdict)
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
+        return self._ended_early(state)
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
+        return self._ended_early(state)
+
+    @hook_config(can_jump_to=["model"])
+    def after_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
+        run = SyncSession(self._run(state))
+        ending = run.stop(_said(state)) if run.stopped is None else None
+        if ending is not None and ending.keep_going:
+            return _go_on(ending)
+        self._forget(state)
+        run.__exit__(None, None, None)
+        return None
+
+    @hook_config(can_jump_to=["model"])
+    async def aafter_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
+        run = self._run(state)
+        ending = await run.stop(_said(state)) if run.stopped is None else None
+        if ending is not None and ending.keep_going:
+            return _go_on(ending)
+        self._forget(state)
+        await run.__aexit__(None, None, None)
+        return None
+
+    def _opened(self, state: HookState) -> tuple[str, Run]:
+        key = uuid.uuid4().hex
+        return key, self._remember(key, "resume" if _has_history(state) else "startup")
+
+    def _remember(self, key: str, source: str) -> Run:
+        run = Run(self.engine, **{"session_id": _thread(), "source": source} | self._options)
+        if key:
+            self._runs[key] = run
+        while len(self._runs) > _KEPT:
+            self._runs.popitem(last=False)
+        return run
+
+    def _run(self, state: Any) -> Run:
+        """The run that a conversation is in. One that was interrupted in another process goes on in a new session, and
+        outside of an agent (a ToolNode alone) each call is judged on its own."""
+        key = str(state.get("billhook_run", "")) if isinstance(state, Mapping) else ""
+        return self._runs.get(key) or self._remember(key, "resume")
+
+    def _forget(self, state: HookState) -> None:
+        self._runs.pop(state.get("billhook_run", ""), None)
+
+    def _begun(self, key: str, run: Run, state: HookState, verdict: Verdict | None) -> dict[str, Any]:
+        update: dict[str, Any] = {"billhook_run": key}
+        if verdict is not None and verdict.denied:
+            run.stop_run(verdict.reason or "a hook refused the prompt")
+            gone = [RemoveMessage(id=one.id) for one in _prompts(state) if one.id]  # no later run shows it either
+            return update | {"messages": [*gone, AIMessage(run.stopped)], "jump_to": "end"}
+        return update
+
+    def _ended_early(self, state: HookState) -> dict[str, Any] | None:
+        run = self._run(state)
+        return None if run.stopped is None else {"messages": [AIMessage(run.stopped)], "jump_to": "end"}
+
+    # -- the model
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        run = self._run(request.state)
+        context = run.take_context()
+        try:
+            return handler(_told(request, context))
+        except Exception as error:
+            _give_back(run, context)
+            if not isinstance(error, GraphBubbleUp):
+                SyncSession(run).failed("unknown", details=_words(error))
+            raise
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        run = self._run(request.state)
+        context = run.take_context()
+        try:
+            return await handler(_told(request, context))
+        except Exception as error:
+            _give_back(run, context)
+            if not isinstance(error, GraphBubbleUp):
+                await run.failed("unknown", details=_words(error))
+            raise
+
+    # -- a tool
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        run, call = self._run(request.state), request.tool_call
+        attempt = _attempt(request, handler)
+        try:
+            result = SyncSession(run).call_tool(call["name"], call["args"], attempt, tool_use_id=call["id"] or "")
+        except PassingError as passing:
+            raise passing.error from None
+        if attempt.error is not None:
+            raise attempt.error
+        return _message(run, request, attempt, result)
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        run, call = self._run(request.state), request.tool_call
+        attempt = _attempt(request, handler)
+        result = await attempted(run, call["name"], call["args"], attempt, call["id"] or "")
+        return _message(run, request, attempt, result)
+
+
+def _thread() -> str:
+    """The id of the conversation, where somebody keeps it."""
+    try:
+        return str(get_config().get("configurable", {}).get("thread_id") or "")
+    except RuntimeError:  # not inside a graph
+        return ""
+
+
+# -- messages in, words out ----------------------------------------------------------------------------------------
+
+
+def _prompts(state: HookState) -> list[AnyMessage]:
+    """What the person has said since the agent last spoke; nothing when a run goes on without a new prompt."""
+    messages = state["messages"]
+    spoke = max((i for i, message in enumerate(messages) if isinstance(message, AIMessage)), default=-1)
+    return [message for message in messages[spoke + 1 :] if isinstance(message, HumanMessage)]
+
+
+def _prompt(state: HookState) -> str:
+    return "\n\n".join(message.text for message in _prompts(state))
+
+
+def _said(state: HookState) -> str | None:
+    messages = state["messages"]
+    return messages[-1].text if messages and isinstance(messages[-1], AIMessage) else None
+
+
+def _has_history(state: HookState) -> bool:
+    return any(isinstance(message, AIMessage) for message in state["messages"])
+
+
+def _go_on(ending: Verdict) -> dict[str, Any]:
+    return {"messages": [HumanMessage(ending.reason or "Go on.")], "jump_to": "model"}
+
+
+def _told(request: Any, context: str) -> Any:
+    """The request with what hooks want the model to know at the end of its system message."""
+    if not context:
+        return request
+    before = request.system_message
+    content: Any = context
+    if before is not None and isinstance(before.content, str):
+        content = f"{before.content}\n\n{context}"
+    elif before is not None:
+        content = [*before.content, {"type": "text", "text": context}]
+    return request.override(system_message=SystemMessage(content))
+
+
+def _give_back(run: Run, context: str) -> None:
+    """Nobody has read it."""
+    if context:
+        run.add_context(context)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _interrupted(question: Question) -> Any:
+    about = {"tool_name": question.tool_name, "tool_input": question.tool_input, "reason": question.reason}
+    return interrupt(about)
+
+
+# -- a call of a tool ----------------------------------------------------------------------------------------------
+
+
+def _attempt(request: Any, handler: Callable[[Any], Any]) -> Attempt:
+    def invoke(given: dict[str, Any]) -> Any:
+        if given == request.tool_call["args"]:
+            return handler(request)
+        return handler(request.override(tool_call={**request.tool_call, "args": given}))
+
+    return Attempt(invoke, read=lambda made: _read(made, request), passing=(GraphBubbleUp,))
+
+
+def _read(made: Any, request: Any) -> Any:
+    """What hooks see of what a tool made: the content of its message; of a Command without one, its update."""
+    message = _own_message(made, request)
+    if message is None:
+        return plain(made.update if isinstance(made, Command) else made)
+    if message.status == "error":
+        raise ToolFailureError(text(plain(message.content)))
+    return plain(message.content)
+
+
+def _own_message(made: Any, request: Any) -> ToolMessage | None:
+    """The message that answers the call, wherever a tool has put it."""
+    if isinstance(made, ToolMessage):
+        return made
+    candidates: list[Any] = made if isinstance(made, list) else _updated(made)
+    for one in candidates:
+        if isinstance(one, Command):
+            candidates = [*candidates, *_updated(one)]
+    answers = [one for one in candidates if isinstance(one, ToolMessage)]
+    return next((one for one in answers if one.tool_call_id == request.tool_call["id"]), None)
+
+
+def _updated(made: Any) -> list[AnyMessage]:
+    update = made.update if isinstance(made, Command) else None
+    return list(update.get("messages", [])) if isinstance(update, Mapping) else []
+
+
+def _message(run: Run, request: Any, attempt: Attempt, result: ToolResult) -> Any:
+    """What LangChain gets: what the tool made, unless it was refused or hooks changed it."""
+    call, changed = request.tool_call, run.was_rewritten(result)
+    if not attempt.began:
+        return ToolMessage(result.content, name=call["name"], tool_call_id=call["id"], status="error")
+    content = run.output_of(attempt, result)
+    own = _own_message(attempt.output, request)
+    if not changed and (content is attempt.output or (own is not None and content == text(plain(own.content)))):
+        return attempt.output
+    status = "error" if result.is_error else "success"
+    content = content if isinstance(content, str) or _is_content(content) else text(plain(content))
+    if own is None:  # what it wanted to do to the state goes with it
+        return ToolMessage(content, name=call["name"], tool_call_id=call["id"], status=status)
+    return _with(attempt.output, own, own.model_copy(update={"content": content, "status": status}))
+
+
+def _is_content(value: Any) -> bool:
+    """Whether a message takes it as it is: a list of texts and blocks."""
+    blocks = value if isinstance(value, list) else [None]
+    return all(isinstance(one, str) or (isinstance(one, dict) and "type" in one) for one in blocks)
+
+
+def _with(made: Any, own: ToolMessage, changed: ToolMessage) -> Any:
+    """The same with one message in the place of another."""
+    if made is own:
+        return changed
+    if isinstance(made, list):
+        return [_with(one, own, changed) for one in made]
+    if isinstance(made, Command) and own in _updated(made):
+        messages = [changed if one is own else one for one in _updated(made)]
+        return replace(made, update={**(made.update or {}), "messages": messages})
+    return made

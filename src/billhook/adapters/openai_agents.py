@@ -1,0 +1,292 @@
+"""OpenAI Agents SDK: `hooked = Hooked()`, then `await hooked.run(agent, "...")`.
+
+`hooked.agent(agent)` is a copy whose tools are judged, those of MCP servers and of the agents that it hands over to
+included; `hooked.run` runs it in a session. With the SDK's own `Runner`, give the judged agent and `hooks=hooked`.
+"""
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import replace
+from typing import Any, Final
+
+from agents import (
+    Agent,
+    FunctionTool,
+    GuardrailFunctionOutput,
+    Handoff,
+    InputGuardrail,
+    InputGuardrailTripwireTriggered,
+    RunContextWrapper,
+    RunHooks,
+    Runner,
+    RunResult,
+    Tool,
+)
+from agents.tool_context import ToolContext
+
+from billhook.adapters.runs import (
+    Attempt,
+    BlockedError,
+    Hooks,
+    Run,
+    StoppedError,
+    Tell,
+    attempted,
+    engine_for,
+    plain,
+    text,
+)
+from billhook.errors import UsageError
+
+_KEPT: Final = 1024
+"""Runs of a Runner that are remembered. One that raised never says so, and must not be kept for ever."""
+_PROMPT: Final = "billhook"
+"""The name of the guardrail that fires UserPromptSubmit."""
+_REFUSED: Final = "a hook refused the prompt"
+
+_current: ContextVar["tuple[Hooked, Run] | None"] = ContextVar("billhook_run", default=None)
+
+
+class Hooked(RunHooks[Any]):
+    """The hooks around agents of the SDK. May serve many agents and runs at once."""
+
+    def __init__(
+        self,
+        hooks: Hooks = None,
+        *,
+        unjudged: Collection[str] = (),
+        names: Mapping[str, str] | None = None,
+        tell: Tell | None = None,
+        **session: Any,
+    ) -> None:
+        """`hooks`: an engine, a list of hooks, or nothing for what is configured. `unjudged`: names of tools that may
+        be there although no hook sees their calls, such as `web_search`. `names`: what hooks are told that a tool is
+        called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
+        self.engine = engine_for(hooks, session.get("cwd", ""))
+        self.unjudged = frozenset(unjudged)
+        self._options = {"names": names, "tell": tell, **session}
+        self._runs: OrderedDict[int, tuple[Any, Run]] = OrderedDict()
+
+    # -- agents and tools
+
+    def agent(self, agent: Agent[Any]) -> Agent[Any]:
+        """A copy of an agent whose tools are judged, and whose prompt and context are those of the run's session."""
+        return self._agent(agent, {})
+
+    def _agent(self, agent: Agent[Any], copies: dict[int, Agent[Any]]) -> Agent[Any]:
+        if getattr(type(agent), "billhook", None) is self:
+            return agent
+        if id(agent) not in copies:
+            self._refuse_unjudged(agent.tools)
+            judged = copies[id(agent)] = agent.clone(input_guardrails=[self._guardrail(), *agent.input_guardrails])
+            judged.__class__ = _judged_class(type(agent), self)
+            judged.handoffs = [self._handoff(one, copies) for one in agent.handoffs]
+        return copies[id(agent)]
+
+    def _handoff(self, to: Agent[Any] | Handoff[Any, Any], copies: dict[int, Agent[Any]]) -> Any:
+        if isinstance(to, Agent):
+            return self._agent(to, copies)
+        hand_over = to.on_invoke_handoff
+
+        async def judged(context: RunContextWrapper[Any], arguments: str) -> Any:
+            return self.agent(await hand_over(context, arguments))
+
+        return replace(to, on_invoke_handoff=judged)
+
+    def _refuse_unjudged(self, tools: Collection[Tool]) -> None:
+        """A tool that runs at the service, or in a way that can't be wrapped, is never there in silence."""
+        for tool in tools:
+            inner = getattr(tool, "_agent_instance", None)
+            if isinstance(inner, Agent) and getattr(type(inner), "billhook", None) is None:
+                hint = "make the tool from a judged agent: `hooked.agent(inner).as_tool(...)`"
+                raise UsageError(f"no hook would see the tools of the agent behind `{tool.name}`", hint=hint)
+            if not isinstance(tool, FunctionTool) and tool.name not in self.unjudged:
+                hint = f'if that is fine: `Hooked(unjudged=["{tool.name}"])`'
+                raise UsageError(f"no hook would see the calls of `{tool.name}`", hint=hint)
+
+    def tool(self, tool: FunctionTool) -> FunctionTool:
+        """A tool whose calls are judged: blocked, rewritten on their way in and out."""
+        invoke = tool.on_invoke_tool
+        inner = getattr(invoke, "_invoke_tool_impl", None)
+        if getattr(inner or invoke, "billhook", None) is not None:
+            return tool
+        if inner is None:
+            return replace(tool, on_invoke_tool=self._judged(tool, invoke))
+        # A tool made from a function has an invoker that turns errors into words. It stays around ours, so that hooks
+        # hear of the error itself.
+        outer = copy(invoke)
+        outer._invoke_tool_impl = self._judged(tool, inner)  # type: ignore[attr-defined]
+        return replace(tool, on_invoke_tool=outer)
+
+    def _judged(self, tool: FunctionTool, invoke: Callable[..., Any]) -> Callable[..., Any]:
+        async def judged(context: ToolContext[Any], arguments: str) -> Any:
+            given = _read(arguments)
+            if given is None:
+                return f"the input of {tool.name} is not a JSON object, so no hook can judge it: not run"
+            run = await self._run(context)
+            attempt = Attempt(lambda final: invoke(context, arguments if final == given else json.dumps(final)))
+            result = await attempted(run, tool.name, given, attempt, context.tool_call_id)
+            return run.output_of(attempt, result) if attempt.began else result.content
+
+        judged.__dict__.update(getattr(invoke, "__dict__", {}), billhook=self)
+        return judged
+
+    def _guardrail(self) -> InputGuardrail[Any]:
+        return InputGuardrail(self._submitted, name=_PROMPT, run_in_parallel=False)
+
+    async def _submitted(self, context: Any, agent: Agent[Any], given: Any) -> GuardrailFunctionOutput:
+        """UserPromptSubmit. A refused prompt trips the guardrail, and the reason is its `output_info`."""
+        run = await self._run(context)
+        prompt = _prompt(given)
+        if run.turn or not prompt or run.stopped is not None:
+            return GuardrailFunctionOutput(None, tripwire_triggered=False)
+        verdict = await run.prompt(prompt)
+        if verdict.denied:
+            await self._close(context)
+        return GuardrailFunctionOutput(verdict.reason or _REFUSED, tripwire_triggered=verdict.denied)
+
+    # -- runs
+
+    async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's word)
+        """As `Runner.run`, in a session that ends however the run ends. A Stop hook can keep the agent going."""
+        judged = self.agent(agent)
+        about: dict[str, Any] = {"session_id": options.get("conversation_id") or "", "source": _source(input)}
+        async with Run(self.engine, **about | self._options) as run:
+            mark = _current.set((self, run))
+            try:
+                return await self._until_done(run, judged, input, options)
+            finally:
+                _current.reset(mark)
+
+    def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's word)
+        """The same for programs that are not async."""
+        return asyncio.run(self.run(agent, input, **options))
+
+    async def _until_done(self, run: Run, agent: Agent[Any], given: Any, options: dict[str, Any]) -> RunResult:
+        while True:
+            try:
+                result = await Runner.run(agent, given, **options)
+            except InputGuardrailTripwireTriggered as tripped:
+                outcome = tripped.guardrail_result
+                if outcome.guardrail.name != _PROMPT:
+                    raise
+                raise BlockedError(str(outcome.output.output_info)) from tripped
+            except StoppedError:
+                raise
+            except Exception as error:
+                await run.failed("unknown", details=f"{type(error).__name__}: {error}")
+                raise
+            if result.interruptions:  # it waits for the person
+                return result
+            ending = await run.stop(text(plain(result.final_output)))
+            if not ending.keep_going:
+                return result
+            agent, given = result.last_agent, _go_on(result, ending.reason or "Go on.", options)
+
+    async def _run(self, context: RunContextWrapper[Any]) -> Run:
+        """The session of a run: that of `run`, or one for each run of a Runner, which share their `usage`."""
+        current = _current.get()
+        if current is not None and current[0] is self:
+            return current[1]
+        known = self._runs.get(id(context.usage))
+        if known is not None:
+            return known[1]
+        run = Run(self.engine, **self._options)
+        self._runs[id(context.usage)] = (context.usage, run)
+        while len(self._runs) > _KEPT:
+            self._runs.popitem(last=False)
+        return await run.__aenter__()
+
+    async def told(self, context: RunContextWrapper[Any], instructions: str | None) -> str | None:
+        """The instructions for the next model call, with what hooks want the model to know at their end."""
+        run = await self._run(context)
+        if run.stopped is not None:
+            await self._close(context)
+            raise StoppedError(run.stopped)
+        added = run.take_context()
+        return "\n\n".join(filter(None, (instructions, added))) if added else instructions
+
+    # -- for runs of a Runner
+
+    async def on_agent_start(self, context: Any, agent: Any) -> None:
+        await self._run(context)
+
+    async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+        """Stop and SessionEnd, where `run` does not fire them. A Runner can't be kept going."""
+        known = self._runs.get(id(context.usage))
+        if known is not None:
+            ending = await known[1].stop(text(plain(output)))
+            if ending.keep_going:
+                known[1].say(f"a hook wanted to go on ({ending.reason}), which only `Hooked.run` can do")
+            await self._close(context)
+
+    async def _close(self, context: RunContextWrapper[Any]) -> None:
+        known = self._runs.pop(id(context.usage), None)
+        if known is not None:
+            await known[1].__aexit__(None, None, None)
+
+
+def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
+    """The class of judged agents: the SDK copies agents, and a copy must be judged, too."""
+
+    async def get_all_tools(self: Any, run_context: RunContextWrapper[Any]) -> list[Tool]:
+        tools = await kind.get_all_tools(self, run_context)
+        hooked._refuse_unjudged(tools)
+        return [hooked.tool(tool) if isinstance(tool, FunctionTool) else tool for tool in tools]
+
+    async def get_system_prompt(self: Any, run_context: RunContextWrapper[Any]) -> str | None:
+        return await hooked.told(run_context, await kind.get_system_prompt(self, run_context))
+
+    own = {"get_all_tools": get_all_tools, "get_system_prompt": get_system_prompt, "billhook": hooked}
+    return type(kind.__name__, (kind,), own)
+
+
+# -- what is said --------------------------------------------------------------------------------------------------
+
+
+def _read(arguments: str) -> dict[str, Any] | None:
+    try:
+        given = json.loads(arguments) if arguments.strip() else {}
+    except ValueError:
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _prompt(given: Any) -> str:
+    """What the person has said since the agent last spoke."""
+    if isinstance(given, str):
+        return given
+    said: list[str] = []
+    for item in given if isinstance(given, list) else []:
+        role = item.get("role") if isinstance(item, Mapping) else None
+        said = [*said, _words(item["content"])] if role == "user" else said if role in ("system", "developer") else []
+    return "\n\n".join(filter(None, said))
+
+
+def _words(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and "text" in part)
+
+
+def _source(given: Any) -> str:
+    """Whether a conversation begins, or goes on."""
+    if isinstance(given, str):
+        return "startup"
+    items = given if isinstance(given, list) else []
+    begins = isinstance(given, list) and all(isinstance(one, Mapping) and one.get("role") == "user" for one in items)
+    return "startup" if begins else "resume"
+
+
+def _go_on(result: RunResult, reason: str, options: dict[str, Any]) -> list[Any]:
+    """The next input: the whole conversation, unless somebody else keeps it."""
+    said: list[Any] = [{"role": "user", "content": reason}]
+    if options.get("previous_response_id"):
+        options["previous_response_id"] = result.last_response_id
+    kept = any(options.get(key) for key in ("session", "conversation_id", "previous_response_id"))
+    return said if kept else [*result.to_input_list(), *said]

@@ -1,0 +1,174 @@
+"""Pydantic AI: `Agent(model, capabilities=[HookCapability()])`.
+
+It sees a call last, with the arguments that the tool would get. One run is one session; the conversation's id is the
+session's, and a run that is given earlier messages resumes it.
+"""
+
+import copy
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution, ToolFailed
+from pydantic_ai.messages import InstructionPart
+from pydantic_ai.tools import DeferredToolRequests
+from pydantic_graph import End
+
+from billhook.adapters.runs import (
+    Attempt,
+    BlockedError,
+    Hooks,
+    PassingError,
+    Run,
+    StoppedError,
+    Tell,
+    attempted,
+    engine_for,
+    plain,
+    text,
+)
+from billhook.session import Question
+from billhook.session.waiting import awaited
+
+_PASSING = (ApprovalRequired, CallDeferred, SkipToolExecution)
+
+_called: ContextVar[RunContext[Any]] = ContextVar("billhook_called")
+"""The call that is being judged."""
+
+
+class HookCapability(AbstractCapability[Any]):
+    """The hooks around a Pydantic AI agent. May serve many runs at once: each has a copy."""
+
+    def __init__(
+        self,
+        hooks: Hooks = None,
+        *,
+        approval: bool = False,
+        names: Mapping[str, str] | None = None,
+        tell: Tell | None = None,
+        **session: Any,
+    ) -> None:
+        """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about
+        needs the approval of a deferred tool call (`DeferredToolRequests`). `names`: what hooks are told that a tool is
+        called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
+        self.engine = engine_for(hooks, session.get("cwd", ""))
+        self._approval, self._ask = approval, session.pop("ask", None)
+        self._options = {"names": names, "tell": tell, **session}
+        self._session: Run | None = None
+        self._told = ""
+        self._next = ""
+        """What a hook wants to be done before the run ends."""
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Innermost: what other capabilities make of a call is judged."""
+        return CapabilityOrdering(position="innermost")
+
+    @property
+    def _run(self) -> Run:
+        assert self._session is not None, "a capability is asked within a run"
+        return self._session
+
+    # -- a run and its end
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        own = copy.copy(self)
+        about: dict[str, Any] = {
+            "session_id": ctx.conversation_id or "",
+            "source": "resume" if ctx.messages else "startup",
+            "ask": own._asked if self._ask or self._approval else None,
+        }
+        own._session = Run(self.engine, **about | self._options)
+        return own
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
+        async with self._run as run:
+            if run.stopped is None and ctx.prompt is not None:
+                submitted = await run.prompt(_words(ctx.prompt))
+                if submitted.denied:
+                    raise BlockedError(submitted.reason or "a hook refused the prompt")
+            try:
+                return await handler()
+            except StoppedError:
+                raise
+            except Exception as error:
+                await run.failed("unknown", details=f"{type(error).__name__}: {error}")
+                raise
+            finally:
+                if self._next:
+                    run.say(f"a hook wanted to go on ({self._next}), but the answer was streamed already")
+
+    async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
+        """Stop, when the run would end here. A hook can keep it going: its reason is the next thing that is said."""
+        if isinstance(result, End) and not isinstance(result.data.output, DeferredToolRequests):
+            ending = await self._run.stop(text(plain(result.data.output)))
+            if ending.keep_going:
+                self._next = ending.reason or "Go on."
+                ctx.enqueue(self._next)
+        return result
+
+    # -- the model
+
+    async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
+        if self._run.stopped is not None:
+            raise StoppedError(self._run.stopped)
+        self._next, self._told = "", self._run.take_context()
+        if self._told:
+            parameters = request_context.model_request_parameters
+            parts = [*(parameters.instruction_parts or []), InstructionPart(self._told, dynamic=True)]
+            request_context.model_request_parameters = replace(parameters, instruction_parts=parts)
+        return request_context
+
+    async def on_model_request_error(self, ctx: RunContext[Any], *, request_context: Any, error: Exception) -> Any:
+        if self._told:  # nobody has read it
+            self._run.add_context(self._told)
+        raise error
+
+    # -- a tool
+
+    async def wrap_tool_execute(
+        self, ctx: RunContext[Any], *, call: Any, tool_def: Any, args: dict[str, Any], handler: Any
+    ) -> Any:
+        given, run = plain(args), self._run
+        attempt = Attempt(
+            lambda final: handler(args if final == given else _typed(ctx, call.tool_name, final)), passing=_PASSING
+        )
+        mark = _called.set(ctx)
+        try:
+            result = await attempted(run, call.tool_name, given, attempt, call.tool_call_id)
+        finally:
+            _called.reset(mark)
+        if not attempt.began or result.is_error:
+            raise ToolFailed(result.content)
+        return run.output_of(attempt, result)
+
+    async def _asked(self, question: Question) -> Any:
+        """The person's answer: given already, by the program's own `ask`, or after the run was put off for it."""
+        ctx = _called.get()
+        if ctx.tool_call_approved:
+            return "once"
+        if self._ask is not None:
+            return await awaited(self._ask(question))
+        raise PassingError(ApprovalRequired({"reason": question.reason, "by": question.by}))
+
+
+def _typed(ctx: RunContext[Any], name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """An input that a hook has written, as the tool takes it."""
+    tools = (ctx.tool_manager.tools if ctx.tool_manager is not None else None) or {}
+    if name not in tools:
+        raise ToolFailed(f"a hook rewrote the input of {name}, and nothing is known that could check it: not run")
+    try:
+        typed: dict[str, Any] = tools[name].args_validator.validate_python(given, context=ctx.validation_context)
+    except ValidationError as error:
+        raise ToolFailed(f"a hook rewrote the input of {name} to one that it does not take: {error}") from error
+    return typed
+
+
+def _words(prompt: Any) -> str:
+    """The text of a prompt; of its other parts, what they are."""
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(part if isinstance(part, str) else str(getattr(part, "content", part)) for part in prompt)

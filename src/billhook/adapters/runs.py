@@ -1,0 +1,217 @@
+"""What the adapters share: the hooks they are given, the session of one run, and one call of a tool in it."""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from billhook import strictjson
+from billhook.answers import Verdict
+from billhook.engine import Engine
+from billhook.errors import BillhookError, UsageError
+from billhook.events import Event
+from billhook.hook import Hook
+from billhook.session import Call, Session, ToolResult
+from billhook.session.waiting import awaited
+
+Hooks = Engine | Iterable[Hook] | None
+"""What an adapter is given: an engine, hooks, or nothing for what is configured."""
+
+Tell = Callable[[str], None]
+"""Shows a line to the person who runs the program."""
+
+_log = logging.getLogger("billhook.adapters")
+
+
+class BlockedError(BillhookError):
+    """A hook refused the prompt: no model has seen it. The message is the hook's reason."""
+
+
+class StoppedError(BillhookError):
+    """A hook ended the run. The message is its reason."""
+
+
+def engine_for(hooks: Hooks, cwd: str | os.PathLike[str] = "") -> Engine:
+    """The engine that an adapter fires into; without hooks, one with all that is configured for the folder."""
+    if isinstance(hooks, Engine):
+        return hooks
+    if hooks is None:
+        from billhook.config import load
+
+        return load(cwd or None)
+    given = [hooks] if isinstance(hooks, Hook) else list(hooks)
+    for hook in given:
+        if not isinstance(hook, Hook):
+            raise UsageError(f"`{hook}` is no hook", hint="give an Engine, a list of hooks (`@on`), or nothing")
+    return Engine(given)
+
+
+def say(lines: Iterable[str], tell: Tell | None) -> None:
+    """Tell the person, or the log where there is none, what is not as it should be."""
+    for line in lines:
+        (tell or _log.warning)(line)
+
+
+class Run(Session):
+    """The session of one run of somebody else's agent."""
+
+    def __init__(
+        self, engine: Engine, *, names: Mapping[str, str] | None = None, tell: Tell | None = None, **options: Any
+    ) -> None:
+        """`names`: what hooks are told that a tool is called. `tell` gets what hooks say to the person, and each hook
+        that failed; without it, that is logged."""
+        super().__init__(engine, **options)
+        self._names = dict(names or {})
+        self._tell = tell
+        self._seen: set[str] = set()
+        self._outputs: dict[str, Any] = {}
+
+    async def ask_hooks(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
+        verdict = await super().ask_hooks(event, deadline=deadline, **fields)
+        if verdict.tool_output is not UNSET:
+            self._outputs[fields["tool_use_id"]] = verdict.tool_output
+        self._say(verdict)
+        return verdict
+
+    def _say(self, verdict: Verdict) -> None:
+        """A hook that failed is never passed over in silence."""
+        say(verdict.warnings, self._tell)
+        for line in verdict.messages:
+            (self._tell or _log.info)(line)
+
+    def say(self, line: str) -> None:
+        """Tell the person that something is not as it should be."""
+        say([line], self._tell)
+
+    async def before_tool(self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "") -> Call:
+        own = self._own(tool_use_id)
+        return await super().before_tool(self._names.get(name, name), tool_input, tool_use_id=own)
+
+    def _own(self, tool_use_id: str) -> str:
+        """A framework may try a call again under its id, but to hooks and the log each attempt is a call."""
+        own, number = tool_use_id, 1
+        while own in self._seen:
+            number += 1
+            own = f"{tool_use_id}-{number}"
+        if own:
+            self._seen.add(own)
+        return own
+
+    def output_of(self, attempt: "Attempt", result: ToolResult) -> Any:
+        """What the framework goes on with: the tool's own output, a rewritten one as the hook gave it, or the text of
+        the result when hooks added to it."""
+        rewritten = self._outputs.pop(result.tool_use_id, UNSET)
+        output = attempt.read if rewritten is UNSET else rewritten
+        if result.is_error or result.content != text(output):
+            return result.content
+        return attempt.output if rewritten is UNSET else rewritten
+
+    def was_rewritten(self, result: ToolResult) -> bool:
+        """Whether a hook has replaced the output of a call."""
+        return result.tool_use_id in self._outputs
+
+
+class PassingError(BaseException):
+    """What a framework raises to be obeyed, not because something failed: it goes through a session unseen."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Attempt:
+    """One call of a framework's tool, as a session executes it. Keeps what the tool itself gave or raised."""
+
+    def __init__(
+        self,
+        invoke: Callable[[dict[str, Any]], Any],
+        *,
+        read: Callable[[Any], Any] | None = None,
+        passing: tuple[type[Exception], ...] = (),
+    ) -> None:
+        """`read` makes what hooks are shown of an output, and raises ToolFailure for one that says that it failed."""
+        self._invoke, self._read, self._passing = invoke, read or plain, passing
+        self.began = False
+        """False: it was refused, and has not run."""
+        self.output: Any = None
+        self.read: Any = None
+        self.error: Exception | None = None
+
+    def __call__(self, given: dict[str, Any]) -> Any:
+        """For a SyncSession."""
+        self.began = True
+        try:
+            self.output = self._invoke(given)
+        except Exception as error:
+            raise self._failed(error) from error
+        return self._shown()
+
+    async def wait(self, given: dict[str, Any]) -> Any:
+        """For a Session."""
+        self.began = True
+        try:
+            self.output = await awaited(self._invoke(given))
+        except Exception as error:
+            raise self._failed(error) from error
+        return self._shown()
+
+    def _failed(self, error: Exception) -> BaseException:
+        if isinstance(error, self._passing):
+            return PassingError(error)
+        self.error = error
+        return error
+
+    def _shown(self) -> Any:
+        self.read = self._read(self.output)
+        return self.read
+
+
+class ToolFailureError(Exception):
+    """An output that says that the tool failed."""
+
+
+async def attempted(run: Run, name: str, tool_input: dict[str, Any], attempt: Attempt, tool_use_id: str) -> ToolResult:
+    """Have a call judged, run and judged again. What the tool raised is raised when its hooks have heard of it."""
+    try:
+        result = await run.call_tool(name, tool_input, attempt.wait, tool_use_id=tool_use_id)
+    except PassingError as passing:
+        raise passing.error from None
+    if attempt.error is not None:
+        raise attempt.error
+    return result
+
+
+def passing(ask: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Awaitable[Any]]:
+    """The same `ask`, which may raise what its framework wants to hear instead of an answer."""
+
+    async def asked(question: Any) -> Any:
+        try:
+            return await awaited(ask(question))
+        except errors as error:
+            raise PassingError(error) from None
+
+    return asked
+
+
+def plain(value: Any) -> Any:
+    """A value as hooks read it: what JSON can say."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    from pydantic_core import to_jsonable_python
+
+    try:
+        return to_jsonable_python(value, fallback=str, bytes_mode="base64")
+    except ValueError:  # it holds itself
+        return str(value)
+
+
+def text(value: Any) -> str:
+    """An output as the model reads it."""
+    if isinstance(value, str) or value is None:
+        return value or ""
+    try:
+        return strictjson.compact(value)
+    except Exception:
+        return str(value)

@@ -218,8 +218,9 @@ static int is_whole(const char *s, size_t n) {
 
 /* Whether an agent that leaves the pipe open has said all: a whole document, and then nothing for a while. */
 static int said_all(const char *s, size_t n) {
-    while (n && isspace((unsigned char)s[n - 1])) n--;
-    if (!n || s[n - 1] != '}') return 0;
+    size_t end = n, least = n > 64 ? n - 64 : 0;
+    while (end > least && isspace((unsigned char)s[end - 1])) end--;
+    if (end == least || s[end - 1] != '}') return 0;
     int64_t quiet = now() + SILENCE_MS * MILLISECOND;
     return !awaited(0, POLLIN, quiet < deadline ? quiet : deadline) && is_whole(s, n);
 }

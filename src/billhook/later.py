@@ -1,9 +1,6 @@
 """Modules that are imported when they are first used: `billhook hook` starts at every tool call, and needs few of them.
 
-    if TYPE_CHECKING:
-        import asyncio
-    else:
-        asyncio = later("asyncio")
+Where a module says `asyncio = later("asyncio")`, type checkers read the import beside it.
 """
 
 from types import ModuleType

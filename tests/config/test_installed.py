@@ -2,8 +2,11 @@
 
 import pytest
 
+from billhook.answering.arguments import DIALECTS
 from billhook.config.declared import Action, Exec, Run, Url
 from billhook.config.installed import is_billhook
+from billhook.hosts import HOSTS
+from billhook.hosts.entries import Options, entry
 
 OURS: list[Action] = [
     Run("billhook hook --as claude"),
@@ -12,13 +15,21 @@ OURS: list[Action] = [
     Exec(("billhook-hook", "--as", "claude")),
     Url("http://127.0.0.1:8731/hook/claude"),
     Url("http://localhost:8731/hook/lesson?on_failure=deny"),
-    Url("http://[::1]:8731/hook/claw-text"),
+    *(Url(f"http://[::1]:8731/hook/{name}") for name in DIALECTS),
+    Run('exec "/opt/my tools/billhook-hook" --as copilot --deadline 28000 preToolUse'),
+    Run(
+        "command -v billhook-hook >/dev/null 2>&1 || { echo 'no billhook' >&2; exit 2; }; exec billhook-hook --as qwen"
+    ),
 ]
 OTHERS: list[Action | None] = [
     None,
     Run("billhook events list"),
     Run("./billhook-hook"),
     Run("billhook hook --as claude; rm -rf x"),
+    Run("echo billhook-hook"),
+    Run("command -v billhook-hook || ./guard.sh; exec billhook-hook --as claude"),
+    Run("echo x > ~/.bashrc; exec billhook-hook --as claude"),
+    Run("command -v billhook-hook && exit 0"),
     Url("http://127.0.0.1:8731/hook/other"),
     Url("http://127.0.0.1.example.com/hook/claude"),
     Url("https://example.com/hook/claude"),
@@ -35,3 +46,21 @@ def test_what_would_only_call_us_again(action: Action) -> None:
 def test_what_is_somebody_elses(action: Action | None) -> None:
     """Anything else is a hook like any other."""
     assert not is_billhook(action)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_what_install_writes(name: str) -> None:
+    """Every entry that `billhook install` writes is known again, in either scope and for every event."""
+    host = HOSTS[name]
+    chosen = [
+        Options(scope="user", program="/opt/my tools/billhook-hook"),
+        Options(scope="project"),
+        Options(scope="project", if_missing="allow"),
+        *([Options(scope="user", http="http://127.0.0.1:8123")] if host.http else []),
+    ]
+    for options in chosen:
+        for event in host.spellings:
+            made = entry(host, event, options)
+            handler = made["hooks"][0] if host.shape == "nested" else made
+            url = handler.get("url")
+            assert is_billhook(Url(url) if url else Run(handler[host.command_key])), handler

@@ -8,6 +8,7 @@ stop.
 """
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,14 +16,17 @@ import msgspec
 
 from billhook import caller
 from billhook.answering.arguments import Arguments
+from billhook.answering.at_once import nobody_waits
 from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received, received_from
 from billhook.answering.saying import lines_for_people
-from billhook.answering.whom import dialect_of
+from billhook.answering.vscode import own_input_of
+from billhook.answering.whom import OTHERS, dialect_of
 from billhook.answers import NOTHING, Answer, Decision, Verdict
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import EVENTS, Block, Event
 
 if TYPE_CHECKING:
+    from billhook.answering.once import Judged
     from billhook.config import Config
     from billhook.config.inside import Inside
     from billhook.dialects import Dialect
@@ -103,10 +107,37 @@ class Answering:
         doubt = self._doubt()
         return self.fail(doubt) if doubt else None
 
+    @property
+    def nobody_waits(self) -> bool:
+        """Whether, after `prepare`, all that `judge` asks for is there at once."""
+        assert self.config is not None and self.event is not None
+        return self.agent not in OTHERS and nobody_waits(self.config, self.event)
+
     async def judge(self) -> Heard:
         """Ask the hooks."""
         assert self.config is not None and self.event is not None
-        return self._said(await self._ask(self.config, self.event), self.config)
+        if self.agent not in OTHERS:
+            return self._said(await self._ask(self.config, self.event), self.config)
+        judged = await self._judged_once(self.config, self.event)
+        return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config))
+
+    async def _judged_once(self, config: "Config", event: Event) -> "Judged":
+        """What the hooks say, where the same call may come through several files."""
+        from billhook.answering.held import brought
+        from billhook.answering.once import Judged, Once, call_of
+
+        began = time.monotonic()
+
+        async def judged() -> Judged:
+            if self.arguments.seconds is not None:
+                self.arguments.seconds = max(0.01, self.arguments.seconds - (time.monotonic() - began))
+            verdict = await self._ask(config, event)
+            answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
+            return Judged(answer, tuple(_discreet(verdict.warnings)))
+
+        call = call_of(event, self.stdin or b"", config, self.arguments)
+        seconds = self.arguments.seconds_for_hooks
+        return await (judged() if call is None else Once(config.root, call, seconds).judged(judged))
 
     @property
     def host(self) -> str:
@@ -176,19 +207,17 @@ class Answering:
         return _lost_approvals(self.config, self.event)
 
     def _said(self, verdict: Verdict, config: "Config") -> Heard:
-        from billhook.config import configured
-
         answer = verdict.as_answer(self.dialect.meanings.join)
-        notes = [*_strange(verdict.event, config), *configured.notes(config)]
-        if config.recording is not None and config.recording.problem:
-            notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
-        return self._heard(verdict.about, answer, _discreet(verdict.warnings), notes)
+        return self._heard(verdict.about, answer, _discreet(verdict.warnings), _notes(verdict.about, config))
 
     def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
+        if self.agent == "vscode" and answer.updated_input is not None:
+            answer = msgspec.structs.replace(answer, updated_input=own_input_of(self.stdin or b"", answer))
         written = self.dialect.write_exit(event, answer)
         spoken = written.exit.stderr
-        lines = [*warnings, *(f"the `{self.spoken}` dialect can't say everything: {lost}" for lost in written.lost)]
+        unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]
+        lines = [*warnings, *(f"the `{self.spoken}` dialect can't say everything: {lost}" for lost in unsaid)]
         if not spoken:
             lines += [f"note: {note}" for note in notes]
         lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
@@ -199,6 +228,13 @@ class Answering:
         code = self.refusing_code if event.gates else heard.code
         unheard = msgspec.structs.replace(heard, code=code, stdout=b"", lines=(gone, *lines))
         return msgspec.structs.replace(heard, unheard=unheard)
+
+    def _hold(self, event: Event, text: str) -> list[str]:
+        """Let context wait for an event that can carry it; what is lost of it."""
+        from billhook.answering.held import hold
+
+        lost = hold(self.config.root, event, text) if self.config is not None else "context"
+        return [lost] if lost else []
 
     # -- when something is wrong
 
@@ -315,6 +351,16 @@ def _plainly(error: BaseException) -> str:
     if isinstance(error, BillhookError):
         return f"{error.place}: {error.message}" if error.place else error.message
     return f"{type(error).__name__}: {error}"
+
+
+def _notes(event: Event, config: "Config") -> list[str]:
+    """What people ought to know beside the answer."""
+    from billhook.config import configured
+
+    notes = [*_strange(event.hook_event_name, config), *configured.notes(config)]
+    if config.recording is not None and config.recording.problem:
+        notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
+    return notes
 
 
 def _strange(event: str, config: "Config") -> Iterable[str]:

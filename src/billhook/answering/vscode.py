@@ -7,6 +7,8 @@ which was written for `Bash` and `file_path` is asked; what it sent stays as it 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from billhook.answers import Answer
+
 _TOOLS: Final = {
     "run_in_terminal": "Bash",
     "runInTerminal": "Bash",
@@ -48,6 +50,14 @@ def input_of(given: Mapping[str, Any]) -> dict[str, Any]:
     if "file_path" not in added and isinstance(files, list) and len(files) == 1 and isinstance(files[0], str):
         added["file_path"] = files[0]
     return {**given, **added}
+
+
+def own_input_of(stdin: bytes, answer: Answer) -> dict[str, Any]:
+    """The input as an answer rewrites it, in the names that were sent."""
+    from billhook import strictjson
+
+    sent = strictjson.loads_leniently(stdin, max_depth=400).get("tool_input")
+    return own_input(answer.updated_input or {}, sent if isinstance(sent, Mapping) else {})
 
 
 def own_input(rewritten: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:

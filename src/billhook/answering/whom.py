@@ -13,6 +13,8 @@ from typing import Any, Final
 _GEMINIS: Final = frozenset({"BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "PreCompress"})
 _COPILOTS: Final = ("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_HOOK_DIR")
 _QWENS: Final = ("QWEN_PROJECT_DIR", "QWEN_CODE", "QWEN_SESSION_ID")
+OTHERS: Final = frozenset({"copilot", "cursor", "vscode", "codex", "gemini", "qwen"})
+"""The agents that may bring the same call twice, and that can't be told everything at every event."""
 _SPOKEN: Final = {"vscode": "claude"}
 """Agents that speak another one's dialect."""
 

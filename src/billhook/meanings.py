@@ -11,7 +11,7 @@ import msgspec
 
 from billhook.errors import UsageError
 
-Naming = Literal["canonical", "seed", "gemini", "qwen", "copilot", "cursor"]
+Naming = Literal["canonical", "seed", "codex", "gemini", "qwen", "copilot", "cursor"]
 Matching = Literal["claude", "glob", "wildcard", "exact"]
 
 
@@ -127,7 +127,7 @@ LESSON = Meanings(
     session_sources=frozenset({"startup", "resume"}),
 )
 
-CODEX = Meanings(name="codex", join="\n\n", timeout=600.0, timeouts={"SessionEnd": 1.0})
+CODEX = Meanings(name="codex", naming="codex", join="\n\n", timeout=600.0, timeouts={"SessionEnd": 1.0})
 GEMINI = Meanings(name="gemini", naming="gemini", join="\n\n", timeout=60.0, time_per_second=1000)
 QWEN = Meanings(name="qwen", naming="qwen", join="\n\n", timeout=60.0, time_per_second=1000)
 COPILOT = Meanings(name="copilot", naming="copilot", join="\n\n", timeout=30.0)

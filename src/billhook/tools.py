@@ -4,24 +4,128 @@ Canonical names are those of the reference agent: `Bash`, `Read`, `Write`, `Edit
 `NAMINGS`; a further agent is a further row. A name nobody listed passes unchanged: your own tools need no row.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 NAMINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "canonical": {},
-        # its own name -> canonical, one row per dialect that has names of its own
+        # its own name -> canonical, one row per dialect that has names of its own; the first of several is used
         "seed": {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"},
-        "gemini": {"run_shell_command": "Bash", "read_file": "Read", "write_file": "Write", "replace": "Edit"},
-        "qwen": {"run_shell_command": "Bash", "read_file": "Read", "write_file": "Write", "edit": "Edit"},
-        "copilot": {"bash": "Bash", "view": "Read", "create": "Write", "edit": "Edit"},
-        "cursor": {"Shell": "Bash"},
+        "codex": {"spawn_agent": "Agent"},
+        "gemini": {
+            "run_shell_command": "Bash",
+            "read_file": "Read",
+            "write_file": "Write",
+            "replace": "Edit",
+            "glob": "Glob",
+            "grep_search": "Grep",
+            "search_file_content": "Grep",
+            "list_directory": "LS",
+            "web_fetch": "WebFetch",
+            "google_web_search": "WebSearch",
+            "write_todos": "TodoWrite",
+            "invoke_agent": "Agent",
+        },
+        "qwen": {
+            "run_shell_command": "Bash",
+            "read_file": "Read",
+            "write_file": "Write",
+            "edit": "Edit",
+            "replace": "Edit",
+            "glob": "Glob",
+            "grep_search": "Grep",
+            "search_file_content": "Grep",
+            "list_directory": "LS",
+            "web_fetch": "WebFetch",
+            "web_search": "WebSearch",
+            "todo_write": "TodoWrite",
+            "agent": "Agent",
+            "task": "Agent",
+            "skill": "Skill",
+            "exit_plan_mode": "ExitPlanMode",
+            "ask_user_question": "AskUserQuestion",
+        },
+        "copilot": {
+            "bash": "Bash",
+            "view": "Read",
+            "create": "Write",
+            "edit": "Edit",
+            "glob": "Glob",
+            "grep": "Grep",
+            "rg": "Grep",
+            "web_fetch": "WebFetch",
+            "web_search": "WebSearch",
+            "task": "Agent",
+            "skill": "Skill",
+            # the same agent inside VS Code
+            "run_in_terminal": "Bash",
+            "runTerminalCommand": "Bash",
+            "read_file": "Read",
+            "create_file": "Write",
+            "replace_string_in_file": "Edit",
+        },
+        "cursor": {
+            "Shell": "Bash",
+            "StrReplace": "Edit",
+            "List": "LS",
+            "Fetch": "WebFetch",
+            "Task": "Agent",
+        },
     }
 )
 
+_PATH: Final = {"path": "file_path"}
+INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = MappingProxyType(
+    {
+        # naming -> canonical tool -> its own word for a field -> canonical
+        "codex": {"Agent": {"message": "prompt"}},
+        "gemini": {
+            "Bash": {"is_background": "run_in_background"},
+            "Read": {"absolute_path": "file_path"},
+            "Edit": {"allow_multiple": "replace_all"},
+            "Glob": {"dir_path": "path"},
+            "Grep": {"dir_path": "path"},
+            "LS": {"dir_path": "path"},
+            "Agent": {"agent_name": "subagent_type"},
+        },
+        "qwen": {
+            "Bash": {"is_background": "run_in_background"},
+            "Read": {"absolute_path": "file_path"},
+        },
+        "copilot": {
+            "Write": {**_PATH, "filePath": "file_path", "file_text": "content"},
+            "Edit": {
+                **_PATH,
+                "filePath": "file_path",
+                "old_str": "old_string",
+                "oldString": "old_string",
+                "new_str": "new_string",
+                "newString": "new_string",
+            },
+            "Read": {**_PATH, "filePath": "file_path"},
+            "Agent": {"agent_type": "subagent_type"},
+        },
+        "cursor": {
+            "Write": {**_PATH, "contents": "content"},
+            "Edit": {**_PATH},
+            "Read": {**_PATH},
+            "LS": {"file_path": "path"},
+            "Grep": {"file_path": "path"},
+        },
+    }
+)
+"""What agents call the fields of their tools; a field that nobody listed passes unchanged."""
+
 _CANONICAL: Final = dict(NAMINGS["seed"])
-_CALLED: Final = {naming: {name: own for own, name in rows.items()} for naming, rows in NAMINGS.items()}
+"""Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
+`edit` are good names for tools of your own."""
+_CALLED: Final = {naming: {name: own for own, name in reversed(list(rows.items()))} for naming, rows in NAMINGS.items()}
+_PATCHES: Final = frozenset({"apply_patch"})
+_PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
+_MOST_PATCHED: Final = 2_000
 
 _COMMAND_KEYS: Final = ("command",)
 _PATH_KEYS: Final = ("file_path", "path", "notebook_path")
@@ -31,8 +135,10 @@ _FIRST_KEY: Final = {"NotebookEdit": "notebook_path", "NotebookRead": "notebook_
 _SHELLS: Final = frozenset({"Bash"})
 
 
-def canonical(name: str) -> str:
-    """The canonical name of a tool, whichever dialect named it; an unknown name is its own."""
+def canonical(name: str, naming: str = "") -> str:
+    """The canonical name of a tool, as the dialects of `naming` call it; an unknown name is its own."""
+    if naming:
+        return NAMINGS[naming].get(name, name)
     return _CANONICAL.get(name, name)
 
 
@@ -40,6 +146,41 @@ def called(name: str, naming: str = "canonical") -> str:
     """What the dialects of `naming` call a tool, given by any of its names: `called("Bash", "seed")` is `bash`."""
     name = canonical(name)
     return _CALLED[naming].get(name, name)
+
+
+def also_called(name: str) -> tuple[str, ...]:
+    """Further tools that a call is as good as: whoever guards `Write` or `Edit` guards patches, too."""
+    return ("Write", "Edit") if name in _PATCHES else ()
+
+
+def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, str]]:
+    """What a tool is given, with canonical names for its fields; and, for those that had others, which.
+
+    A tool that takes bare text (a patch) is given a `command`, whose own name is then "".
+    """
+    if isinstance(given, str) and tool in _PATCHES:
+        return {"command": given}, {"command": ""}
+    words = INPUTS.get(naming, {}).get(tool)
+    if not words or not isinstance(given, Mapping):
+        return given, {}
+    renamed = {}
+    for own, name in words.items():
+        if own in given and name not in given and name not in renamed:
+            renamed[name] = own
+    back = {own: name for name, own in renamed.items()}
+    return {back.get(key, key): value for key, value in given.items()}, renamed
+
+
+def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | None = None) -> Any:
+    """The same in the words of `naming`; `renamed` tells which of them the agent used for this call."""
+    if not isinstance(given, Mapping):
+        return given
+    if renamed and renamed.get("command") == "" and tool in _PATCHES:
+        return given.get("command")
+    words = renamed
+    if words is None:
+        words = {name: own for own, name in reversed(list(INPUTS.get(naming, {}).get(tool, {}).items()))}
+    return {key if words.get(key) in given else words.get(key, key): value for key, value in given.items()}
 
 
 def is_shell(tool_name: str) -> bool:
@@ -58,9 +199,14 @@ def path_of(tool_name: str, tool_input: object) -> str | None:
 
 
 def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
-    """Every path a call names (`file_path`, `path`, `notebook_path`), the one that this tool reads first."""
+    """Every path a call names (`file_path`, `path`, `notebook_path`), the one that this tool reads first; of a patch,
+    the files that it changes."""
     if not isinstance(tool_input, Mapping):
         return ()
+    if tool_name in _PATCHES:
+        text = _first_string(tool_input, ("command", "patch", "input")) or ""
+        found = (name.strip() for name in re.findall(_PATCHED, text[: 1 << 20])[:_MOST_PATCHED])
+        return tuple(dict.fromkeys(name for name in found if name))
     keys = dict.fromkeys((_FIRST_KEY.get(canonical(tool_name), "file_path"), *_PATH_KEYS))
     values = (tool_input.get(key) for key in keys)
     return tuple(value for value in values if isinstance(value, str))

@@ -72,7 +72,10 @@ _LATE: Final = "is told to the model as context"
 _SHOWN: Final = "is shown to the person only"
 _HELD: Final = "held until PostToolUse"
 _NEXT: Final = "held until PreToolUse or PostToolUse"
-_NOTHING: Final = {"deny": "is ignored: this can't be prevented"}
+_NOTHING: Final = {"deny": "is lost: this can't be prevented"}
+_OUTPUT: Final = "replaces the output"
+_ON: Final = "makes it go on"
+_ENDS: Final = "is what happens anyway"
 
 _CLAUDE: Final[Mapping[str, Can]] = {
     "PreToolUse": _row("allow deny ask rewrite_input context stop message"),
@@ -112,81 +115,95 @@ _CLAUDE: Final[Mapping[str, Can]] = {
 
 _CODEX: Final[Mapping[str, Can]] = {
     "PreToolUse": _row("deny rewrite_input context message", allow=_ALLOW, ask=_ASK, stop=_STOP),
-    "PostToolUse": _row(
-        "replace_output context stop message",
-        deny="replaces the output",
-    ),
-    "PermissionRequest": _row("allow deny message", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
+    "PostToolUse": _row("replace_output context message", deny=_OUTPUT, stop=_LATE),
+    "PermissionRequest": _row("allow deny message", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT),
     "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
-    "SessionStart": _row("context stop message", deny=_SHOWN),
+    "SessionStart": _row("context stop message", deny=_LATE),
     "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("stop keep_going message", deny="makes it go on", context=_NEXT),
-    "SubagentStart": _row("context stop message", deny=_SHOWN),
-    "SubagentStop": _row("stop keep_going message", deny="makes it go on", context=_NEXT),
-    "PreCompact": _row("stop message", deny="ends the run", ask="ends the run", context=_NEXT),
-    "PostCompact": _row("stop message", context=_NEXT),
+    "Stop": _row("stop keep_going message", deny=_ON, context=_NEXT),
+    "SubagentStart": _row("context stop message", deny=_LATE),
+    "SubagentStop": _row("stop keep_going message", deny=_ON, context=_NEXT),
+    "PreCompact": _row("stop message", deny="ends the run", context=_NEXT),
+    "PostCompact": _row("stop message", deny="ends the run", context=_NEXT),
 }
 
 _GEMINI: Final[Mapping[str, Can]] = {
     "PreToolUse": _row("deny rewrite_input stop message", allow=_ALLOW, ask=_ASK, context=_HELD),
-    "PostToolUse": _row("replace_output context stop message", deny="replaces the output"),
-    "PostToolUseFailure": _row("context stop message", deny="replaces the error"),
+    "PostToolUse": _row("replace_output context stop message", deny=_OUTPUT),
+    "PostToolUseFailure": _row("context stop message", deny=_LATE),
     "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
-    "SessionStart": _row("context message", deny=_SHOWN, stop="is ignored"),
+    "SessionStart": _row("context message", deny=_LATE, stop=_LATE),
     "SessionEnd": _row(**_NOTHING),
-    "Stop": _row(
-        "stop keep_going message", deny="makes it go on", context="held until UserPromptSubmit or PostToolUse"
-    ),
-    "PreCompact": _row("message", **_NOTHING, context=_HELD),
-    "Notification": _row("message", **_NOTHING, context=_HELD),
+    "Stop": _row("stop keep_going message", deny=_ON, context="held until UserPromptSubmit or PostToolUse"),
+    "PreCompact": _row("message", deny=_SHOWN, context=_HELD),
+    "Notification": _row("message", deny=_SHOWN, context=_HELD),
 }
 
 _QWEN: Final[Mapping[str, Can]] = {
     "PreToolUse": _row("deny", allow=_ALLOW, ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
-    "PostToolUse": _row("context", deny=_LATE, replace_output=_LATE),
-    "PostToolUseFailure": _row("context", deny=_LATE),
-    "PermissionRequest": _row("allow deny", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
+    "PostToolUse": _row("replace_output context", deny=_OUTPUT, stop=_LATE),
+    "PostToolUseFailure": _row("context", deny=_LATE, stop=_LATE),
+    "PermissionRequest": _row("allow deny rewrite_input", ask=_ASK, stop=_STOP, context=_HELD),
     "UserPromptSubmit": _row("deny context", ask=_ASK, stop=_STOP),
-    "SessionStart": _row("context", deny=_SHOWN),
+    "SessionStart": _row(**_NOTHING, context="held until UserPromptSubmit"),
     "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("keep_going", deny="makes it go on", context=_HELD),
-    "SubagentStart": _row("context", deny=_SHOWN),
-    "SubagentStop": _row("keep_going", deny="makes it go on", context=_HELD),
+    "Stop": _row("keep_going message", deny=_ON, stop=_ENDS, context="held until UserPromptSubmit or PostToolUse"),
+    "SubagentStart": _row("context", deny=_LATE, stop=_LATE),
+    "SubagentStop": _row("keep_going", deny=_ON, stop=_ENDS, context=_HELD),
     "PreCompact": _row(**_NOTHING, context=_HELD),
+    "PostCompact": _row(**_NOTHING, context=_HELD),
     "Notification": _row(**_NOTHING, context=_HELD),
 }
 
 _COPILOT: Final[Mapping[str, Can]] = {
     "PreToolUse": _row("allow deny rewrite_input context", ask=_ASK, stop=_STOP),
-    "PostToolUse": _row("replace_output context", deny=_LATE),
-    "PostToolUseFailure": _row("context", deny=_LATE),
-    "PermissionRequest": _row("allow deny", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
+    "PostToolUse": _row("replace_output context", deny=_OUTPUT, stop=_LATE),
+    "PostToolUseFailure": _row("context", deny=_LATE, stop=_LATE),
+    "PermissionRequest": _row("allow deny", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT),
     "UserPromptSubmit": _row("deny", ask=_ASK, stop=_STOP, context=_NEXT),
-    "SessionStart": _row("context", deny="is ignored: this can't be prevented"),
+    "SessionStart": _row("context", deny=_LATE, stop=_LATE),
     "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("keep_going", deny="makes it go on", context=_NEXT),
-    "SubagentStart": _row(**_NOTHING, context=_NEXT),
-    "SubagentStop": _row("keep_going", deny="makes it go on", context=_NEXT),
+    "Stop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
+    "SubagentStart": _row("context", deny=_LATE, stop=_LATE),
+    "SubagentStop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
     "PreCompact": _row(**_NOTHING, context=_NEXT),
     "Notification": _row(**_NOTHING, context=_NEXT),
 }
 
 _CURSOR: Final[Mapping[str, Can]] = {
-    "PreToolUse": _row("allow deny rewrite_input context", ask=_ASK, stop=_STOP, message="is shown with a deny only"),
+    "PreToolUse": _row("deny rewrite_input context", allow=_ALLOW, ask=_ASK, stop=_STOP),
     "PostToolUse": _row(
         "context",
         deny=_LATE,
-        replace_output="replaces the output of MCP tools; of others it is told to the model as context",
+        stop=_LATE,
+        replace_output="is told to the model as context, but for tools of MCP servers, whose output it replaces",
     ),
-    "PostToolUseFailure": _row("context", deny=_LATE),
-    "UserPromptSubmit": _row("deny context", ask=_ASK, stop=_STOP, message="is shown with a deny only"),
-    "SessionStart": _row("context", deny="is ignored: this can't be prevented"),
+    "PostToolUseFailure": _row("context", deny=_LATE, stop=_LATE),
+    "UserPromptSubmit": _row("deny context", ask=_ASK, stop=_STOP),
+    "SessionStart": _row("context", deny=_LATE, stop=_LATE),
     "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("keep_going", deny="makes it go on", context=_NEXT),
-    "SubagentStart": _row("allow deny", ask=_ASK, stop=_STOP, context=_NEXT, message="is shown with a deny only"),
-    "SubagentStop": _row("keep_going", deny="makes it go on", context=_NEXT),
-    "PreCompact": _row("message", **_NOTHING, context=_NEXT),
+    "Stop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
+    "SubagentStart": _row("deny", allow=_ALLOW, ask=_ASK, stop=_STOP, context=_NEXT),
+    "SubagentStop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
+    "PreCompact": _row("message", deny=_SHOWN, context=_NEXT),
 }
+
+_ASKED: Final = _row("deny ask", allow=_ALLOW, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT)
+_READ: Final = _row("deny", allow=_ALLOW, ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT)
+_SEEN: Final = _row(**_NOTHING, stop="is ignored", context=_NEXT, replace_output="is lost")
+NARROWER_CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = {
+    "cursor": {
+        "beforeShellExecution": _ASKED,
+        "beforeMCPExecution": _ASKED,
+        "beforeReadFile": _READ,
+        "beforeTabFileRead": _READ,
+        "afterShellExecution": _SEEN,
+        "afterMCPExecution": _SEEN,
+        "afterFileEdit": _SEEN,
+        "afterTabFileEdit": _SEEN,
+    }
+}
+"""The same for the further events that an agent has for some of what one of ours is about, by its own names."""
 
 CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = MappingProxyType(
     {
@@ -199,8 +216,6 @@ CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = MappingProxyType(
     }
 )
 """By agent and by our name of an event. An event that an agent does not have is absent."""
-
-NARROWER_CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = {}
 
 
 def can(dialect: str, event: str) -> Can:

@@ -40,6 +40,11 @@ class JsonDialect(msgspec.Struct, frozen=True):
     text_is_fine: bool = True
     """Plain text on stdout is no failure (and context on some events)."""
 
+    @property
+    def event_names(self) -> Mapping[str, str]:
+        """The events of the reference; both names are the same."""
+        return {name: name for name in events.EVENTS}
+
     def write_call(self, ctx: Context) -> Call:
         return Call(event_line(ctx.event), environment(ctx, self.meanings))
 

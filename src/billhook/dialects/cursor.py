@@ -1,6 +1,227 @@
-"""cursor."""
+"""Cursor: `permission`, `user_message` and `agent_message`, one event for all tools and narrower ones for some.
+
+The model reads `user_message` of a deny, so the reason stands there as well. Before a tool `ask` is accepted and not
+obeyed, and of a rewritten input only some fields are taken: what it would pass over in silence is refused here.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from billhook import meanings as rows
-from billhook.dialects.claude import JsonDialect
+from billhook import strictjson
+from billhook.answers import Answer, Decision
+from billhook.dialects.agent import AgentDialect, own_input
+from billhook.dialects.capabilities import Can
+from billhook.dialects.names import own_name
+from billhook.dialects.voice import Payload, Plain, Said, known, one_of, refusal, spoken
+from billhook.errors import StrictJSONError
+from billhook.events import Event
+from billhook.tools import canonical_input
 
-DIALECTS = {"cursor": JsonDialect(rows.CURSOR)}
+LONGEST_CONTEXT: Final = 10_000
+"""Characters; longer context is dropped by the agent."""
+_RENAMED: Final = {
+    "tool_output": "tool_response",
+    "error_message": "error",
+    "subagent_id": "agent_id",
+    "subagent_type": "agent_type",
+    "summary": "last_assistant_message",
+    "duration": "duration_ms",
+}
+_TAKEN: Final = {
+    "Bash": ("command", "cwd", "timeout"),
+    "Read": ("file_path",),
+    "Write": ("file_path",),
+    "Delete": ("file_path",),
+    "LS": ("path",),
+    "Grep": ("pattern", "path"),
+    "WebFetch": ("url",),
+}
+"""By tool: what of a rewritten input the agent takes over. The tools of MCP servers take everything."""
+_TOP: Final = {
+    "permission": str,
+    "user_message": str,
+    "agent_message": str,
+    "updated_input": dict,
+    "additional_context": str,
+    "continue": bool,
+    "followup_message": str,
+}
+_WORDS: Final = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
+"""An allow only says that this hook has no objection."""
+
+
+class _Cursor(Plain):
+    """How Cursor speaks."""
+
+    # -- reading
+
+    def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
+        roots = payload.get("workspace_roots")
+        if not payload.get("session_id") and isinstance(payload.get("conversation_id"), str):
+            payload["session_id"] = payload["conversation_id"]
+        if not payload.get("cwd") and isinstance(roots, list) and roots and isinstance(roots[0], str):
+            payload["cwd"] = roots[0]
+        for own, name in _RENAMED.items():
+            if own in payload and name not in payload:
+                payload[name] = payload.pop(own)
+        if isinstance(payload.get("loop_count"), int):
+            payload.setdefault("stop_hook_active", payload["loop_count"] > 0)
+        named = payload.get("hook_event_name")
+        if isinstance(named, str) and named in _NARROW:
+            payload |= _NARROW[named](payload)
+        return _with_mcp_name(_with_parsed(payload))
+
+    def write(self, payload: Payload, event: Event) -> Payload:
+        back = {name: own for own, name in _RENAMED.items()}
+        told = {back.get(key, key): value for key, value in payload.items()}
+        return {"conversation_id": event.session_id, "workspace_roots": [event.cwd] if event.cwd else [], **told}
+
+    # -- saying
+
+    def row(self, event: Event, row: Can) -> Can:
+        """The output of an MCP server's tool can be replaced."""
+        after_mcp = event.hook_event_name == "PostToolUse" and _is_mcp(event)
+        return replace(row, replace_output=True) if after_mcp and row.context else row
+
+    def refused(self, event: Event, wanted: Payload) -> str:
+        given = getattr(event, "tool_input", None)
+        given = given if isinstance(given, dict) else {}
+        taken = _TAKEN.get(str(getattr(event, "tool_name", "")), ())
+        for key in (*given, *(key for key in wanted if key not in given)):
+            if key not in wanted or (wanted[key] != given.get(key) and not _is_mcp(event) and key not in taken):
+                return f"Cursor would not take over what it has for `{key}`"
+        return ""
+
+    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
+        if len(answer.context) <= LONGEST_CONTEXT:
+            return answer
+        lost.append(f"context was cut: Cursor drops more than {LONGEST_CONTEXT:,} characters")
+        return replace(answer, context=answer.context[: LONGEST_CONTEXT - 10] + " ... (cut)")
+
+    def say(self, event: Event, answer: Answer) -> Said:
+        name = event.hook_event_name
+        if not own_name("cursor", name):
+            return refusal(answer, _permission(answer))
+        output: Payload = {}
+        if name in ("PreToolUse", "SubagentStart"):
+            output = _permission(answer)
+        elif name == "UserPromptSubmit" and answer.decision is Decision.DENY:
+            output = {"continue": False, "user_message": answer.reason}
+        elif answer.keep_going:
+            output = {"followup_message": answer.reason}
+        elif answer.message:
+            output = {"user_message": answer.message}
+        if answer.updated_input is not None:
+            output["updated_input"] = own_input(event, answer.updated_input, "cursor")
+        if answer.updated_output is not UNSET:
+            output["updated_mcp_tool_output"] = answer.updated_output
+        if answer.context:
+            output["additional_context"] = answer.context
+        return Said(output)
+
+    # -- hearing
+
+    def hear(self, event: Event, output: Payload) -> Answer:
+        fields = known(output, _TOP)
+        said: Payload = {"context": fields.get("additional_context", "")}
+        if "permission" in fields:
+            decision = one_of("permission", fields["permission"], _WORDS)
+            reason = fields.get("user_message") or fields.get("agent_message", "")
+            said |= spoken(decision, reason, event) if decision is not Decision.NONE else {}
+        elif fields.get("continue") is False and event.hook_event_name == "UserPromptSubmit":
+            said |= spoken(Decision.DENY, fields.get("user_message", ""), event)
+        elif fields.get("followup_message"):
+            said |= {"keep_going": True, "reason": fields["followup_message"]}
+        else:
+            said["message"] = fields.get("user_message", "")
+        if "updated_input" in fields:
+            said["updated_input"] = _merged(event, fields["updated_input"])
+        if output.get("updated_mcp_tool_output") is not None:
+            said["updated_output"] = output["updated_mcp_tool_output"]
+        return Answer(**said)
+
+
+def _permission(answer: Answer) -> Payload:
+    if answer.decision is Decision.NONE:
+        return {}
+    told = {"user_message": answer.reason, "agent_message": answer.reason} if answer.reason else {}
+    return {"permission": answer.decision.value, **told}
+
+
+def _merged(event: Event, wanted: Payload) -> Payload:
+    said: Payload = canonical_input(str(getattr(event, "tool_name", "")), wanted, "cursor")[0]
+    given = getattr(event, "tool_input", None)
+    return {**given, **said} if isinstance(given, dict) else said
+
+
+# -- the narrower events, as calls of the tools that they are about
+
+
+def _shell(payload: Payload) -> Payload:
+    given = {key: payload[key] for key in ("command", "cwd") if key in payload}
+    return {"tool_name": "Shell", "tool_input": given} | (
+        {"tool_response": payload["output"]} if "output" in payload else {}
+    )
+
+
+def _mcp(payload: Payload) -> Payload:
+    called = payload.get("tool_name")
+    made: Payload = {"tool_name": f"MCP:{called}"} if isinstance(called, str) and ":" not in called else {}
+    return made | ({"tool_response": payload["result_json"]} if "result_json" in payload else {})
+
+
+def _file_read(payload: Payload) -> Payload:
+    return {"tool_name": "Read", "tool_input": {"file_path": payload.get("file_path")}}
+
+
+def _file_edited(payload: Payload) -> Payload:
+    edits = payload.get("edits")
+    given: Payload = {"file_path": payload.get("file_path"), "edits": edits}
+    if isinstance(edits, list) and len(edits) == 1 and isinstance(edits[0], dict):
+        given |= {key: edits[0][key] for key in ("old_string", "new_string") if key in edits[0]}
+    return {"tool_name": "Edit", "tool_input": given}
+
+
+_NARROW: Final = {
+    "beforeShellExecution": _shell,
+    "afterShellExecution": _shell,
+    "beforeMCPExecution": _mcp,
+    "afterMCPExecution": _mcp,
+    "beforeReadFile": _file_read,
+    "beforeTabFileRead": _file_read,
+    "afterFileEdit": _file_edited,
+    "afterTabFileEdit": _file_edited,
+}
+
+
+def _with_parsed(payload: Payload) -> Payload:
+    """Inputs and results that came as JSON in a string."""
+    for key in ("tool_input", "tool_response"):
+        value = payload.get(key)
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            try:
+                payload[key] = strictjson.loads_leniently(value.encode("utf-8", "surrogatepass"), max_depth=400)
+            except (StrictJSONError, UnicodeError):
+                continue
+    return payload
+
+
+def _with_mcp_name(payload: Payload) -> Payload:
+    """The agent does not say which server a tool belongs to: that is called `cursor` then."""
+    called = payload.get("tool_name")
+    if isinstance(called, str) and called.startswith("MCP:"):
+        server = payload.get("mcp_server_name")
+        server = server if isinstance(server, str) and server else "cursor"
+        payload |= {"tool_name": f"mcp__{server}__{called[4:]}", "original_tool_name": called}
+    return payload
+
+
+def _is_mcp(event: Event) -> bool:
+    return str(getattr(event, "tool_name", "")).startswith("mcp__")
+
+
+DIALECTS = {"cursor": AgentDialect(meanings=rows.CURSOR, voice=_Cursor(), closed="answer", stdout_first=True)}

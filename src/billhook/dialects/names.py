@@ -27,7 +27,7 @@ EVENT_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "PreCompact": "PreCompress",
         "Notification": "Notification",
     },
-    "qwen": {name: name for name in f"{_LIKE_CLAUDE} PostToolUseFailure Notification".split()},
+    "qwen": {name: name for name in f"{_LIKE_CLAUDE} PostCompact PostToolUseFailure Notification".split()},
     "copilot": {
         "PreToolUse": "preToolUse",
         "PostToolUse": "postToolUse",
@@ -70,6 +70,34 @@ NARROWER: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """By agent: further names of its own, each for some of what one event of ours is about."""
+
+OTHERS: Final = frozenset(
+    [
+        "BeforeModel",
+        "AfterModel",
+        "BeforeToolSelection",
+        "errorOccurred",
+        "userPromptTransformed",
+        "afterAgentResponse",
+        "afterAgentThought",
+        "workspaceOpen",
+        "TodoCreated",
+        "TodoCompleted",
+        "SessionDelete",
+    ]
+)
+"""Events that only one agent has, and we no type for: by its own names."""
+
+TITLES: Final[Mapping[str, str]] = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "qwen": "Qwen Code",
+    "copilot": "Copilot",
+    "cursor": "Cursor",
+    "universal": "an agent that billhook does not know",
+}
+"""What people call them."""
 
 
 def _fold(name: str) -> str:

@@ -119,13 +119,13 @@ def _search(text: str, event: Event, meanings: Meanings, also: Reading | None) -
     return None
 
 
-def _objection(text: str, at: int, event: Event, meanings: Meanings) -> Reply | None:
+def _objection(text: str, at: int, event: Event, meanings: Meanings, also: Reading | None) -> Reply | None:
     """The deny that the document at a place is, in any reading of it."""
     for decoder in _decoders():
         document, _ = decoder.raw_decode(text, at)
-        reply = read_output(event, document, meanings)
-        if reply.status is Status.OK and reply.answer.objects:
-            return replace(reply, error="the deny stood inside other output")
+        for reply in (read_output(event, document, meanings), *([also(document)] if also else [])):
+            if reply.status is Status.OK and reply.answer.objects:
+                return replace(reply, error="the deny stood inside other output")
     return None
 
 

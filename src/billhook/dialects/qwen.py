@@ -1,6 +1,133 @@
-"""qwen."""
+"""Qwen Code: the reference's names for events, the other Gemini's tools, and words of both.
+
+After a tool `continue: false` replaces the output by `stopReason` and the run goes on; on Stop it makes it go on, too.
+So it is only said where that is meant. What SessionStart and PreToolUse answer beside a deny is dropped.
+"""
+
+from typing import Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from billhook import meanings as rows
-from billhook.dialects.claude import JsonDialect
+from billhook.answers import Answer, Decision
+from billhook.dialects.agent import AgentDialect, own_input
+from billhook.dialects.names import own_name
+from billhook.dialects.voice import Payload, Plain, Said, known, one_of, refusal, spoken
+from billhook.events import Block, Event
+from billhook.tools import canonical_input
 
-DIALECTS = {"qwen": JsonDialect(rows.QWEN)}
+_TOP: Final = {
+    "continue": bool,
+    "stopReason": str,
+    "suppressOutput": bool,
+    "systemMessage": str,
+    "decision": str,
+    "reason": str,
+    "hookSpecificOutput": dict,
+}
+_SPECIFIC: Final = {
+    "hookEventName": str,
+    "additionalContext": str,
+    "permissionDecision": str,
+    "permissionDecisionReason": str,
+}
+_PERMISSION: Final = {"behavior": str, "message": str, "updatedInput": dict, "interrupt": bool}
+_WORDS: Final = {
+    "deny": Decision.DENY,
+    "block": Decision.DENY,
+    "ask": Decision.ASK,
+    "allow": Decision.NONE,
+    "approve": Decision.NONE,
+}
+_BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
+
+
+class _Qwen(Plain):
+    """How Qwen Code speaks."""
+
+    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
+        """Where the output is replaced, nothing is appended to it."""
+        if answer.updated_output is UNSET or not answer.context:
+            return answer
+        lost.append("context is said as part of the rewritten output")
+        return replace(answer, context="", updated_output=f"{answer.updated_output}\n\n{answer.context}")
+
+    def say(self, event: Event, answer: Answer) -> Said:
+        name = event.hook_event_name
+        if not own_name("qwen", name):
+            return refusal(answer)
+        output, inside = self._decision(event, answer)
+        if answer.context:
+            inside["additionalContext"] = answer.context
+        if answer.message:
+            output["systemMessage"] = answer.message
+        if inside:
+            output["hookSpecificOutput"] = {"hookEventName": name, **inside}
+        return Said(output)
+
+    def _decision(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
+        name, denies = event.hook_event_name, answer.decision is Decision.DENY
+        if name == "PreToolUse" and denies:
+            return {}, {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
+        if name == "PermissionRequest" and answer.decision is not Decision.NONE:
+            said: Payload = {"behavior": "deny", "message": answer.reason} if denies else {"behavior": "allow"}
+            if answer.updated_input is not None:
+                said["updatedInput"] = own_input(event, answer.updated_input, "qwen")
+            return {}, {"decision": said}
+        if denies or answer.keep_going:
+            return {"decision": "block", "reason": answer.reason}, {}
+        if answer.updated_output is not UNSET:
+            return {"continue": False, "stopReason": answer.updated_output}, {}
+        return {}, {}
+
+    def hear(self, event: Event, output: Payload) -> Answer:
+        fields = known(output, _TOP)
+        inside = known(fields.get("hookSpecificOutput", {}), _SPECIFIC, "hookSpecificOutput.")
+        said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
+        permission = fields.get("hookSpecificOutput", {}).get("decision")
+        if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
+            said |= self._permission(event, permission)
+        elif "permissionDecision" in inside:
+            decision = one_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], _WORDS)
+            if decision is not Decision.NONE:
+                said |= spoken(decision, inside.get("permissionDecisionReason", ""), event)
+        elif "decision" in fields:
+            said |= self._heard(event, one_of("decision", fields["decision"], _WORDS), fields.get("reason", ""))
+        if fields.get("continue") is False:
+            said |= self._heard_stop(event, fields.get("stopReason", ""), said)
+        return Answer(**said)
+
+    def _permission(self, event: Event, permission: Payload) -> Payload:
+        wanted = known(permission, _PERMISSION, "hookSpecificOutput.decision.")
+        decision = one_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
+        if decision is Decision.DENY:
+            return spoken(decision, wanted.get("message", ""), event)
+        given = wanted.get("updatedInput")
+        tool = str(getattr(event, "tool_name", ""))
+        return {
+            "decision": decision,
+            "updated_input": None if given is None else canonical_input(tool, given, "qwen")[0],
+        }
+
+    def _heard(self, event: Event, decision: Decision, reason: str) -> Payload:
+        if decision is Decision.NONE:
+            return {}
+        if event.block is Block.KEEP_GOING:
+            return {"keep_going": True, "reason": reason or f"blocked by a {event.hook_event_name} hook"}
+        if event.block is Block.MODEL:  # it is dropped after the tool; that it was meant for the model is sure
+            return {"context": reason}
+        return spoken(decision, reason, event)
+
+    def _heard_stop(self, event: Event, reason: str, said: Payload) -> Payload:
+        if event.hook_event_name == "PostToolUse":
+            return {"updated_output": reason or "Execution stopped by hook"}
+        if event.block is Block.KEEP_GOING:
+            return {"keep_going": True, "reason": said.get("reason") or reason or "No reason provided"}
+        return {"stop": True, "stop_reason": reason}
+
+    def text(self, event: Event, text: str) -> Answer:
+        return Answer(message=text)
+
+
+DIALECTS = {"qwen": AgentDialect(meanings=rows.QWEN, voice=_Qwen())}

@@ -1,6 +1,107 @@
-"""universal."""
+"""For a caller that nobody knows: the one answer that denies in every agent that was tried.
+
+That is an exit code of 2, the reason on stderr, and all dialects at once on stdout. Nothing else can be said so that
+all of them obey: what is no deny is lost, and what holds a call up becomes one.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
 
 from billhook import meanings as rows
-from billhook.dialects.claude import JsonDialect
+from billhook.answers import Answer, Decision
+from billhook.dialects.agent import AgentDialect
+from billhook.dialects.capabilities import Can
+from billhook.dialects.names import NARROWER, own_name
+from billhook.dialects.receiving import received_object
+from billhook.dialects.voice import Payload, Plain, Said, known, spoken
+from billhook.events import Block, Event
 
-DIALECTS = {"universal": JsonDialect(rows.UNIVERSAL)}
+_TOP = {"decision": str, "reason": str, "permissionDecision": str, "permission": str, "hookSpecificOutput": dict}
+
+
+class _Universal(Plain):
+    """How one speaks to everybody."""
+
+    def row(self, event: Event, row: Can) -> Can:
+        """Nothing but a block: that denies, or makes an agent go on."""
+        keeps_going = event.block is Block.KEEP_GOING
+        return msgspec.structs.replace(row, keep_going=keeps_going)
+
+    def say(self, event: Event, answer: Answer) -> Said:
+        name, reason = event.hook_event_name, answer.reason
+        block = {"decision": "block", "reason": reason}
+        if answer.keep_going:
+            return Said(block)  # Copilot does not hear an exit code here
+        if answer.decision is not Decision.DENY:
+            return Said({})
+        if name == "UserPromptSubmit":  # an exit code would let the prompt pass in Copilot, a further field in Codex
+            return Said({**block, "continue": False, "stopReason": reason})
+        if name == "PermissionRequest":  # Claude Code does not hear an exit code here
+            inside = {"hookEventName": name, "decision": {"behavior": "deny", "message": reason}}
+            return Said({"hookSpecificOutput": inside})
+        return Said(_in_all_words(name, reason), 2, reason)
+
+    def hear(self, event: Event, output: Payload) -> Answer:
+        fields = known(output, _TOP)
+        inside = fields.get("hookSpecificOutput", {})
+        permission = inside.get("decision")
+        words = [fields.get("permissionDecision"), fields.get("permission"), inside.get("permissionDecision")]
+        if isinstance(permission, dict):
+            words.append(permission.get("behavior"))
+        if "deny" in words or fields.get("decision") in ("block", "deny"):
+            if event.block is Block.KEEP_GOING:
+                return Answer(keep_going=True, reason=fields.get("reason", "") or "blocked by a hook")
+            told = permission.get("message") if isinstance(permission, dict) else None
+            reason = fields.get("reason") or told or inside.get("permissionDecisionReason")
+            return Answer(**spoken(Decision.DENY, reason if isinstance(reason, str) else "", event))
+        return Answer()
+
+
+def _in_all_words(name: str, reason: str) -> Payload:
+    return {
+        "decision": "block",
+        "reason": reason,
+        "permissionDecision": "deny",
+        "permissionDecisionReason": reason,
+        "permission": "deny",
+        "agent_message": reason,
+        "user_message": reason,
+        "hookSpecificOutput": {
+            "hookEventName": name,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        },
+    }
+
+
+def speaker(payload: Mapping[str, object]) -> str:
+    """Whose words an event is in, by its fields alone: an agent's dialect, `codex` for the reference's form."""
+    if "toolName" in payload or "sessionId" in payload or "tool_result" in payload:
+        return "copilot"
+    if "conversation_id" in payload or "cursor_version" in payload:
+        return "cursor"
+    named = payload.get("hook_event_name")
+    if isinstance(named, str):
+        if named in ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "PreCompress"):
+            return "gemini"
+        if named in NARROWER["cursor"]:
+            return "cursor"
+        if named == own_name("copilot", "UserPromptSubmit"):
+            return "copilot"
+    return "qwen" if payload.get("tool_name") in _GEMINIS_TOOLS else "codex"
+
+
+_GEMINIS_TOOLS = ("run_shell_command", "write_file", "read_file", "replace", "edit", "list_directory", "grep_search")
+
+
+class UniversalDialect(AgentDialect, frozen=True, kw_only=True):
+    """Reads what any agent sends, and denies so that all of them obey."""
+
+    def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
+        from billhook.dialects import dialect
+
+        return dialect(speaker(received_object(stdin))).read_call(stdin, env)
+
+
+DIALECTS = {"universal": UniversalDialect(meanings=rows.UNIVERSAL, voice=_Universal())}

@@ -1,0 +1,72 @@
+"""What an agent sends, made canonical: our names for tools and their inputs, and an id where it gives none."""
+
+from typing import Any
+
+import msgspec
+
+from billhook import strictjson, tools
+from billhook.errors import EventError, StrictJSONError
+from billhook.events import EVENTS
+
+Payload = dict[str, Any]
+
+
+def received_object(stdin: bytes) -> Payload:
+    """The JSON object that an agent sent. Raises EventError."""
+    try:
+        payload = msgspec.json.decode(stdin)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        # One odd escape in a command must not switch guards off.
+        try:
+            payload = strictjson.loads_leniently(stdin, max_depth=400)
+        except StrictJSONError as error:
+            raise EventError(f"not JSON: {error.message}", path="$") from None
+    if not isinstance(payload, dict):
+        raise EventError("expected an object")
+    return payload
+
+
+def with_canonical_tool(payload: Payload, naming: str) -> Payload:
+    """The same with our name of the tool and of what it is given, and an id where the agent has none."""
+    called = payload.get("tool_name")
+    if not isinstance(called, str):
+        return payload
+    tool = mcp_name(payload) or tools.canonical(called, naming)
+    if tool != called:
+        payload.update({"tool_name": tool, "original_tool_name": called})
+    if "tool_input" in payload:
+        payload["tool_input"], renamed = tools.canonical_input(tool, payload["tool_input"], naming)
+        if renamed:
+            payload["original_input_keys"] = renamed
+    if _has_id(payload.get("hook_event_name")) and not payload.get("tool_use_id"):
+        payload["tool_use_id"] = tool_use_id(payload.get("session_id"), tool, payload.get("tool_input"))
+    return payload
+
+
+def _has_id(name: object) -> bool:
+    return isinstance(name, str) and name in EVENTS and "tool_use_id" in EVENTS[name].__struct_fields__
+
+
+def tool_use_id(session: object, tool: str, given: object) -> str:
+    """An id for a call that came without one: the same before and after the tool, and for no other call of the session
+    that differs in anything."""
+    from hashlib import blake2b
+
+    text = strictjson.utf8([session or "", tool, _ordered(given)])
+    return f"made_{blake2b(text, digest_size=12).hexdigest()}"
+
+
+def _ordered(value: object) -> object:
+    """The same value, whatever the order of its keys was."""
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    return [_ordered(one) for one in value] if isinstance(value, list) else value
+
+
+def mcp_name(payload: Payload) -> str:
+    """Our name of a tool of an MCP server, where the agent says which server it is."""
+    context = payload.get("mcp_context")
+    if not isinstance(context, dict):
+        return ""
+    server, tool = context.get("server_name"), context.get("tool_name")
+    return f"mcp__{server}__{tool}" if isinstance(server, str) and isinstance(tool, str) and server and tool else ""

@@ -1,0 +1,212 @@
+"""An answer made to fit an agent: what its row of capabilities lets it be told, and what becomes of the rest.
+
+Toward deny, never toward silence: what holds a call up becomes a deny where it can't be said otherwise, a rewrite that
+can't be said denies with what was wanted, context waits for an event that can carry it, and everything is reported.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from billhook import strictjson
+from billhook.answers import Answer, Decision
+from billhook.dialects.capabilities import CAPABILITIES, Can
+from billhook.events import Block, Event
+
+BEFORE: Final = ("PreToolUse", "PermissionRequest")
+"""Events on which a call waits for the answer."""
+_LONGEST_WANT: Final = 4000
+
+
+class Fitted(NamedTuple):
+    """An answer of which everything can be said."""
+
+    answer: Answer
+    lost: list[str]
+    held: str
+
+
+def fitted(dialect: str, title: str, event: Event, answer: Answer, row: Can, refused: str = "") -> Fitted:
+    """Make an answer fit. `refused`: why the rewritten input can't be said, although others can."""
+    rounding = _Rounding(dialect, title, event, answer, row)
+    rounding.stop()
+    rounding.decision()
+    rounding.rewritten_input(refused)
+    rounding.late_denial()
+    rounding.rewritten_output()
+    rounding.going_on()
+    rounding.texts()
+    rounding.others()
+    return Fitted(rounding.answer, rounding.lost, rounding.held)
+
+
+class _Rounding:
+    """One answer being made to fit. Lives for one call."""
+
+    def __init__(self, dialect: str, title: str, event: Event, answer: Answer, row: Can) -> None:
+        self.dialect, self.title = dialect, title
+        self.event, self.name = event, event.hook_event_name
+        self.answer, self.row = answer, row
+        self.lost: list[str] = []
+        self.held = ""
+
+    def change(self, lost: str = "", **changes: Any) -> None:
+        self.answer = replace(self.answer, **changes)
+        if lost:
+            self.lost.append(lost)
+
+    def stop(self) -> None:
+        """The end of the run; before a tool it denies the call as well, because some agents would still make it."""
+        answer = self.answer
+        if not answer.stop:
+            if answer.stop_reason:
+                self.change("a stop reason without a stop", stop_reason="")
+            return
+        if self.row.deny and answer.decision is not Decision.DENY and (self.name in BEFORE or not self.row.stop):
+            why = "a stop became a deny and a stop" if self.row.stop else "a stop became a deny"
+            reason = answer.stop_reason or answer.reason or "a hook stopped the run"
+            self.change(why, decision=Decision.DENY, reason=reason)
+        if not self.row.stop:
+            told = "" if self.row.deny or self.row.keep_going else f"A hook wants this run to end: {answer.stop_reason}"
+            context = _joined(self.answer.context, told.rstrip(": ")) if self.row.context else self.answer.context
+            lost = f"a stop {self.row.becomes('stop')} on {self.name}"
+            self.change(lost, stop=False, stop_reason="", context=context)
+        if answer.keep_going:
+            self.change("keep_going beside a stop", keep_going=False, reason="")
+
+    def decision(self) -> None:
+        answer, decision = self.answer, self.answer.decision
+        if decision is Decision.ALLOW and not self.row.allow:
+            self.change(f"allow {self.row.becomes('allow')} on {self.name}", decision=Decision.NONE, reason="")
+        elif decision in (Decision.ASK, Decision.DEFER) and not (decision is Decision.ASK and self.row.ask):
+            if self.row.deny:
+                self.change(f"{decision} became a deny", decision=Decision.DENY, reason=self._approval(answer.reason))
+            else:
+                self.change(f"{decision} can't be said on {self.name}", decision=Decision.NONE, reason="")
+        elif decision is Decision.DENY and not answer.reason.strip():
+            # Codex makes the call when no reason is given.
+            self.change("a deny without a reason", reason=f"denied by a {self.name} hook")
+        elif decision is Decision.NONE and answer.reason and not answer.keep_going:
+            self.change("a reason without a decision", reason="")
+
+    def _approval(self, reason: str) -> str:
+        told = f": {reason}" if reason else ""
+        return f"This needs the approval of a person, and {self.title} can't ask for it here{told}"
+
+    def rewritten_input(self, refused: str) -> None:
+        answer = self.answer
+        if answer.updated_input is None:
+            return
+        if answer.decision is Decision.DENY:
+            self.change("the rewritten input of a call that is denied", updated_input=None)
+        elif refused or not self.row.rewrite_input:
+            why = refused or f"{self.title} can't be told so"
+            wanted = strictjson.compact(answer.updated_input)[:_LONGEST_WANT]
+            reason = f"A hook wants this call with another input, and {why}. What it wants: {wanted}"
+            if self.row.deny:
+                self.change(
+                    "a rewritten input became a deny", updated_input=None, decision=Decision.DENY, reason=reason
+                )
+            else:
+                self.change(f"a rewritten input can't be said on {self.name}", updated_input=None)
+
+    def late_denial(self) -> None:
+        """A deny of what can't be prevented: told to whoever can still be told."""
+        answer = self.answer
+        if answer.decision is not Decision.DENY or self.row.deny:
+            return
+        lost = f"deny on {self.name} {self.row.becomes('deny')}"
+        if self.row.keep_going:
+            self.change(lost, decision=Decision.NONE, keep_going=not answer.stop)
+        elif self.row.replace_output and answer.updated_output is UNSET:
+            self.change(lost, decision=Decision.NONE, reason="", updated_output=answer.reason)
+        elif self.row.context:
+            self.change(lost, decision=Decision.NONE, reason="", context=_joined(answer.context, answer.reason))
+        elif self.row.stop and not answer.stop:
+            self.change(lost, decision=Decision.NONE, reason="", stop=True, stop_reason=answer.reason)
+        elif self.row.message:
+            self.change(lost, decision=Decision.NONE, reason="", message=_joined(answer.message, answer.reason))
+        else:
+            self.change(lost, decision=Decision.NONE, reason="")
+
+    def rewritten_output(self) -> None:
+        output = self.answer.updated_output
+        if output is UNSET:
+            return
+        if not self.row.replace_output:
+            lost = f"a rewritten output {self.row.becomes('replace_output')} on {self.name}"
+            told = f"A hook wants this to be read instead of the output: {as_text(output)}"
+            told = _joined(self.answer.context, told) if self.row.context else self.answer.context
+            self.change(lost, updated_output=UNSET, context=told)
+        elif not isinstance(output, str) or not output.strip():
+            self.change("a rewritten output is said as text", updated_output=as_text(output) or "(nothing)")
+
+    def going_on(self) -> None:
+        answer = self.answer
+        if not answer.keep_going:
+            return
+        if not self.row.keep_going or answer.decision is not Decision.NONE:
+            reason = "" if answer.decision is Decision.NONE else answer.reason
+            self.change(f"keep_going can't be said on {self.name}", keep_going=False, reason=reason)
+        elif not answer.reason.strip():
+            # Only a reason makes these agents go on; where context is all there is, it is the reason.
+            reason = answer.context or "a hook wants the work to go on"
+            self.change("keep_going without a reason", reason=reason, context="")
+
+    def texts(self) -> None:
+        answer = self.answer
+        if answer.context and not self.row.context:
+            if carriers(self.dialect) and self.name != "SessionEnd":
+                self.held = answer.context
+            else:
+                self.lost.append(f"context can't be said on {self.name}")
+            self.change(context="")
+        if answer.message and not self.row.message and not self._shown_with_a_deny:
+            self.change(f"a message {self.row.becomes('message')} on {self.name}", message="")
+
+    @property
+    def _shown_with_a_deny(self) -> bool:
+        told = self.row.instead.get("message", "")
+        return self.answer.decision is Decision.DENY and "with a deny" in told
+
+    def others(self) -> None:
+        answer = self.answer
+        if answer.quiet:
+            self.change("a wish to be quiet", quiet=False)
+        if answer.extras:
+            named = ", ".join(f"`{key}`" for key in answer.extras)
+            self.change(f"{named} can't be said on {self.name}", extras={})
+        if answer.data is not None:
+            self.change("`data` is for hooks of the same firing", data=None)
+        if answer.background:
+            self.change("an answer that comes later", background=False)
+
+
+def carriers(dialect: str) -> tuple[str, ...]:
+    """The events of an agent that can carry context, and so what was held for them."""
+    return tuple(name for name, row in CAPABILITIES.get(dialect, {}).items() if row.context)
+
+
+def as_text(output: object) -> str:
+    """A tool's output as the text that a model reads of it."""
+    if isinstance(output, str):
+        return output
+    if isinstance(output, dict):
+        for key in ("stdout", "textResultForLlm", "text_result_for_llm", "llmContent", "output", "text"):
+            if isinstance(output.get(key), str):
+                told = output.get("stderr") if key == "stdout" else ""
+                return "\n".join(part for part in (output[key], told) if isinstance(part, str) and part)
+    return strictjson.compact(output)
+
+
+def unknown(event: Event) -> Can:
+    """The row of an event that the agent is not known to have: whatever waits for an answer is denied all the same."""
+    return Can(
+        deny=event.block in (Block.DENY, Block.NOT_HONOURED),
+        instead={"context": "held", "stop": "becomes deny"},
+    )
+
+
+def _joined(*texts: str) -> str:
+    return "\n\n".join(text for text in texts if text)

@@ -170,7 +170,7 @@ async def on_the_wire() -> AsyncGenerator[Trial, None]:
 
 
 def _serve_ours(path: Path, stop: threading.Event) -> None:
-    async def answer(asked: wire.Asked) -> Heard:
+    def answer(asked: wire.Asked) -> Heard:
         return Heard()
 
     async def serve() -> None:

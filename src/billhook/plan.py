@@ -43,6 +43,8 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     """Its `run` keeps `ctx.deadline` itself; the engine only stands behind it."""
     at_once: bool
     """It looks and says, without waiting for anybody: it is asked even when the event's time is over."""
+    waits: bool
+    """It may have to be waited for: it is written so, or runs in the background."""
     when_late: OnFailure | None
     """The rule of its protocol for an answer that is late, when it is stricter than `on_failure`."""
     plain: bool
@@ -189,11 +191,21 @@ def _step(hook: Hook, name: str, event_name: str) -> Step:
         matcher=compile_matcher(hook.match, row.matching, event_name),
         keeps_time=getattr(hook.run, "keeps_time", False),
         at_once=getattr(hook.run, "at_once", False),
+        waits=hook.background or _is_async(hook.run),
         when_late=getattr(hook.run, "when_late", None),
         plain=plain,
         of_event=of_event,
         never_waits=of_event if getattr(hook.run, "never_waits", False) else None,
     )
+
+
+def _is_async(run: Handler) -> bool:
+    function = run if hasattr(run, "__code__") else type(run).__call__
+    code = getattr(function, "__code__", None)
+    return code is None or bool(code.co_flags & _CO_COROUTINE)
+
+
+_CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 
 def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:

@@ -11,9 +11,10 @@ Start-up is felt at every tool call: nothing here imports click.
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from billhook.answering import Answering, Heard
+from billhook.answering.at_once import finished
 from billhook.answers import Status, Verdict
 from billhook.cli.firing import catch_signals
 from billhook.cli.pipes import all_of, hang_up, put, tell
@@ -56,7 +57,7 @@ class _Run:
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
         if heard is None:
-            heard = self._judge_at_once() if self._nobody_waits() else self._judge()
+            heard = self._judge_at_once() if self.answering.nobody_waits else self._judge()
         code = self._write(heard)
         if self._goes_on and self._engine is not None:
             hang_up()
@@ -64,25 +65,10 @@ class _Run:
                 pass
         return code
 
-    def _nobody_waits(self) -> bool:
-        """Whether every hook that wants the event says what it has to say at once: then nobody needs a loop, which
-        takes longer to start than all of them."""
-        config, event = self.answering.config, self.answering.event
-        assert config is not None and event is not None
-        return not config.parallel and not any(
-            step.hook.background or _is_async(step.run) for step in config.plan.steps(event)
-        )
-
     def _judge_at_once(self) -> Heard:
         self._at_once = True
         catch_signals(self.caught)
-        judging = self.answering.judge()
-        try:
-            judging.send(None)
-        except StopIteration as end:
-            return cast("Heard", end.value)
-        judging.close()
-        raise AssertionError("a hook waits that should not")
+        return finished(self.answering.judge())
 
     def _judge(self) -> Heard:
         import asyncio
@@ -138,16 +124,6 @@ class _Run:
         catch_signals([])
         self._engine.background.cancel()
         process.settle()
-
-
-def _is_async(run: Any) -> bool:
-    """Whether it may have to wait: it is written so."""
-    function = run if hasattr(run, "__code__") else type(run).__call__
-    code = getattr(function, "__code__", None)
-    return code is None or bool(code.co_flags & _CO_COROUTINE)
-
-
-_CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 
 def _stdin() -> bytes:

@@ -52,8 +52,9 @@ class Daemon:
         self.leaving = ""
         """Why it takes no more requests."""
         self.served = Served()
-        self.server = Server(self.served.answer, refuse=self._refuse, about=self._about)
+        self.server = Server(self.served.begin, refuse=self._refuse, about=self._about)
         self.http: Http | None = None
+        self._path = str(folder / places.SOCKET)
         self._lock = places.Lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket: tuple[int, ...] = ()
@@ -197,7 +198,7 @@ class Daemon:
         if not self.leaving:
             if _identity() != self._made_from:
                 self.leave("billhook or its interpreter has changed")
-            elif _identity_of(str(self.folder / places.SOCKET)) != self._socket:
+            elif _identity_of(self._path) != self._socket:
                 self.leave("its folder was moved, or its socket was removed")
         return self.leaving
 

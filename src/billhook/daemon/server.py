@@ -4,8 +4,8 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from billhook import __version__
 from billhook.answering import Heard
@@ -15,12 +15,13 @@ from billhook.daemon.logs import Seldom
 SLOWEST: Final = 30.0
 """Seconds for a caller to send its request."""
 
-Answer = Callable[[wire.Asked], Awaitable[Heard]]
+Begin = Callable[[wire.Asked], Heard | Coroutine[Any, Any, Heard]]
+"""The answer to a request, or what is to be awaited for it. Neither raises."""
 
 _SOON: Final = 0.01
 _PAUSE: Final = 0.1
-_AT_ONCE: Final = 32
-"""Callers that are taken before others get a word in."""
+_EARLIER: Final = 32
+"""Callers before one that are listened to once more."""
 _CHUNK: Final = 1 << 18
 _stranger = Seldom("refused a caller that is another user")
 _garbage = Seldom("refused a request")
@@ -34,9 +35,11 @@ class Server:
     connection is, and the answer fits into the socket.
     """
 
-    def __init__(self, answer: Answer, *, refuse: Callable[[], str], about: Callable[[], bytes]) -> None:
+    def __init__(self, begin: Begin, *, refuse: Callable[[], str], about: Callable[[], bytes]) -> None:
         """`refuse` says why no new request is taken; nothing: it is. `about` says how the daemon is, as JSON."""
-        self.answer, self.refuse, self.about = answer, refuse, about
+        self.begin, self.refuse, self.about = begin, refuse, about
+        self.room = memoryview(bytearray(_CHUNK))
+        """What all read into: a buffer of its own for each would cost more than to read."""
         self.connections: set[Connection] = set()
         self.served = 0
         self.touched = 0.0
@@ -64,24 +67,24 @@ class Server:
         return sum(connection.task is not None for connection in self.connections)
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
-            try:
-                sock, _address = listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:  # no descriptors left: those who wait are taken when others have gone
-                _exhausted.note(error)
-                loop = asyncio.get_running_loop()
-                loop.remove_reader(listener.fileno())
-                loop.call_later(_PAUSE, self._again)
-                return
-            sock.setblocking(False)
+        try:
+            sock, _address = listener.accept()  # if there are more, we are called again
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:  # no descriptors left: those who wait are taken when others have gone
+            _exhausted.note(error)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listener.fileno())
+            loop.call_later(_PAUSE, self._again)
+            return
+        sock.setblocking(False)
+        if self.silent:
             self._hear_earlier()
-            Connection(self, sock).begin()
+        Connection(self, sock).begin()
 
     def _hear_earlier(self) -> None:
         """Take those who came before, if they have asked by now: events of one session begin in their order."""
-        for connection in list(self.silent)[-_AT_ONCE:] if self.silent else ():
+        for connection in list(self.silent)[-_EARLIER:]:
             connection.read()
 
     def _again(self) -> None:
@@ -131,16 +134,17 @@ class Connection:
 
     def read(self) -> None:
         """Take what has come."""
+        room = self.server.room
         try:
-            data = self._sock.recv(_CHUNK)
+            size = self._sock.recv_into(room)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            data = b""
-        if not data or self.task is not None:
+            size = 0
+        if not size or self.task is not None:
             self.abort()  # it has gone, or says something after its request
             return
-        self._data += data
+        self._data += room[:size]
         try:
             self._take_data()
         except wire.GarbageError as error:
@@ -174,12 +178,18 @@ class Connection:
         if why:
             self._finish(wire.not_started(why))
             return
+        said = server.begin(asked)
+        if isinstance(said, Heard):  # nobody's hooks were run: until it has the answer, it may still be its own hook
+            server.served += 1
+            self._finish(wire.STARTED + wire.answer(said.code, said.stdout, said.all_of_stderr))
+            return
         if not self._says_started():
             # It may or may not have seen that we began, so we did not: it is its own hook, or it reports a failure.
+            said.close()
             self.abort()
             return
         server.served += 1
-        self.task = self._loop.create_task(self._serve(asked))
+        self.task = self._loop.create_task(self._serve(said))
         # Whoever goes away takes its hooks along; most answers are there before anybody could.
         self._timer = self._loop.call_later(_SOON, self._watch)
 
@@ -200,8 +210,8 @@ class Connection:
 
     # -- the answer
 
-    async def _serve(self, asked: wire.Asked) -> None:
-        heard = await self.server.answer(asked)
+    async def _serve(self, rest: Coroutine[Any, Any, Heard]) -> None:
+        heard = await rest
         self.task = None
         self._finish(wire.answer(heard.code, heard.stdout, heard.all_of_stderr))
 

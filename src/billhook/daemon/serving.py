@@ -5,11 +5,12 @@ request. What depends on a caller (variables, folder) is told to the task that s
 """
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
 from billhook import caller
 from billhook.answering import Answering, Heard
+from billhook.answering.at_once import finished
 from billhook.answers import Verdict
 from billhook.caller import Caller
 from billhook.daemon import wire
@@ -40,11 +41,24 @@ class Served:
         self._environments: dict[bytes, dict[str, str]] = {}
         self.observers: list[Observer] = []
 
+    def begin(self, asked: wire.Asked) -> Heard | Coroutine[Any, Any, Heard]:
+        """What the caller's hook says, if no hook of anybody's has to be run for that; else what is to be awaited for
+        it. Neither raises."""
+        whom = Caller(self._environment(asked.environ), asked.cwd)
+        answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
+        with caller.serving(whom):
+            try:
+                heard = answering.prepare(asked.argv)
+                if heard is not None:
+                    return heard
+                return finished(answering.judge()) if answering.nobody_waits else _rest(answering, whom)
+            except Exception as error:
+                return answering.crashed(error)
+
     async def answer(self, asked: wire.Asked) -> Heard:
-        """What the caller's hook says. Never raises."""
-        with caller.serving(Caller(self._environment(asked.environ), asked.cwd)):
-            answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
-            return await answering.answer(asked.argv)
+        """The same, waited for."""
+        said = self.begin(asked)
+        return said if isinstance(said, Heard) else await said
 
     async def fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
         """Ask the hooks of a configuration, for whom this is being answered."""
@@ -98,6 +112,14 @@ class Served:
     def later(self) -> int:
         """How many engines have hooks that are still at work on a late answer."""
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
+
+
+async def _rest(answering: Answering, whom: Caller) -> Heard:
+    with caller.serving(whom):
+        try:
+            return await answering.judge()
+        except Exception as error:
+            return answering.crashed(error)
 
 
 def _marked(variables: dict[str, str]) -> dict[str, str]:

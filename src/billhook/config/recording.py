@@ -112,7 +112,7 @@ class Recording:
         event = verdict.about
         session_name, turn_id = self._session(verdict)
         tool = _tool(event)
-        texts, redacted = self._redacted(self._texts(verdict))
+        texts, redacted = self._redacted(self._texts(verdict, host))
         return {
             "id": verdict.id,
             "time": _utc(time.time_ns()),
@@ -148,7 +148,7 @@ class Recording:
         redacted = self._redactor.redacted(texts)
         return redacted.value, redacted.texts
 
-    def _texts(self, verdict: Verdict) -> dict[str, Any]:
+    def _texts(self, verdict: Verdict, host: str) -> dict[str, Any]:
         """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""
         shown: dict[str, Any] = {}
         rewritten: dict[str, Any] = {}
@@ -169,7 +169,7 @@ class Recording:
             **whose,
             **shown,
             **told,
-            "outcomes": [_said(outcome) for outcome in verdict.outcomes],
+            **_outcomes(verdict, host),
         }
 
     # -- who was not asked
@@ -201,6 +201,31 @@ class Recording:
     @cached_property
     def _untrusted(self) -> dict[str, str]:
         return {entry.shown: _STANDING[entry.state] for entry in self.config.entries if _is_untrusted(entry)}
+
+
+def _outcomes(verdict: Verdict, host: str) -> dict[str, Any]:
+    """What each hook said, and what of it the host can't be told."""
+    outcomes = [_said(outcome) for outcome in verdict.outcomes]
+    if not _speaks(verdict):
+        return {"outcomes": outcomes}
+    from billhook.config.unsaid import noted, unsaid
+
+    lost, by_hook = unsaid(verdict, host)
+    return {**({"lost": list(lost)} if lost else {}), "outcomes": noted(outcomes, by_hook)}
+
+
+def _speaks(verdict: Verdict) -> bool:
+    """Whether there is anything to say: what most events have is nothing."""
+    return bool(
+        verdict.decision is not _NONE
+        or verdict.context
+        or verdict.messages
+        or verdict.stop
+        or verdict.keep_going
+        or verdict.tool_input is not None
+        or verdict.tool_output is not UNSET
+        or verdict.extras
+    )
 
 
 def _is_untrusted(entry: "Entry") -> bool:

@@ -97,6 +97,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     rewritten_output: Any = None
     context: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    """What of the verdict could not be said to who asked, or is held for a later event."""
     outcomes: tuple[Said, ...] = ()
     not_asked: dict[str, str] = {}
     """For each configured hook of this event that was not asked, why: `did not match`, `condition false`,

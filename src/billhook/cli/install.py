@@ -11,6 +11,7 @@ from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, 
 from billhook.cli.install_screen import as_data, show
 from billhook.cli.main import VERBS
 from billhook.cli.show import note, say
+from billhook.cli.table import shown_path, with_shown_paths
 from billhook.cli.values import one_of
 from billhook.config import load_config
 from billhook.config.approving import approve_entry
@@ -170,8 +171,6 @@ def _skipped(host: Host, why: str, asked: _Asked) -> None:
     if asked.as_json:
         say(strictjson.dumps({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why}))
     else:
-        from billhook.cli.table import with_shown_paths
-
         say(f"{host.title}: skipped, {with_shown_paths(why)}")
 
 
@@ -201,6 +200,8 @@ def _next_steps(change: Change, options: Options) -> Iterator[str]:
     if host.name == "cursor":
         yield "restart Cursor, and look for billhook below Settings, Hooks"
     if change.scope == "project":
-        yield f"git add {host.project_file}"
+        yield from (f"git add {shown_path(one.path)}" for one in change.files)
+        if change.adopted:
+            yield "billhook trust, for everybody else: you have approved the hooks that were moved, they have not"
     if "doctor" in VERBS:
         yield f"billhook doctor {host.name}"

@@ -148,10 +148,11 @@ def _pruned(text: str, path: list[str], original: Document | None) -> str:
 
 
 def _without_head(text: str, host: Host, original: Document | None) -> str:
-    """The text without the keys that came with our entries, when nobody else can need them."""
+    """The text without the keys that came with our entries: when nothing else is left, or the others did without."""
     root = measured(text).root
     had = {key for key, _ in original.root.keys} if original is not None and original.root is not None else set()
-    if root is not None and not {key for key, _ in root.keys} - set(host.head) - had:
+    alone = root is not None and not {key for key, _ in root.keys} - set(host.head)
+    if root is not None and (alone or had):
         for key in [key for key, _ in reversed(root.keys) if key in host.head and key not in had]:
             now = measured(text).root
             text = removed(text, [], now.index(key)) if now is not None else text

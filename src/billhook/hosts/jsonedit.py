@@ -69,7 +69,7 @@ def _put(text: str, container: Value, style: Style, label: str, value: object) -
     tail = text[at:close]
     if lines:
         new = style.newline + indent + new
-        tail = tail if "\n" in tail else style.newline + around
+        tail = tail if "\n" in tail or last is not None else style.newline + around
     elif last is not None or at > container.start + 1:
         new = (" " if style.spaced else "") + new
     comma = "," if last is not None and not container.trailing_comma else ""

@@ -1,0 +1,50 @@
+"""Installing inside this process, into a home of its own: as `billhook install` does, without its screen."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from billhook.hosts import HOSTS, Scope
+from billhook.hosts.entries import IfMissing, Options
+from billhook.hosts.installing import Change, Target, carry_out, plan_install, plan_uninstall
+
+
+class Home:
+    """A home, a project and a state root. Lives as long as its test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home, self.project, self.root = folder / "home", folder / "home" / "project", folder / "state"
+        (self.project / ".git").mkdir(parents=True)
+
+    def target(self, host: str = "claude", scope: Scope = "project") -> Target:
+        return Target(HOSTS[host], scope, str(self.project), self.root)
+
+    def file(self, host: str = "claude", scope: Scope = "project") -> Path:
+        return Path(HOSTS[host].file(scope, str(self.project)))
+
+    def write(self, data: bytes | str, host: str = "claude", scope: Scope = "project") -> Path:
+        path = self.file(host, scope)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        return path
+
+    def install(
+        self,
+        host: str = "claude",
+        scope: Scope = "project",
+        *,
+        events: Iterable[str] | None = None,
+        adopt: bool = False,
+        if_missing: IfMissing = "deny",
+    ) -> Change:
+        target = self.target(host, scope)
+        options = Options(scope=scope, if_missing=if_missing)
+        wanted = target.host.events if events is None else events
+        change = plan_install(target, wanted, options, adopt=adopt, seconds={})
+        carry_out(change)
+        return change
+
+    def uninstall(self, host: str = "claude", scope: Scope = "project") -> Change:
+        change = plan_uninstall(self.target(host, scope))
+        carry_out(change)
+        return change

@@ -1,0 +1,232 @@
+"""Installed and uninstalled, a file is what it was; and with changes of others in between, it is that with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from billhook.config.reading import read_text
+from billhook.hosts import HOSTS
+from billhook.hosts.agentfile import ours, with_entries, without
+from billhook.hosts.entries import Options, is_written, wanted
+from billhook.hosts.jsontext import decoded, measured
+from hosts.installed import Home
+from hosts.shapes import SHAPES
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def plain(data: bytes) -> Any:
+    read = read_text(data, "settings.json")
+    assert read.node is not None and not [one for one in read.findings if one.code != "BH105"], read.findings
+    return read.node.plain()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_there_and_back(home: Home, shape: str) -> None:
+    """All that was there is still there, the entries too, a second time changes nothing, and in the end every byte is
+    as before."""
+    data = SHAPES[shape].encode()
+    file = home.write(data)
+    file.chmod(0o640)
+    assert home.install().state == "installed"
+    there = file.read_bytes()
+    assert len(ours(measured(decoded(there, str(file))), HOSTS["claude"])) == len(HOSTS["claude"].events)
+    _nothing_lost(data, there)
+    assert home.install().state == "already"
+    assert file.read_bytes() == there
+    assert home.install(if_missing="allow").state == "updated"
+    assert home.install().state == "updated"
+    assert file.read_bytes() == there, "back to the first choice"
+    assert home.uninstall().state == "removed"
+    assert file.read_bytes() == data
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert home.uninstall().state == "absent"
+
+
+@pytest.mark.parametrize(
+    "host", ["cursor", *(pytest.param(name, marks=pytest.mark.slow) for name in ("codex", "gemini", "qwen", "copilot"))]
+)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_there_and_back_in_others(home: Home, shape: str, host: str) -> None:
+    """The same for the files of every other agent."""
+    data = SHAPES[shape].encode()
+    file = home.write(data, host)
+    assert home.install(host, events=["PreToolUse", "Stop"]).state == "installed"
+    _nothing_lost(data, file.read_bytes())
+    assert home.install(host, events=["PreToolUse", "Stop"]).state == "already"
+    assert home.uninstall(host).state == "removed"
+    assert file.read_bytes() == data
+
+
+def _nothing_lost(before: bytes, after: bytes) -> None:
+    was, now = plain(before), plain(after)
+    for key, value in was.items():
+        if key != "hooks":
+            assert now[key] == value
+    for event, entries in was.get("hooks", {}).items():
+        found = now["hooks"][event]
+        assert found[: len(entries)] == entries if isinstance(entries, list) else found == entries
+    comments = [line.strip() for line in before.decode().splitlines() if line.strip().startswith("//")]
+    assert all(comment in after.decode() for comment in comments)
+
+
+@pytest.mark.parametrize("shape", [name for name, text in SHAPES.items() if plain(text.encode())], ids=str)
+def test_with_changes_of_others(home: Home, shape: str) -> None:
+    """A key that somebody adds after us stays, and only our entries go: what is left is the first file and that key."""
+    text = SHAPES[shape]
+    for host in ("claude", "cursor"):
+        file = home.write(text, host)
+        home.install(host, events=["PreToolUse", "Stop"])
+        file.write_text(_with_a_key(file.read_bytes()), newline="", encoding="utf-8")
+        home.uninstall(host)
+        assert file.read_bytes().decode() == _with_a_key(text.encode()), host
+
+
+def _with_a_key(data: bytes) -> str:
+    """A key more at the beginning of the root, as an editor would write it."""
+    text = data.decode()
+    root = measured(text).root
+    assert root is not None
+    return text[: root.start + 1] + ' "added": [1, {"x": "}"}],' + text[root.start + 1 :]
+
+
+def test_no_file(home: Home) -> None:
+    """A file and folders that were made for it go away again; folders that hold something else stay."""
+    for host, about in HOSTS.items():
+        home.install(host)
+        made = home.file(host)
+        assert set(plain(made.read_bytes())) == {"hooks", *about.head}
+        if host == "codex":
+            (made.parent / "mine").touch()
+        home.uninstall(host)
+        assert not made.exists()
+        assert made.parent.exists() == (host == "codex")
+
+
+def test_another_machine(home: Home) -> None:
+    """Where nothing is remembered, our entries are known and go all the same, and what only held them goes along."""
+    for host, about in HOSTS.items():
+        file = home.write(json.dumps({"own": 1}, indent=2), host)
+        home.install(host)
+        fresh = Home(home.folder / host)
+        there = fresh.write(file.read_bytes(), host)
+        assert fresh.install(host).state == "already"
+        assert fresh.uninstall(host).state == "removed"
+        assert plain(there.read_bytes()) == {"own": 1, **about.head}
+
+
+def test_our_own_file_elsewhere(home: Home) -> None:
+    """A file that is ours alone is removed, also where nothing is remembered."""
+    home.install("copilot")
+    fresh = Home(home.folder / "fresh")
+    there = fresh.write(home.file("copilot").read_bytes(), "copilot")
+    fresh.uninstall("copilot")
+    assert not there.exists()
+
+
+def test_entries_of_others_around_ours(home: Home) -> None:
+    """Entries that somebody put before, behind and into our group stay."""
+    file = home.write("{}")
+    home.install(events=["PreToolUse"])
+    data = json.loads(file.read_text())
+    mine = {"type": "command", "command": "mine"}
+    data["hooks"]["PreToolUse"][0]["hooks"].append(mine)
+    data["hooks"]["PreToolUse"] = [{"hooks": [mine]}, *data["hooks"]["PreToolUse"], {"matcher": "X", "hooks": [mine]}]
+    file.write_text(json.dumps(data, indent=2))
+    home.uninstall()
+    left = json.loads(file.read_text())
+    assert left == {"hooks": {"PreToolUse": [{"hooks": [mine]}, {"hooks": [mine]}, {"matcher": "X", "hooks": [mine]}]}}
+
+
+def test_removed_by_hand(home: Home) -> None:
+    """Who has taken the entries out already loses nothing else by uninstalling."""
+    file = home.write('{"model": "a"}')
+    home.install()
+    file.write_text('{"model": "b"}')
+    assert home.uninstall().state == "removed"
+    assert file.read_text() == '{"model": "b"}'
+    assert home.uninstall().state == "absent"
+
+
+def test_an_update_after_changes_of_others(home: Home) -> None:
+    """Installing once more with other choices keeps what somebody changed in between, on uninstalling too."""
+    file = home.write('{\n  "model": "a"\n}\n')
+    home.install(events=["PreToolUse", "Stop"])
+    file.write_text(file.read_text().replace('"model": "a"', '"model": "b"'))
+    home.install(events=["PreToolUse"])
+    assert list(json.loads(file.read_text())["hooks"]) == ["PreToolUse"]
+    home.uninstall()
+    assert file.read_text() == '{\n  "model": "b"\n}\n'
+
+
+def test_the_backup(home: Home) -> None:
+    """The file as it was lies in our own state, private, and stays there after uninstalling."""
+    file = home.write('{"model": "a"}')
+    backup = home.install().shelf.backup
+    assert backup.is_relative_to(home.root)
+    assert (backup.read_text(), backup.stat().st_mode & 0o777) == ('{"model": "a"}', 0o600)
+    home.install(events=["Stop"])
+    assert backup.read_text() == '{"model": "a"}', "still what was there before us"
+    home.uninstall()
+    assert backup.read_text() == '{"model": "a"}'
+    assert sorted(path.name for path in file.parent.iterdir()) == ["settings.json"], "nothing beside the file"
+
+
+keys = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | keys,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=8,
+)
+handlers = st.fixed_dictionaries({"type": st.just("command"), "command": st.sampled_from(["a", "b // c", '"q"'])})
+groups = st.fixed_dictionaries({"hooks": st.lists(handlers, max_size=2)}, optional={"matcher": keys})
+hooks = st.dictionaries(st.sampled_from(["PreToolUse", "Stop", "Other"]), st.lists(groups, max_size=2), max_size=3)
+files = st.fixed_dictionaries({}, optional={"model": values, "env": values, "hooks": hooks, "z": values})
+spaces = st.sampled_from(["", " ", "\n", "\r\n", "\n  ", "\t", " // c\n", " /* , ] } */ ", "\n\n    "])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """JSON with any white space and comments between its tokens, and trailing commas."""
+    compact = json.dumps(draw(files), ensure_ascii=draw(st.booleans()), separators=(",", ":"))
+    out: list[str] = []
+    in_text, escaped = False, False
+    for char in compact:
+        if not in_text and char in "}]" and out and out[-1].strip() and draw(st.integers(0, 5)) == 0:
+            last = "".join(out).rstrip()[-1:]
+            out.append("," if last not in "{[,/" and "//" not in "".join(out[-3:]) and "*/" not in out[-1] else "")
+        if not in_text and char in "{}[],:":
+            out.append(draw(spaces) if char in "}]" else "")
+        out.append(char)
+        if not in_text and char in "{}[],:":
+            out.append(draw(spaces))
+        if in_text:
+            in_text = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        else:
+            in_text = char == '"'
+    return draw(spaces) + "".join(out) + draw(spaces)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(texts(), st.sampled_from(["claude", "cursor", "gemini"]))
+def test_any_layout(text: str, name: str) -> None:
+    """Whatever stands between the values: our entries come in whole, nothing else changes its meaning, and taken out
+    structurally the text means what it did."""
+    host = HOSTS[name]
+    if [one for one in read_text(text.encode(), "x.json").findings if one.code != "BH105"]:
+        return
+    entries = wanted(host, ("PreToolUse", "Stop"), Options(scope="project"))
+    there = with_entries(text, host, entries)
+    _nothing_lost(text.encode(), there.encode())
+    now = plain(there.encode())
+    assert all(now["hooks"][event][-1] == entry for event, entry in entries.items())
+    back = without(there, host, lambda one: is_written(one.data), text)
+    assert plain(back.encode()) == plain(text.encode())

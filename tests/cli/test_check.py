@@ -394,6 +394,8 @@ Options:
   --select CODES                  Only these codes, or beginnings of codes:
                                   BH3,BH506.
   --ignore CODES                  All but these codes, or beginnings of codes.
+  --host NAME                     What this agent can't honour: claude, codex,
+                                  gemini ..., or all.
   --json                          The same as --format json.
   -h, --help                      Show this message and exit.
 
@@ -403,9 +405,11 @@ Options:
     billhook check --ignore BH306,BH5 ../other-project
     billhook check --format github
     billhook check --json | jq -r .code | sort | uniq -c
+    billhook check --host codex
 
   Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
-  be read.
+  be read. With --host: 1 when a hook says or needs something that this agent
+  does not honour; what a hook only may say is a note.
 -- exit 0
 """)
 

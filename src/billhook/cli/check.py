@@ -45,17 +45,27 @@ Examples:
   billhook check --ignore BH306,BH5 ../other-project
   billhook check --format github
   billhook check --json | jq -r .code | sort | uniq -c
+  billhook check --host codex
 
 \b
 Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
-be read.""",
+be read. With --host: 1 when a hook says or needs something that this agent
+does not honour; what a hook only may say is a note.""",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
 @click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")
 @click.option("--select", metavar="CODES", multiple=True, help="Only these codes, or beginnings of codes: BH3,BH506.")
 @click.option("--ignore", metavar="CODES", multiple=True, help="All but these codes, or beginnings of codes.")
+@click.option("--host", metavar="NAME", help="What this agent can't honour: claude, codex, gemini ..., or all.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: tuple[str, ...], as_json: bool) -> int:
+def verb(
+    paths: tuple[str, ...],
+    format_: str,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    host: str | None,
+    as_json: bool,
+) -> int:
     """Look for what is wrong with hooks, and say how to mend it. No hook is run.
 
     Hooks that never fired and hooks that are slow, as the event log has it, are noted, too.
@@ -64,6 +74,10 @@ def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: 
     `billhook rule CODE` says what a code means.
     """
     wanted, unwanted = _codes(select, "--select"), _codes(ignore, "--ignore")
+    if host is not None:
+        if wanted or unwanted or format_ not in ("text", "json"):
+            raise UsageError("--host has no codes", hint="give --json, or nothing beside it")
+        return _for_host(host, paths, as_json=as_json or format_ == "json")
     found = checked(paths)
     kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not _starts(one.code, unwanted)]
     text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
@@ -74,6 +88,26 @@ def verb(paths: tuple[str, ...], format_: str, select: tuple[str, ...], ignore: 
     if format_ == "text" and not as_json:
         _name_waiting(_folders(paths))
     return 2 if found.unread else 1 if any(not is_note(one.code) for one in kept) else 0
+
+
+def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
+    """What one agent, or each, makes of the hooks; the exit code."""
+    from billhook.cli import check_host
+
+    about, unread = [], False
+    for host in check_host.named(name):
+        configs = [_of_path(path, host.name) for path in paths] or [_here(host.name)]
+        entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
+        standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]
+        hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
+        about.append(check_host.hosted(host, hooks, len(standing) - len(hooks), {one.project for one in configs}))
+        unread = any(config.unreadable for config in configs)
+    text = check_host.as_json(about) if as_json else check_host.as_text(about)
+    if text:
+        say(text)
+    if unread:
+        note("a file can't be read, so its hooks are not among these: `billhook check` says why")
+    return 2 if unread else 1 if any(one.sure for one in about) else 0
 
 
 def checked(paths: Sequence[str], *, with_log: bool = True) -> Checked:
@@ -123,20 +157,21 @@ def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
         return []
 
 
-def _here() -> Config:
+def _here(host: str = "") -> Config:
     try:
-        return load_config(builtins=False, trust="all", env=_set_variables())
+        return load_config(builtins=False, trust="all", env=_set_variables(), host=host)
     except FileNotFoundError:
         raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
 
 
-def _of_path(path: str) -> Config:
+def _of_path(path: str, host: str = "") -> Config:
     """A file as a file of its project, a folder as a project. Nothing is run, so nothing needs approval."""
+    given: dict[str, Any] = {"builtins": False, "trust": "all", "env": _set_variables(), "host": host}
     if os.path.isdir(path):
-        return load_config(path, layers=("project", "local"), builtins=False, trust="all", env=_set_variables())
+        return load_config(path, layers=("project", "local"), **given)
     if not os.path.exists(path):
         raise UsageError(f"`{path}` does not exist", hint=_beside(path))
-    return load_config(project_of(path), files=[path], builtins=False, trust="all", env=_set_variables())
+    return load_config(project_of(path), files=[path], **given)
 
 
 def _set_variables() -> dict[str, str]:

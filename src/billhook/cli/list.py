@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,14 +12,19 @@ from billhook.cli.ages import ago
 from billhook.cli.loaded import checked_event, config_option, loaded
 from billhook.cli.show import note, say
 from billhook.cli.table import counted, facts, filled, one_line, shown_path, width
-from billhook.config import sources
+from billhook.cli.values import nearest
+from billhook.config import configured, sources
 from billhook.config.explaining import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.config.loading import Config
 from billhook.config.rows import Row, rows
 from billhook.config.snapshot import as_data
+from billhook.errors import UsageError
 from billhook.events import EVENTS
 from billhook.store.files import StoreError
+
+if TYPE_CHECKING:
+    from billhook.hosts import Host
 
 _LONGEST_NAME = 28
 _LONGEST_FACT = 70
@@ -34,28 +40,61 @@ _BOOKS = "Built in, without a say in decisions"
 Examples:
   billhook list
   billhook list --event PreToolUse
+  billhook list --host gemini
   billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
 )
 @click.option("--event", metavar="EVENT", help="Only the hooks that this event gets.")
+@click.option("--host", metavar="NAME", help="What applies inside this agent: claude, codex, gemini ...")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
-def verb(event: str | None, configs: tuple[str, ...], as_json: bool) -> int:
-    """Show every hook in the order in which it runs, and those that don't, with the reason."""
+def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json: bool) -> int:
+    """Show every hook in the order in which it runs, and those that don't, with the reason.
+
+    With --host, what applies inside that agent: an agent runs what stands in its own file itself, and has not every
+    event. `billhook check --host NAME` says what it can't honour.
+    """
     config = loaded(configs)
+    agent = _agent(host) if host is not None else None
+    if agent is not None:
+        config = configured.load(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.wants(wanted)]
     fired = _fired(config, found)
     if as_json:
         for row in found:
-            say(strictjson.dumps({**as_data(row), "last_fired": fired.times.get(row.name) if fired else None}))
+            last = fired.times.get(row.name) if fired else None
+            say(strictjson.dumps({**as_data(row), "last_fired": last, **_for_programs(row, agent)}))
     elif not config.entries:
         say("\n".join(_empty(config, found)))
         say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
         _hints(config)
     else:
-        say("\n".join(_screen(found, wanted, fired)))
+        if agent is not None:
+            say(f"what applies inside {agent.title}\n")
+        say("\n".join(_screen(found, wanted, fired, agent)))
         _hints(config)
     return 0
+
+
+def _agent(name: str) -> "Host":
+    from billhook.hosts import HOSTS
+
+    if name not in HOSTS:
+        raise UsageError(f"--host: no agent `{name}`", hint=nearest(name, HOSTS))
+    return HOSTS[name]
+
+
+def _for_programs(row: Row, agent: "Host | None") -> dict[str, object]:
+    """What `--host` adds to a line of JSON."""
+    if agent is None:
+        return {}
+    own = [agent.spellings[event] for event in row.events if event in agent.spellings]
+    return {"host": agent.name, "host_events": own, "fires": row.effect != "nothing" and not _never_fires(row, agent)}
+
+
+def _never_fires(row: Row, agent: "Host | None") -> bool:
+    """None of its events exists in that agent."""
+    return agent is not None and bool(row.events) and not any(event in agent.spellings for event in row.events)
 
 
 def _fired(config: Config, found: Iterable[Row]) -> LastFired | None:
@@ -87,40 +126,62 @@ def conditions(row: Row) -> Iterator[str]:
     yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
 
 
-def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None) -> Iterator[str]:
+def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None, agent: "Host | None" = None) -> Iterator[str]:
     """Groups, each below its heading."""
     column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
-    groups = [(event, rows_) for event, rows_ in _by_event(found, wanted) if rows_]
+    groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
     for place, (title, rows_) in enumerate(groups):
         yield from ("",) if place else ()
         yield click.style(one_line(title, width()), bold=True)
         for number, row in enumerate(rows_, 1):
-            lines = _hook(row, number if row.effect != "nothing" else None, column, fired)
-            yield from islice(lines, 1) if title == _BOOKS else lines
+            idle = row.effect == "nothing" or _never_fires(row, agent)
+            lines = _hook(row, None if idle else number, column, fired)
+            yield from (
+                _dimmed(row, column) if row.state == "elsewhere" else islice(lines, 1) if title == _BOOKS else lines
+            )
     if not groups:
         yield f"no hook wants {wanted}"
 
 
-def _by_event(found: Sequence[Row], wanted: str) -> Iterator[tuple[str, list[Row]]]:
-    active = [row for row in found if row.effect != "nothing"]
+def _by_event(found: Sequence[Row], wanted: str, agent: "Host | None") -> Iterator[tuple[str, list[Row]]]:
+    active = [row for row in found if row.effect != "nothing" and not _never_fires(row, agent)]
     if wanted:
-        yield wanted, active
+        yield _called(wanted, agent), active
     else:
         deciding = [row for row in active if not has_no_say(row)]
         yield "Every event", [row for row in deciding if not row.events]
-        named = {name for row in deciding for name in row.events}
+        named = {name for row in deciding for name in row.events if agent is None or name in agent.spellings}
         for event in (*(name for name in EVENTS if name in named), *sorted(named - set(EVENTS))):
-            yield event, [row for row in deciding if event in row.events]
+            yield _called(event, agent), [row for row in deciding if event in row.events]
         yield _BOOKS, [row for row in active if has_no_say(row)]
     idle = [row for row in found if row.effect == "nothing"]
     yield "Not approved (`billhook trust` shows each and asks)", [row for row in idle if row.state in _WAITING]
-    yield "Not running", [row for row in idle if row.state not in _WAITING]
+    if agent is not None:
+        never = [row for row in found if row.effect != "nothing" and _never_fires(row, agent)]
+        yield f"Never fires in {agent.title}: it has no such event", never
+        yield f"Run by {agent.title} itself", [row for row in idle if row.state == "elsewhere"]
+    yield "Not running", [row for row in idle if row.state not in (*_WAITING, "elsewhere")]
+
+
+def _called(event: str, agent: "Host | None") -> str:
+    """The event, and what the agent calls it."""
+    own = agent.spellings.get(event, event) if agent is not None else event
+    return event if own == event else f"{event} ({own})"
+
+
+def _dimmed(row: Row, column: int) -> Iterator[str]:
+    """A hook that is none of ours to run."""
+    yield click.style(
+        f"   - {one_line(row.name, column):<{column}}  {one_line(row.what, width() - column - 7)}", dim=True
+    )
+    about = [*([one_line(", ".join(row.events), _LONGEST_FACT)] if row.events else []), source_of(row), row.why]
+    yield from (click.style(line, dim=True) for line in facts(about, _INDENT))
 
 
 def _hook(row: Row, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
     name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
-    yield from facts([*_facts(row), *_last_fired(row, fired)], _INDENT)
+    yield from facts([*_facts(row, alone=number is None), *_last_fired(row, fired)], _INDENT)
     if row.effect == "blocks":
         for line in filled(f"blocks what it would have judged: {row.why}", _INDENT):
             yield click.style(line, fg="red")
@@ -129,8 +190,9 @@ def _hook(row: Row, number: int | None, column: int, fired: LastFired | None) ->
             yield click.style(line, fg="yellow")
 
 
-def _facts(row: Row) -> Iterator[str]:
-    if row.effect == "nothing" and row.events:
+def _facts(row: Row, *, alone: bool) -> Iterator[str]:
+    """`alone`: it does not stand below its event."""
+    if alone and row.events:
         yield one_line(", ".join(row.events), _LONGEST_FACT)
     yield from conditions(row)
     if row.layer != "built-in":

@@ -1,0 +1,128 @@
+"""`billhook check --host NAME`: what an agent can't honour of the hooks that are configured here."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from billhook import strictjson
+from billhook.cli.check_formats import shown
+from billhook.cli.show import safe
+from billhook.cli.table import counted, filled, one_line, shown_path
+from billhook.cli.values import nearest
+from billhook.config.declared import Declared
+from billhook.config.hosting import Agent, Limit, limits
+from billhook.errors import BillhookError, UsageError
+from billhook.hosts import HOSTS, Host
+from billhook.hosts.agentfile import checked, ours
+from billhook.hosts.entries import times
+
+_DEADLINE: Final = re.compile(r"(?:--deadline |[?&]deadline=)(\d{1,9})\b")
+
+
+class Hosted(msgspec.Struct, frozen=True):
+    """One agent, and what it does with the hooks."""
+
+    host: Host
+    hooks: tuple[Declared, ...]
+    """Those that were looked at."""
+    found: tuple[Limit, ...]
+    left: int = 0
+    """Hooks that the agent runs itself, in its own way."""
+
+    @property
+    def sure(self) -> bool:
+        """Something that a hook says or needs is not honoured."""
+        return any(limit.sure for limit in self.found)
+
+
+def named(name: str) -> list[Host]:
+    """The agent of that name, or all of them; UsageError with the nearest when there is none."""
+    if name == "all":
+        return list(HOSTS.values())
+    if name not in HOSTS:
+        raise UsageError(f"--host: no agent `{name}`", hint=nearest(name, [*HOSTS, "all"]))
+    return [HOSTS[name]]
+
+
+def hosted(host: Host, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> Hosted:
+    """What an agent can't honour of these hooks, in the order of the files."""
+    installed = _deadlines(host, projects)
+
+    def seconds(event: str, wanted: float) -> float:
+        there = times(host, event, wanted)[1] / 1000
+        return min(there, installed.get(event, there))
+
+    agent = Agent(host.name, host.title, seconds)
+    return Hosted(host, tuple(hooks), tuple(limit for hook in hooks for limit in limits(hook, agent)), left)
+
+
+def _deadlines(host: Host, projects: Iterable[str]) -> dict[str, float]:
+    """The seconds that billhook has on each event, as it is installed for this agent."""
+    canonical = {own: event for event, own in host.spellings.items()}
+    found: dict[str, float] = {}
+    for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:
+        try:
+            with open(file, encoding="utf-8") as opened:
+                handlers = ours(checked(opened.read(), host, file), host)
+        except (OSError, ValueError, BillhookError):
+            continue
+        for handler in handlers:
+            said = _DEADLINE.search(str(handler.data.get(host.command_key) or handler.data.get("url")))
+            event = canonical.get(handler.event)
+            if said and event:
+                found[event] = min(int(said[1]) / 1000, found.get(event, 1e9))
+    return found
+
+
+def as_text(about: Sequence[Hosted]) -> str:
+    """Each agent below its own line, each hook with its sentences."""
+    return "\n".join(line for place, one in enumerate(about) for line in (*([""] if place else []), *_screen(one)))
+
+
+def _screen(one: Hosted) -> Iterator[str]:
+    title, all_ = one.host.title, len(one.hooks)
+    touched = len({(limit.file, limit.line, limit.hook) for limit in one.found if limit.sure})
+    if touched:
+        are = "is" if touched == 1 else "are"
+        heading = f"{title}: {touched} of {counted(all_, 'hook')} {are} not honoured as written"
+    else:
+        heading = f"{title}: {counted(all_, 'hook')}, and nothing is lost for certain" if all_ else f"{title}: no hooks"
+    yield click.style(heading, bold=True)
+    for hook in one.hooks:
+        said = [
+            limit for limit in one.found if (limit.file, limit.line, limit.hook) == (hook.file, hook.line, hook.name)
+        ]
+        if said:
+            place = f"{shown_path(hook.file)}:{hook.line}" if hook.line else shown_path(hook.file)
+            name = click.style(one_line(hook.name, 40), fg="cyan")
+            yield f"  {name}  {safe(place)}"
+        for limit in said:
+            for line in filled(limit.sentence, 4):
+                yield click.style(line, fg="yellow") if limit.sure else line
+    if one.left:
+        yield from filled(
+            f"{counted(one.left, 'more hook')} {'is' if one.left == 1 else 'are'} run by {title} itself", 2
+        )
+
+
+def as_json(about: Sequence[Hosted]) -> str:
+    """One object a line, nothing else."""
+    return "\n".join(strictjson.dumps(_data(one.host, limit)) for one in about for limit in one.found)
+
+
+def _data(host: Host, limit: Limit) -> dict[str, object]:
+    return {
+        "host": host.name,
+        "hook": limit.hook,
+        "file": shown(limit.file) or None,
+        "line": limit.line or None,
+        "events": list(limit.events),
+        "host_events": [host.spellings.get(event) for event in limit.events],
+        "wants": list(limit.wants),
+        "becomes": limit.becomes,
+        "sure": limit.sure,
+        "message": limit.sentence,
+    }

@@ -1,0 +1,253 @@
+"""`billhook check --host` and `billhook list --host`: what an agent can't honour, and what applies inside it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.folder import Folder
+
+HOOKS = """\
+hooks:
+  review:
+    events: PreToolUse
+    match: Bash
+    ask: A person has to see this
+  remember:
+    events: [PreToolUse, UserPromptSubmit]
+    inject: Mind the style guide
+  guard:
+    events: [PreToolUse, PreCompact]
+    run: ./guard.sh
+    gate: true
+  teach:
+    events: PreToolUse
+    run: |
+      echo '{"hookSpecificOutput": {"additionalContext": "mind the tests"}}'
+  tasks:
+    events: TaskCreated
+    exec: [./tasks]
+  bye:
+    events: SessionEnd
+    run: ./bye.sh
+    timeout: 20
+  never:
+    events: PreToolUse
+    if: Bash(rm *)
+    deny: Not here
+"""
+CLAUDES = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./own.sh"}]}]}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    one = Folder(tmp_path)
+    one.write("~/.config/billhook/hooks.yaml", HOOKS)
+    one.write(".claude/settings.json", CLAUDES)
+    return one
+
+
+def test_codex(folder: Folder) -> None:
+    """What is lost for certain comes with exit code 1; what a hook may say is told as well."""
+    assert folder.screen("check", "--host", "codex") == snapshot("""\
+Codex: 4 of 8 hooks are not honoured as written
+  review  ~/.config/billhook/hooks.yaml:2
+    on Codex's PreToolUse its ask becomes deny
+  guard  ~/.config/billhook/hooks.yaml:9
+    on Codex's PreCompact its deny ends the run
+    on Codex's PreToolUse it may ask or stop the run, which becomes deny
+  tasks  ~/.config/billhook/hooks.yaml:17
+    its event TaskCreated does not exist in Codex and never fires there
+  bye  ~/.config/billhook/hooks.yaml:20
+    its timeout of 20 s is above the 2.5 s that hooks have on Codex's
+    SessionEnd: then it counts as failed
+  own  .claude/settings.json:6
+    on Codex's PreToolUse it may ask or stop the run, which becomes deny
+-- exit 1
+""")
+
+
+def test_gemini(folder: Folder) -> None:
+    """In the agent's own names of events."""
+    assert folder.screen("check", "--host", "gemini", "../.config/billhook/hooks.yaml") == snapshot("""\
+Gemini CLI: 5 of 7 hooks are not honoured as written
+  review  ~/.config/billhook/hooks.yaml:2
+    on Gemini CLI's BeforeTool its ask becomes deny
+  remember  ~/.config/billhook/hooks.yaml:6
+    on Gemini CLI's BeforeTool its context is held until AfterTool
+  guard  ~/.config/billhook/hooks.yaml:9
+    on Gemini CLI's PreCompress its deny is shown to the person only
+    on Gemini CLI's BeforeTool it may ask, which becomes deny
+    on Gemini CLI's BeforeTool it may add context, which is held until AfterTool
+  teach  ~/.config/billhook/hooks.yaml:13
+    on Gemini CLI's BeforeTool its context is held until AfterTool
+  tasks  ~/.config/billhook/hooks.yaml:17
+    its event TaskCreated does not exist in Gemini CLI and never fires there
+-- exit 1
+""")
+
+
+def test_claude(folder: Folder) -> None:
+    """Nothing is lost, and what Claude Code runs itself is counted."""
+    assert folder.screen("check", "--host", "claude") == snapshot("""\
+Claude Code: 7 hooks, and nothing is lost for certain
+  1 more hook is run by Claude Code itself
+-- exit 0
+""")
+
+
+def test_for_programs(folder: Folder) -> None:
+    """One object a line for each thing that is not honoured, of every agent."""
+    ended = folder.billhook("check", "--host", "all", "--json")
+    found = [json.loads(line) for line in ended.out.splitlines()]
+    assert ended.code == 1 and {one["host"] for one in found} == {"codex", "gemini", "qwen", "copilot", "cursor"}
+    asks = [one for one in found if one["hook"] == "review" and one["host"] == "codex"]
+    assert [{**one, "file": ""} for one in asks] == snapshot(
+        [
+            {
+                "host": "codex",
+                "hook": "review",
+                "file": "",
+                "line": 2,
+                "events": ["PreToolUse"],
+                "host_events": ["PreToolUse"],
+                "wants": ["ask"],
+                "becomes": "becomes deny",
+                "sure": True,
+                "message": "on Codex's PreToolUse its ask becomes deny",
+            }
+        ]
+    )
+
+
+def test_deadline_that_is_installed(folder: Folder) -> None:
+    """A time-out is held against the deadline that billhook has there, where it is installed."""
+    entry = {"bash": "exec /opt/billhook-hook --as copilot --deadline 5000 preToolUse", "timeoutSec": 6}
+    folder.write(".github/hooks/billhook.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
+    slow = folder.write("slow.yaml", "hooks: {slow: {events: PreToolUse, exec: [./scan], timeout: 9, gate: true}}")
+    assert folder.screen("check", "--host", "copilot", slow.name) == snapshot("""\
+Copilot: 1 of 1 hook is not honoured as written
+  slow  slow.yaml:1
+    on Copilot's preToolUse it may ask or stop the run, which becomes deny
+    its timeout of 9 s is above the 5 s that hooks have on Copilot's preToolUse:
+    then the call is refused
+-- exit 1
+""")
+
+
+WRONG = {
+    "no such agent": ["--host", "codx"],
+    "codes": ["--host", "codex", "--select", "BH3"],
+    "another format": ["--host", "codex", "--format", "sarif"],
+}
+
+
+@pytest.mark.parametrize("words", WRONG.values(), ids=WRONG.keys())
+def test_wrong_use(folder: Folder, words: list[str]) -> None:
+    """What can't be meant is said, with what can."""
+    ended = folder.billhook("check", *words)
+    assert ended.code == 2 and "--host" in ended.err and "hint: " in ended.err
+
+
+def test_file_that_cant_be_read(folder: Folder) -> None:
+    """Nobody knows what is in it, so nothing is fine."""
+    broken = folder.write("broken.yaml", "hooks: [")
+    ended = folder.billhook("check", "--host", "codex", broken.name)
+    assert ended.code == 2 and "`billhook check` says why" in ended.err
+
+
+def test_list_inside_claude(folder: Folder) -> None:
+    """What the agent runs itself is shown as that."""
+    assert folder.screen("list", "--host", "claude", "--event", "PreToolUse") == snapshot("""\
+what applies inside Claude Code
+
+PreToolUse
+   1 metrics          times every hook
+     on_failure allow   priority 1   built-in
+   2 turn-tracker     counts the turns of a session
+     on_failure allow   priority 5   built-in
+   3 event-logger     records every event in the log
+     on_failure allow   priority 50   built-in
+   4 review           ask: A person has to see this
+     match Bash   claude   on_failure ask   own
+     ~/.config/billhook/hooks.yaml:2
+   5 remember         inject: Mind the style guide
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+   6 guard            ./guard.sh
+     claude   gate   own   ~/.config/billhook/hooks.yaml:9
+   7 teach            echo '{"hookSpecificOutput": {"additionalContext": "min...
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
+   8 never            deny: Not here
+     if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
+   9 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1000   built-in
+
+Run by Claude Code itself
+   - own              ./own.sh
+     PreToolUse   .claude/settings.json:6   run by Claude Code itself
+-- exit 0
+""")
+
+
+def test_list_inside_gemini(folder: Folder) -> None:
+    """Its own names of events, and what never fires there."""
+    assert folder.screen("list", "--host", "gemini") == snapshot("""\
+what applies inside Gemini CLI
+
+PreToolUse (BeforeTool)
+   1 review           ask: A person has to see this
+     match Bash   claude   on_failure ask   own
+     ~/.config/billhook/hooks.yaml:2
+   2 remember         inject: Mind the style guide
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+   3 guard            ./guard.sh
+     claude   gate   own   ~/.config/billhook/hooks.yaml:9
+   4 teach            echo '{"hookSpecificOutput": {"additionalContext": "min...
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
+   5 never            deny: Not here
+     if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
+   6 self-protection  guards billhook's own configuration, approvals and state
+     gate   priority 1000   built-in
+
+UserPromptSubmit (BeforeAgent)
+   1 remember         inject: Mind the style guide
+     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+
+SessionEnd
+   1 bye              ./bye.sh
+     claude   on_failure allow   timeout 20 s   own
+     ~/.config/billhook/hooks.yaml:20
+
+PreCompact (PreCompress)
+   1 guard            ./guard.sh
+     claude   gate   own   ~/.config/billhook/hooks.yaml:9
+
+Built in, without a say in decisions
+   1 metrics          times every hook
+   2 turn-tracker     counts the turns of a session
+   3 session-naming   names the session
+   4 event-logger     records every event in the log
+
+Not approved (`billhook trust` shows each and asks)
+   - own              ./own.sh
+     PreToolUse   claude   on_failure allow   not approved
+     .claude/settings.json:6
+
+Never fires in Gemini CLI: it has no such event
+   - tasks            ./tasks
+     TaskCreated   claude   on_failure allow   own
+     ~/.config/billhook/hooks.yaml:17
+-- stderr
+
+hint: 1 hook waits for your approval: `billhook trust`
+-- exit 0
+""")
+
+
+def test_list_for_programs(folder: Folder) -> None:
+    """Each line says whether the hook fires inside that agent."""
+    found = {one["name"]: one for one in folder.lines("list", "--host", "copilot", "--json")}
+    assert [found[name]["fires"] for name in ("review", "tasks", "own")] == [True, False, False]
+    assert found["remember"]["host_events"] == ["preToolUse", "userPromptSubmitted"]
+    assert found["own"]["state"] == "elsewhere" and found["own"]["why"] == "run by Copilot itself"

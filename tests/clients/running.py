@@ -126,6 +126,8 @@ def _set_up(what: Run, place: Place, environ: Mapping[str, str]) -> None:
 def plain_environment(place: Place) -> dict[str, str]:
     """What every run starts with: nothing of whoever runs the suite but where programs are."""
     environ = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
+    programs = os.path.join(sys.prefix, "bin")  # where the `billhook-hook` of this suite is
+    environ["PATH"] = os.pathsep.join([programs, environ.get("PATH", os.defpath)])
     environ |= {"HOME": str(place.home), "NO_COLOR": "1", "CI": "1"}
     if namespace() is None:
         nowhere = "http://127.0.0.1:9"

@@ -1,0 +1,267 @@
+"""What is proved on each real agent: a hook, what the model asks for, and what comes of it by the capability table.
+
+What is seen is told in a few words (`not run, told`), and compared with the words that the table promises.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from billhook.dialects.capabilities import can
+from clients.agents import Agent, Place
+from clients.running import Ran
+from clients.script import Script, Step
+
+WORDS: Final = "these are the words of the hook"
+"""What hooks say: as a reason, as context, in an output."""
+OUTPUT: Final = "what the command printed"
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table. `calls` makes the model's tool calls; `promised` is what an agent's row says."""
+
+    name: str
+    title: str
+    hooks: str
+    promised: Callable[[str], str]
+    seen: Callable[[Ran, Place], str]
+    calls: Callable[[Agent, Path], Script]
+    environ: Mapping[str, str] = {}
+    needs: str = "PreToolUse"
+    """The event it is about: an agent that does not have it is left out."""
+    short: bool = False
+    """Whether the entry's own times are made short: our deadline 2 seconds, the agent's own time-out 15."""
+
+
+def _one_command(agent: Agent, project: Path) -> Script:
+    command = f"touch {project}/original; echo {OUTPUT}"
+    return Script([Step(calls=[agent.shell(command)]), Step("one thing is done"), Step("another thing is done")])
+
+
+def _one_file(agent: Agent, project: Path) -> Script:
+    return Script([Step(calls=[agent.write(f"{project}/secret.txt", "written")]), Step("one thing is done")])
+
+
+def _only_words(agent: Agent, project: Path) -> Script:
+    return Script([Step("one thing is done"), Step("another thing is done")])
+
+
+def _tool(ran: Ran, place: Place, words: str = WORDS) -> str:
+    """Which command was run, whether the model was told, and whether it was asked to go on."""
+    made = [name for name in ("original", "rewritten", "secret.txt") if (place.project / name).exists()]
+    run = {(): "not run", ("original",): "run", ("rewritten",): "rewritten run", ("secret.txt",): "written"}
+    said = [run.get(tuple(made), "both run")]
+    said += ["told"] if ran.model_saw(words) else []
+    return ", ".join(said + ({0: ["never asked"], 1: ["ended"]}.get(ran.turns, [])))
+
+
+def _output(ran: Ran, place: Place) -> str:
+    kept = "kept" if ran.model_saw(OUTPUT + "\\n") or ran.model_saw(f'"{OUTPUT}') else "replaced"
+    return f"output {kept}, told" if ran.model_saw(WORDS) else f"output {kept}"
+
+
+def _prompt(ran: Ran, place: Place) -> str:
+    if not ran.turns:
+        return "not asked"
+    return "asked, told" if ran.model_saw(WORDS, after=0) else "asked"
+
+
+def _went_on(ran: Ran, place: Place) -> str:
+    if ran.turns < 2:
+        return "stopped"
+    return "went on, told" if ran.model_saw(WORDS) else "went on"
+
+
+def _always(words: str) -> Callable[[str], str]:
+    return lambda host: words
+
+
+def _rewrite(host: str) -> str:
+    return "rewritten run" if can(host, "PreToolUse").rewrite_input else "not run, told"
+
+
+def _stop(host: str) -> str:
+    return "not run, ended" if can(host, "PreToolUse").stop else "not run, told"
+
+
+def _replaced(host: str) -> str:
+    return "output replaced, told" if can(host, "PostToolUse").replace_output else "output kept, told"
+
+
+def _prompt_context(host: str) -> str:
+    """Held, it comes with the next event that can carry it; without a tool call there is none."""
+    return "asked, told" if can(host, "UserPromptSubmit").context else "asked"
+
+
+def _fixed(event: str, answer: str, **more: str) -> str:
+    lines = [f"  {name}: {value}" for name, value in more.items()]
+    return (
+        "\n".join(["hooks:", "  one:", f"    events: {event}", f"    {answer}", *(f"  {line}" for line in lines)])
+        + "\n"
+    )
+
+
+def _printing(event: str, fields: str) -> str:
+    return _fixed(event, f"run: >-\n      printf '%s' '{fields}'")
+
+
+_DAEMON: Final = '"$(cat "$HOME/.claude/billhook/daemon/lock")"'
+_NEW_OUTPUT: Final = f'{{"stdout": "{WORDS}", "stderr": "", "interrupted": false, "isImage": false}}'
+_REWRITTEN: Final = (
+    '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", '
+    f'"permissionDecisionReason": "{WORDS}", "updatedInput": {{"command": "touch rewritten"}}}}}}'
+)
+
+CASES: Final = (
+    Case(
+        name="allow",
+        title="an event that no hook objects to",
+        hooks=_fixed("PreToolUse", "deny: never asked", **{"if": "Bash(rm *)"}),
+        promised=_always("run"),
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="deny",
+        title="deny before a command",
+        hooks=_fixed("PreToolUse", f"deny: {WORDS}", **{"if": "Bash(touch *)"}),
+        promised=_always("not run, told"),
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="deny-write",
+        title="deny before a file is written, by Write's name",
+        hooks=_fixed("PreToolUse", f"deny: {WORDS}", **{"if": "Write(secret.txt)"}),
+        promised=_always("not run, told"),
+        seen=_tool,
+        calls=_one_file,
+    ),
+    Case(
+        name="rewrite",
+        title="another command instead",
+        hooks=_printing("PreToolUse", _REWRITTEN),
+        promised=_rewrite,
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="context",
+        title="context before a command",
+        hooks=_fixed("PreToolUse", f"inject: {WORDS}"),
+        promised=_always("run, told"),
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="context-after",
+        title="context after a command",
+        hooks=_fixed("PostToolUse", f"inject: {WORDS}"),
+        promised=_always("run, told"),
+        seen=_tool,
+        calls=_one_command,
+        needs="PostToolUse",
+    ),
+    Case(
+        name="replace-output",
+        title="another output instead",
+        hooks=_printing(
+            "PostToolUse",
+            f'{{"hookSpecificOutput": {{"hookEventName": "PostToolUse", "updatedToolOutput": {_NEW_OUTPUT}}}}}',
+        ),
+        promised=_replaced,
+        seen=_output,
+        calls=_one_command,
+        needs="PostToolUse",
+    ),
+    Case(
+        name="ask",
+        title="ask, with nobody there",
+        hooks=_fixed("PreToolUse", f"ask: {WORDS}"),
+        promised=_always("not run, told"),
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="stop",
+        title="stop before a command",
+        hooks=_printing("PreToolUse", f'{{"continue": false, "stopReason": "{WORDS}"}}'),
+        promised=_stop,
+        seen=_tool,
+        calls=_one_command,
+    ),
+    Case(
+        name="keep-going",
+        title="Stop, once: go on",
+        hooks=_fixed("Stop", f"run: '[ -e asked ] || {{ touch asked; echo {WORDS} >&2; exit 2; }}'"),
+        promised=_always("went on, told"),
+        seen=_went_on,
+        calls=_only_words,
+        needs="Stop",
+    ),
+    Case(
+        name="prompt",
+        title="a prompt refused",
+        hooks=_fixed("UserPromptSubmit", f"deny: {WORDS}"),
+        promised=_always("not asked"),
+        seen=_prompt,
+        calls=_only_words,
+        needs="UserPromptSubmit",
+    ),
+    Case(
+        name="prompt-context",
+        title="context with a prompt",
+        hooks=_fixed("UserPromptSubmit", f"inject: {WORDS}"),
+        promised=_prompt_context,
+        seen=_prompt,
+        calls=_only_words,
+        needs="UserPromptSubmit",
+    ),
+    Case(
+        name="session-context",
+        title="context when a session starts",
+        hooks=_fixed("SessionStart", f"inject: {WORDS}"),
+        promised=_always("asked, told"),
+        seen=_prompt,
+        calls=_only_words,
+        needs="SessionStart",
+    ),
+    Case(
+        name="hang",
+        title="a gate that hangs",
+        hooks=_fixed("PreToolUse", "run: sleep 30", gate="true"),
+        promised=_always("not run, told"),
+        seen=lambda ran, place: _tool(ran, place, "in time"),
+        calls=_one_command,
+        short=True,
+    ),
+    Case(
+        name="daemon-killed",
+        title="the daemon killed while a gate is asked",
+        hooks=_fixed("PreToolUse", f"run: kill -9 {_DAEMON}; sleep 30", gate="true"),
+        promised=_always("not run, told"),
+        seen=lambda ran, place: _tool(ran, place, "billhook"),
+        calls=_one_command,
+    ),
+    Case(
+        name="daemon-stopped",
+        title="the daemon stopped while a gate is asked",
+        hooks=_fixed("PreToolUse", f"run: kill -STOP {_DAEMON}; sleep 30", gate="true"),
+        promised=_always("not run, told"),
+        seen=lambda ran, place: _tool(ran, place, "billhook"),
+        calls=_one_command,
+        short=True,
+    ),
+    Case(
+        name="no-daemon",
+        title="deny without a daemon",
+        hooks=_fixed("PreToolUse", f"deny: {WORDS}"),
+        promised=_always("not run, told"),
+        seen=_tool,
+        calls=_one_command,
+        environ={"BILLHOOK_NO_DAEMON": "1"},
+    ),
+)
+BY_NAME: Final = {case.name: case for case in CASES}

@@ -1,0 +1,34 @@
+"""Makes the times of an installed entry short, in its own unit: `shorten.py FILE EVENT DEADLINE SECONDS`."""
+
+import json
+import re
+import sys
+from typing import Any
+
+
+def shortened(value: Any, deadline: str, seconds: int) -> Any:
+    """The same settings, with our deadline in milliseconds and the agent's own time-out in seconds."""
+    match value:
+        case dict():
+            return {name: _timed(name, shortened(item, deadline, seconds), seconds) for name, item in value.items()}
+        case list():
+            return [shortened(item, deadline, seconds) for item in value]
+        case str():
+            return re.sub(r"--deadline \d+", f"--deadline {deadline}", value)
+        case _:
+            return value
+
+
+def _timed(name: str, value: Any, seconds: int) -> Any:
+    if name not in ("timeout", "timeoutSec"):
+        return value
+    return seconds * 1000 if value >= 1000 else seconds
+
+
+if __name__ == "__main__":
+    file, event, wanted, most = sys.argv[1:]
+    with open(file) as opened:
+        held = json.load(opened)
+    held["hooks"][event] = shortened(held["hooks"][event], wanted, int(most))
+    with open(file, "w") as opened:
+        json.dump(held, opened, indent=2)

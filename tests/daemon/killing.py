@@ -150,7 +150,11 @@ class Callers:
 
     def _event(self, number: int, kind: str) -> dict[str, Any]:
         tool = kind if kind == "Worker" else "Bash"
-        about = {"tool_name": tool, "tool_input": {"command": f"{kind} it"}, "tool_use_id": f"t{number}"}
+        about: dict[str, Any] = {
+            "tool_name": tool,
+            "tool_input": {"command": f"{kind} it"},
+            "tool_use_id": f"t{number}",
+        }
         return self.home.event(session_id=f"s{number % 5}", **about)
 
     def run_client(self, number: int, kind: str) -> Called:

@@ -152,7 +152,11 @@ class Call:
         self.line = places.connect(home.folder, 60)
         variables = home.env() if env is None else env
         folder = str(home.project if cwd is None else cwd)
-        self.line.sendall(wire.request(version, ["--as", "claude", *argv], folder, variables, stdin))
+        try:
+            self.line.sendall(wire.request(version, ["--as", "claude", *argv], folder, variables, stdin))
+        except OSError:
+            self.line.close()
+            raise
 
     def __enter__(self) -> "Call":
         return self

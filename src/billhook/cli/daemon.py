@@ -79,7 +79,8 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @verb.command()
 @_with_options
 @click.option("--detached", is_flag=True, hidden=True)
-def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool) -> int:
+@click.option("--again", is_flag=True, hidden=True)
+def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool, again: bool) -> int:
     """Be the daemon, in the foreground. Ctrl-C or TERM ends it, after those who wait have their answers."""
     from billhook.daemon import running, standing, starting
     from billhook.store.files import state_root
@@ -88,7 +89,15 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     root = state_root()
     ready = standing.let_go_of_streams if detached else lambda: _tell_ready(root, as_json)
     try:
-        why = running.run(root, idle=_chosen(idle, http), http=http, exposed=exposed, ready=ready)
+        why = running.run(
+            root,
+            idle=_chosen(idle, http),
+            http=http,
+            exposed=exposed,
+            again=again,
+            detached=detached,
+            ready=ready,
+        )
     except running.AlreadyError:
         if detached:
             return starting.TAKEN
@@ -120,7 +129,10 @@ def _tell_ready(root: Any, as_json: bool) -> None:
 @_with_options
 @click.option("--quiet", is_flag=True, help="Print nothing but errors; leave it to another who starts one just now.")
 def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bool) -> int:
-    """Start one in the background, and wait until it serves. Fine when one serves already."""
+    """Start one in the background, and wait until it serves. Fine when one serves already.
+
+    Without options it is as the last one was, if that ended without having been told to.
+    """
     from billhook import __version__
     from billhook.daemon import starting
     from billhook.store.files import state_root

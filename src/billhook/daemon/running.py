@@ -16,9 +16,10 @@ import msgspec
 
 import billhook
 from billhook import process, worker
-from billhook.daemon import logs, places
+from billhook.daemon import logs, places, remembered
 from billhook.daemon.guard import guarded
 from billhook.daemon.places import AlreadyError
+from billhook.daemon.remembered import Options
 from billhook.daemon.server import Server
 from billhook.daemon.serving import Served
 from billhook.daemon.standing import stand_alone
@@ -39,21 +40,27 @@ _LOOKED: Final = 1.0
 """Seconds between two looks at what a daemon was made from."""
 _RESTS: Final = 600.0
 """Seconds without a request after which Python workers are let go: each is as large as a daemon."""
+_RETRIES: Final = 60.0
+"""Seconds between two tries, at most, to listen at an address that is taken."""
 _BACKLOG: Final = 512
 
 
 class Daemon:
     """One run of the daemon."""
 
-    def __init__(self, folder: Path, *, idle: float = IDLE) -> None:
-        """The folder is one that `places.made` made. Raises AlreadyError and StoreError."""
+    def __init__(self, folder: Path, options: Options, *, again: bool = False, detached: bool = False) -> None:
+        """The folder is one that `places.made` made; the options are those of another daemon if it is `again`, and
+        then it serves even if it can't listen for HTTP yet. Raises AlreadyError and StoreError."""
         self.folder = folder
-        self.idle = idle
+        self.options = options
+        self.idle = options.idle_exit
         self.leaving = ""
         """Why it takes no more requests."""
         self.served = Served()
         self.server = Server(self.served.begin, refuse=self._refuse, about=self._about)
         self.http: Http | None = None
+        self._again, self._detached = again, detached
+        self._http_pause, self._http_next = 1.0, 0.0
         self._path = str(folder / places.SOCKET)
         self._lock = places.Lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -63,18 +70,16 @@ class Daemon:
         self._began = time.time()
         self._ended = asyncio.Event()
 
-    async def run(self, http: tuple[str, int] | None, *, exposed: bool, ready: Callable[[], None]) -> str:
+    async def run(self, ready: Callable[[], None]) -> str:
         """Serve until there is a reason not to; the reason. `ready` is called as soon as callers are served."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(logs.unexpected)
         self.server.touched = loop.time()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._told, number)
-        if http is not None:
-            from billhook.daemon.http import serve
-
-            self.http = await serve(self.served, *http, self.folder, exposed=exposed)
+        await self._listen_for_http()
         self._listen()
+        self._remember()
         logs.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, self._http_words())
         ready()
         watch = asyncio.ensure_future(self._watch())
@@ -85,6 +90,35 @@ class Daemon:
         finally:
             watch.cancel()
         return self.leaving
+
+    async def _listen_for_http(self) -> None:
+        """Where it was asked for. Raises UsageError and StoreError, unless it was another daemon that was asked: that
+        one may be about to let go of the address."""
+        now = time.monotonic()
+        if not self.options.http or self.http is not None or now < self._http_next:
+            return
+        from billhook.daemon.http import address, serve
+
+        try:
+            host, port = address(self.options.http)
+            self.http = await serve(self.served, host, port, self.folder, exposed=self.options.exposed)
+        except BillhookError as error:
+            if not self._again:
+                raise
+            if self._http_pause == 1.0:
+                logs.log.warning("no HTTP yet: %s", error)
+            self._http_next = now + self._http_pause
+            self._http_pause = min(2 * self._http_pause, _RETRIES)
+
+    def _remember(self) -> None:
+        options = self.options
+        if self.http is not None:  # agents know the port that it has, not the 0 that stands for any
+            host = options.http.rpartition(":")[0]
+            options = msgspec.structs.replace(options, http=f"{host}:{self.http.url.rpartition(':')[2]}")
+        if options == Options(IDLE):
+            remembered.forget(self.folder)
+        else:
+            remembered.remember(self.folder, options)
 
     def _http_words(self) -> str:
         return "" if self.http is None else f", {self.http.url}"
@@ -105,6 +139,8 @@ class Daemon:
     def _told(self, number: int) -> None:
         if self.leaving:  # told twice: those who wait get no answer
             self._cancel()
+        elif not self._detached:  # somebody ended it where they had started it
+            remembered.forget(self.folder)
         self.leave(f"signal {signal.Signals(number).name}")
 
     def _cancel(self) -> None:
@@ -182,7 +218,10 @@ class Daemon:
                 self.server.touched = loop.time()
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
                 worker.close()
+            if not self.leaving:
+                await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
+                remembered.forget(self.folder)
                 self.leave(f"nobody asked for {self.idle:g} s")
 
     @property
@@ -251,18 +290,20 @@ def run(
     idle: float = IDLE,
     http: str = "",
     exposed: bool = False,
+    again: bool = False,
+    detached: bool = False,
     ready: Callable[[], None] = lambda: None,
 ) -> str:
     """Be the daemon, in this process, which is to be used for nothing else; why it ended. Raises AlreadyError,
-    StoreError, and UsageError for an address that can't be listened on."""
+    StoreError, and UsageError for an address that can't be listened on, unless it listened there before (`again`)."""
     stand_alone()
     folder = places.made(root)
-    listen_on = None if not http else _address(http)
+    options = Options(idle, http, exposed)
 
     async def serve() -> str:
-        daemon = Daemon(folder, idle=idle)
+        daemon = Daemon(folder, options, again=again, detached=detached)
         logs.begin(folder)
-        return await daemon.run(listen_on, exposed=exposed, ready=ready)
+        return await daemon.run(ready)
 
     with guarded():
         process.adopt_orphans()
@@ -278,12 +319,6 @@ def run(
             raise
         finally:
             process.settle()
-
-
-def _address(text: str) -> tuple[str, int]:
-    from billhook.daemon.http import address
-
-    return address(text)
 
 
 def _loop_factory() -> Any:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.daemon import places, wire
+from billhook.daemon import places, remembered, wire
 from billhook.daemon.status import Status
 from billhook.errors import BillhookError
 from billhook.store.files import StoreError
@@ -65,7 +65,8 @@ def ask(root: Path, seconds: float = ANSWERS) -> Status | None:
 def start(root: Path, options: list[str], waiting: Waiting, *, patient: bool = True) -> tuple[Status | None, bool]:
     """See to it that a daemon serves; how it is, and whether it was started now. Raises StoreError, and SilentError.
 
-    `options` are those of `billhook daemon run`. Who is not `patient` leaves it to another who starts one just now.
+    `options` are those of `billhook daemon run`; without any it is as the last one was, unless that was meant to end.
+    Who is not `patient` leaves it to another who starts one just now.
     """
     folder = places.made(root)
     found = ask(root)
@@ -74,7 +75,12 @@ def start(root: Path, options: list[str], waiting: Waiting, *, patient: bool = T
     with _only_one(folder) as first:
         if not first and not patient:
             return None, False
-        return _served(root, options if first else None, waiting), first
+        return _served(root, (options or _as_before(folder)) if first else None, waiting), first
+
+
+def _as_before(folder: Path) -> list[str]:
+    last = remembered.recalled(folder)
+    return [] if last is None else [*last.words(), "--again"]
 
 
 def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
@@ -160,6 +166,7 @@ def _only_one(folder: Path) -> Iterator[bool]:
 def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
     """End the daemon, and wait for that; its number, 0 when there was none. Raises SilentError when it does not end."""
     folder = places.checked(places.folder_of(root))
+    remembered.forget(folder)
     pid = _pid_of(folder)
     if pid <= 1:
         return 0

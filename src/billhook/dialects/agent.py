@@ -151,7 +151,7 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
         if out.output is None:
             return Reply()
         reply = self._understood(event, out.output)
-        if reply.status is Status.OK and reply.answer != NOTHING:
+        if reply.status is Status.OK and (reply.answer.objects or (reply.answer != NOTHING and not event.gates)):
             return reply
         # A deny in the words of the reference is meant as one, even where this agent would not obey it.
         other = read_output(event, out.output, rows.CLAUDE)

@@ -5,7 +5,7 @@ import functools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET as UNSET  # noqa: PLC0414 - part of what this module says: "nobody rewrote it"
@@ -258,7 +258,7 @@ Ten hooks that have nothing to say are the usual case; their outcomes are writte
 
 def written_out(note: Note) -> Outcome:
     if type(note) is not tuple:  # quicker than isinstance, which asks the metaclass
-        return cast("Outcome", note)
+        return note  # type: ignore[return-value]
     hook, began, ended = note
     return Outcome(hook.name, hook.source, hook.dialect, Status.OK, NOTHING, (ended - began) * 1e3)
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -173,7 +173,8 @@ class Context(msgspec.Struct):
         """
         for wanted in dict.fromkeys((prefix.removesuffix(f"-{self.event_type}"), prefix)):
             for note in reversed(self._notes):  # not in `results`, which most firings need not be written out for
-                if (note[0].name if type(note) is tuple else cast("Outcome", note).hook) == wanted:
+                name = note[0].name if type(note) is tuple else note.hook  # type: ignore[union-attr]
+                if name == wanted:
                     return written_out(note)
         return None
 

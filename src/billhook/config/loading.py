@@ -93,7 +93,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     host: str = ""
     """The agent that it was loaded for, where that runs some of the entries itself."""
 
-    @property
+    @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
         """The hooks that wait for consent."""
         return tuple(entry for entry in self.entries if entry.pending)

@@ -1,0 +1,36 @@
+"""Requests as bytes: what was said is what is read, whoever else asked before."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billhook.daemon import wire
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+NAME = st.text(st.sampled_from("ABC_"), min_size=1, max_size=3)
+WHO = st.tuples(TEXT, st.lists(TEXT, max_size=3), TEXT, st.dictionaries(NAME, TEXT, max_size=3))
+
+
+@given(st.lists(st.tuples(WHO, st.binary(max_size=20)), max_size=12))
+def test_every_caller_is_told_from_the_others(
+    calls: list[tuple[tuple[str, list[str], str, dict[str, str]], bytes]],
+) -> None:
+    """Also those who say nearly the same of themselves."""
+    for (version, argv, cwd, environ), stdin in [*calls, *calls]:
+        body = wire.request(version, argv, cwd, environ, stdin)[wire.HEAD :]
+        asked = wire.read(body)
+        assert (asked.version, asked.argv, asked.cwd, asked.stdin) == (version, argv, cwd, stdin)
+        assert wire.variables(asked.environ) == environ
+
+
+@given(WHO, st.binary(min_size=1, max_size=20), st.data())
+def test_a_request_that_is_cut_off_is_none(
+    who: tuple[str, list[str], str, dict[str, str]], stdin: bytes, data: st.DataObject
+) -> None:
+    """Also when its caller is known."""
+    body = wire.request(*who, stdin)[wire.HEAD :]
+    wire.read(body)
+    with pytest.raises(wire.GarbageError):
+        wire.read(body[: data.draw(st.integers(0, len(body) - 1))])
+    with pytest.raises(wire.GarbageError):
+        wire.read(body + b"x")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from billhook import caller
-from billhook.answering.whom import dialect_of, who_calls
+from billhook.answering.whom import dialect_of, event_of, who_calls
 from billhook.errors import BillhookError, EventError
 from billhook.events import EVENTS, Event, parse
 
@@ -53,12 +53,14 @@ def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: st
     """The event of an agent that reads another one's settings."""
     from billhook.dialects import dialect
 
+    payload = _object_in(stdin) or {}
     if agent == "vscode":
         from billhook import strictjson
         from billhook.answering.vscode import payload_of
 
-        stdin = strictjson.encode(payload_of(_object_in(stdin) or {}))
-    return Received(received(dialect(dialect_of(agent)), stdin, env, argument), agent)
+        stdin = strictjson.encode(payload_of(payload))
+    name = argument or event_of(agent, payload)
+    return Received(received(dialect(dialect_of(agent)), stdin, env, name), agent)
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:

@@ -1,0 +1,293 @@
+"""The same call through two files is judged once and answered twice alike; two calls are two calls."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answering.agents import Agent, said
+from billhook.answering import Heard
+from billhook.store.calls import Call, Calls
+from billhook.store.state import FileState
+from daemon.running import Home, home_in
+
+GUARD = "hooks: {guard: {events: [PreToolUse, Stop], run: 'echo asked >> TRACE; echo no >&2; exit 2', gate: true}}"
+SLOW = GUARD.replace("echo no", "sleep 0.5; echo no")
+OWN = ("--as", "copilot", "preToolUse")
+CLAUDES = ("--as", "claude", "--deadline", "20000")
+COPILOT = {"COPILOT_PROJECT_DIR": "/p", "COPILOT_CLI": "1"}
+
+
+@pytest.fixture
+def copilot(agent: Agent) -> Agent:
+    """Copilot, with a guard that leaves a trace."""
+    agent.hooks(GUARD)
+    agent.variables = COPILOT
+    return agent
+
+
+def denied(heard: Heard) -> bool:
+    return said(heard).get("permissionDecision") == "deny" and said(heard)["permissionDecisionReason"] == "no"
+
+
+def test_one_after_the_other(copilot: Agent) -> None:
+    """The second one gets the answer of the first in its own words; the guard ran once, and the log has one record."""
+    own, claudes = copilot.ask(copilot.copilot(), *OWN), copilot.ask(copilot.copilot_as_claude(), *CLAUDES)
+    assert denied(own) and denied(claudes)
+    assert "hookSpecificOutput" in said(claudes) and "hookSpecificOutput" not in said(own)
+    assert (copilot.asked, len(copilot.records())) == (1, 1)
+
+
+def test_at_the_same_time(copilot: Agent) -> None:
+    """The second one waits for the first."""
+    copilot.hooks(SLOW)
+
+    async def both() -> list[Heard]:
+        ways = ((copilot.copilot_as_claude(), CLAUDES), (copilot.copilot(), OWN))
+        return await asyncio.gather(*(copilot.hears(payload, *argv) for payload, argv in ways))
+
+    assert all(map(denied, asyncio.run(both())))
+    assert (copilot.asked, len(copilot.records())) == (1, 1)
+
+
+def test_identical_calls_in_sequence(copilot: Agent) -> None:
+    """The agent gives no ids: what comes through an entry once more is another call, and is judged."""
+    for _ in range(3):
+        assert denied(copilot.ask(copilot.copilot(), *OWN))
+        assert denied(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))
+    assert (copilot.asked, len(copilot.records())) == (3, 3)
+
+
+def test_one_entry_alone(copilot: Agent) -> None:
+    """Who has billhook in one file only has every call judged."""
+    for _ in range(3):
+        assert denied(copilot.ask(copilot.copilot(), *OWN))
+    assert (copilot.asked, len(copilot.records())) == (3, 3)
+
+
+DIFFERENT: dict[str, dict[str, Any]] = {
+    "another command": {"toolArgs": {"command": "pwd"}},
+    "another tool": {"toolName": "view", "toolArgs": {"path": "/x"}},
+    "another session": {"sessionId": "other"},
+    "no session": {"sessionId": ""},
+}
+
+
+@pytest.mark.parametrize("changes", DIFFERENT.values(), ids=DIFFERENT.keys())
+def test_another_call_is_judged(copilot: Agent, changes: dict[str, Any]) -> None:
+    """Only the same call of the same session is the same."""
+    copilot.ask(copilot.copilot_as_claude(), *CLAUDES)
+    assert denied(copilot.ask(copilot.copilot(**changes), *OWN))
+    assert copilot.asked == 2
+
+
+def test_ids_tell_calls_apart(agent: Agent) -> None:
+    """Where the agent gives ids, the same words under another id are another call, through whichever entry."""
+    agent.hooks(GUARD)
+    ids = {"conversation_id": "c", "generation_id": "g", "cursor_version": "2.0", "cwd": str(agent.project)}
+    call = {**ids, "hook_event_name": "preToolUse", "tool_name": "Shell", "tool_input": {"command": "ls"}}
+    for name, entry in (("1", "claude"), ("2", "cursor"), ("1", "cursor"), ("2", "claude")):
+        assert said(agent.ask({**call, "tool_use_id": name}, "--as", entry))["permission"] == "deny"
+    assert (agent.asked, len(agent.records())) == (2, 2)
+
+
+def test_claude_code_is_left_alone(agent: Agent) -> None:
+    """It runs the same command once: nothing is remembered for it, and nothing is taken for the same."""
+    agent.hooks(GUARD)
+    event = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "t", "cwd": str(agent.project)}
+    for argv in (("--as", "claude"), CLAUDES):
+        agent.ask({**event, "tool_name": "Bash", "tool_input": {"command": "ls"}}, *argv)
+    assert agent.asked == 2
+    assert not (agent.root / "billhook" / "calls").exists()
+
+
+def test_other_hooks_make_another_call(copilot: Agent, tmp_path: Path) -> None:
+    """An entry with a file of its own has hooks that the first one did not ask."""
+    more = tmp_path / "more.yaml"
+    more.write_text("hooks: {more: {events: PreToolUse, deny: more}}")
+    copilot.hooks("hooks: {}")
+    assert not said(copilot.ask(copilot.copilot(), *OWN))
+    heard = copilot.ask(copilot.copilot_as_claude(), *CLAUDES, "--config", str(more))
+    assert said(heard)["permissionDecision"] == "deny"
+
+
+def test_a_rewritten_input_is_said_twice(copilot: Agent) -> None:
+    """Everything of the answer reaches both, each in its own fields."""
+    updated = {"command": "ls -l", "description": "it"}
+    output = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": updated}}
+    copilot.hooks(f"hooks: {{re: {{events: PreToolUse, run: {json.dumps(f'echo {json.dumps(json.dumps(output))}')}}}}}")
+    own, claudes = copilot.ask(copilot.copilot(), *OWN), copilot.ask(copilot.copilot_as_claude(), *CLAUDES)
+    assert said(own)["modifiedArgs"] == updated == said(claudes)["hookSpecificOutput"]["updatedInput"]
+    assert len(copilot.records()) == 1
+
+
+def test_a_secret_is_not_written_down(copilot: Agent) -> None:
+    """An answer with a secret in it is not kept for the other one, who asks the hooks itself."""
+    secret = "ghp_" + "a1B2" * 9
+    copilot.hooks(GUARD.replace("echo no", f"echo {secret}"))
+    first, second = copilot.ask(copilot.copilot(), *OWN), copilot.ask(copilot.copilot_as_claude(), *CLAUDES)
+    assert said(first)["permissionDecisionReason"] == secret == said(second)["permissionDecisionReason"]
+    assert copilot.asked == 2
+    assert not any(secret in path.read_text() for path in copilot.root.rglob("*.json"))
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"calls": 5}', b'{"calls": [5, {"id": 1}]}'], ids=repr)
+def test_a_damaged_record(copilot: Agent, data: bytes) -> None:
+    """What is no record of ours keeps nobody from judging."""
+    copilot.ask(copilot.copilot(), *OWN)
+    (file,) = (copilot.root / "billhook" / "calls").glob("*.json")
+    file.write_bytes(data)
+    assert denied(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))
+    assert copilot.asked == 2
+
+
+def test_an_answer_that_is_none(copilot: Agent) -> None:
+    """What somebody wrote there in place of an answer is not believed."""
+    copilot.ask(copilot.copilot(), *OWN)
+    (file,) = (copilot.root / "billhook" / "calls").glob("*.json")
+    record = json.loads(file.read_text())
+    record["calls"][0]["said"] = {"answer": {"decision": "whatever"}, "warnings": []}
+    file.write_text(json.dumps(record))
+    assert denied(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))
+
+
+def test_nowhere_to_write(copilot: Agent) -> None:
+    """Where nothing can be kept, everybody judges."""
+    copilot.ask(copilot.copilot(), *OWN)
+    folder = copilot.root / "billhook" / "calls"
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    folder.write_text("in the way")
+    assert denied(copilot.ask(copilot.copilot(), *OWN)) and denied(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))
+    assert copilot.asked == 3
+
+
+def test_one_who_hangs_is_not_waited_for_for_ever(copilot: Agent) -> None:
+    """Another process took the call and says nothing: the second judges it within its deadline."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        _taken_by(copilot, child.pid)
+        began = time.monotonic()
+        assert denied(copilot.ask(copilot.copilot_as_claude(), "--as", "claude", "--deadline", "1500"))
+        assert time.monotonic() - began < 1.5
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_one_who_died_is_not_waited_for(copilot: Agent) -> None:
+    """The second takes its place at once."""
+    child = subprocess.Popen(["true"])
+    child.wait()
+    _taken_by(copilot, child.pid)
+    assert denied(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))
+    assert copilot.asked == 1
+
+
+def _taken_by(copilot: Agent, pid: int) -> None:
+    """Let it look as if that process judged the call."""
+    copilot.ask(copilot.copilot(), *OWN)
+    copilot.trace.unlink()
+    (file,) = (copilot.root / "billhook" / "calls").glob("*.json")
+    record = json.loads(file.read_text())
+    del record["calls"][0]["said"], record["calls"][0]["ended"]
+    record["calls"][0]["by"] = pid
+    file.write_text(json.dumps(record))
+
+
+def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
+    """A session with many calls keeps the last ones, and a large answer is not kept."""
+    calls = Calls(FileState(tmp_path))
+    for number in range(100):
+        calls.take(Call("s", str(number), "a", 10.0))
+    record = json.loads(next((tmp_path / "billhook" / "calls").glob("*.json")).read_text())
+    assert len(record["calls"]) == 32
+    call = Call("s", "99", "b", 10.0)
+    taken = calls.take(call)
+    calls.say(call, taken.id, {"answer": "x" * 300_000})
+    assert calls.take(Call("s", "99", "c", 10.0)).mine
+
+
+def test_after_the_window_it_is_another_call(tmp_path: Path) -> None:
+    """What came long ago through another entry was another call."""
+    calls, call = Calls(FileState(tmp_path)), Call("s", "k", "a", 0.05)
+    calls.say(call, calls.take(call).id, {})
+    time.sleep(0.06)
+    assert calls.take(call._replace(entry="b")).mine
+
+
+# -- real processes
+
+
+def _hook(agent: Agent, payload: dict[str, Any], *argv: str) -> "subprocess.Popen[bytes]":
+    child = subprocess.Popen(
+        [sys.executable, "-m", "billhook", "hook", *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=agent.env(),
+        cwd=agent.project,
+    )
+    assert child.stdin is not None
+    child.stdin.write(json.dumps(payload).encode())
+    child.stdin.close()
+    child.stdin = None
+    return child
+
+
+def test_two_processes(copilot: Agent) -> None:
+    """At about the same time, each in a process of its own."""
+    copilot.hooks(SLOW)
+    children = [_hook(copilot, copilot.copilot(), *OWN), _hook(copilot, copilot.copilot_as_claude(), *CLAUDES)]
+    answers = [json.loads(child.communicate(timeout=60)[0]) for child in children]
+    assert [answer["permissionDecision"] for answer in answers] == ["deny", "deny"]
+    assert (copilot.asked, len(copilot.records())) == (1, 1)
+
+
+def test_the_first_process_is_killed(copilot: Agent) -> None:
+    """The second sees that, and judges the call itself."""
+    copilot.hooks(GUARD.replace("echo no", "test $(wc -l < TRACE) -gt 1 || sleep 30; echo no"))
+    first = _hook(copilot, copilot.copilot(), *OWN)
+    while not copilot.asked:
+        time.sleep(0.01)
+    second = _hook(copilot, copilot.copilot_as_claude(), *CLAUDES)
+    time.sleep(0.2)
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    assert json.loads(second.communicate(timeout=60)[0])["permissionDecision"] == "deny"
+    assert (copilot.asked, len(copilot.records())) == (2, 1)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with home_in(tmp_path) as one:
+        yield one
+
+
+def test_through_the_daemon(home: Home, tmp_path: Path) -> None:
+    """The same with the daemon, at once and one after the other; one who goes away leaves the call to the other."""
+    agent = Agent.__new__(Agent)
+    agent.home, agent.project, agent.root, agent.trace = home.home, home.project, home.root, tmp_path / "trace"
+    agent.hooks(SLOW)
+    home.start()
+    env = home.env(**COPILOT)
+    ways = [(agent.copilot(), OWN), (agent.copilot_as_claude(), CLAUDES)]
+    for number in (1, 2):
+        calls = [home.call(payload, *argv, env=env) for payload, argv in ways]
+        assert [json.loads(call.reply().stdout)["permissionDecision"] for call in calls] == ["deny", "deny"]
+        assert (agent.asked, len(home.records())) == (number, number)
+    gone = home.call(agent.copilot(), *OWN, env=env)
+    while agent.asked < 3:
+        time.sleep(0.01)
+    other = home.call(agent.copilot_as_claude(), *CLAUDES, env=env)
+    gone.line.close()
+    assert json.loads(other.reply().stdout)["permissionDecision"] == "deny"

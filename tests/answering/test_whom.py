@@ -1,0 +1,109 @@
+"""`--as claude` finds out who really calls, and speaks to that agent."""
+
+import json
+from typing import Any
+
+import pytest
+
+from answering.agents import GOLDEN, Agent, golden, said
+from billhook.answering.received import received_from
+from billhook.answering.whom import who_calls
+
+SENT_BY = {"claude": "claude", "copilot-claude": "copilot", "codex": "codex", "gemini": "gemini", "qwen": "qwen"}
+REAL = [f"{path.parent.name}/{path.stem}" for agent in SENT_BY for path in sorted((GOLDEN / agent).glob("*.json"))]
+TOLD_BY_NOTHING = ("codex/SessionEnd",)
+"""What Codex sends there is what Claude Code might send, too."""
+
+CLAUDE: dict[str, Any] = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": {}}
+COPILOT = {"COPILOT_PROJECT_DIR": "/p", "COPILOT_CLI": "1"}
+TIMED = {**CLAUDE, "timestamp": "2026-01-01T00:00:00.000Z"}
+WHO: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
+    "claude, plain": (CLAUDE, {}, "claude"),
+    "claude in a terminal of cursor": (CLAUDE, {"CURSOR_TRACE_ID": "x", "TERM_PROGRAM": "vscode"}, "claude"),
+    "claude started by copilot": ({**CLAUDE, "transcript_path": "/t", "permission_mode": "default"}, COPILOT, "claude"),
+    "copilot": (TIMED, COPILOT, "copilot"),
+    "copilot started by claude": (TIMED, {**COPILOT, "CLAUDECODE": "1"}, "copilot"),
+    "a time and no mark": (TIMED, {}, "claude"),
+    "copilot without a name": ({"sessionId": "s", "timestamp": 1, "toolName": "bash"}, {}, "copilot"),
+    "vs code": ({"hookEventName": "PreToolUse", "sessionId": "s", "timestamp": "2026"}, {}, "vscode"),
+    "cursor": ({**CLAUDE, "cursor_version": "2.0"}, {}, "cursor"),
+    "cursor by its ids": ({"conversation_id": "c", "generation_id": "g"}, {}, "cursor"),
+    "a conversation of somebody else": ({**CLAUDE, "conversation_id": "c"}, {}, "claude"),
+    "nothing at all": ({}, COPILOT, "claude"),
+}
+
+
+@pytest.mark.parametrize(("payload", "env", "wanted"), WHO.values(), ids=WHO.keys())
+def test_who_calls(payload: dict[str, Any], env: dict[str, str], wanted: str) -> None:
+    """The payload decides, the environment helps; whom nobody can tell is Claude Code."""
+    assert who_calls("claude", payload, env) == wanted
+
+
+def test_who_says_another_name_is_believed() -> None:
+    """Only an entry that was written for Claude Code may be run by somebody else."""
+    assert who_calls("codex", {"cursor_version": "2.0"}, COPILOT) == "codex"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_payloads(name: str) -> None:
+    """What real agents send to a hook of Claude Code's is read as theirs, under the event that they mean."""
+    agent, real = SENT_BY[name.partition("/")[0]], golden(name)
+    found = received_from("claude", json.dumps(real["stdin"]).encode(), real["env"], "")
+    assert found.agent == ("claude" if name in TOLD_BY_NOTHING else agent)
+    assert found.event.session_id == real["stdin"].get("session_id", real["stdin"].get("sessionId"))
+
+
+DENY = "hooks: {no: {events: PreToolUse, match: Bash, deny: not here}}"
+
+
+def test_copilot_gets_its_own_words(agent: Agent) -> None:
+    """A deny at the top, where Copilot looks for it, and inside, where its Claude form does; the log names Copilot."""
+    agent.hooks(DENY)
+    agent.variables = COPILOT
+    heard = agent.ask(agent.copilot_as_claude(), "--as", "claude")
+    assert heard.code == 0
+    assert (said(heard)["permissionDecision"], said(heard)["permissionDecisionReason"]) == ("deny", "not here")
+    assert said(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert agent.records()[0]["host"] == "copilot"
+
+
+def test_cursor_gets_its_own_words(agent: Agent) -> None:
+    """Cursor's `permission`, for a tool by Cursor's name."""
+    agent.hooks(DENY)
+    ids = {"conversation_id": "c", "generation_id": "g", "cursor_version": "2.0", "workspace_roots": []}
+    tool = {"tool_name": "Shell", "tool_input": {"command": "ls"}, "tool_use_id": "t", "cwd": str(agent.project)}
+    heard = agent.ask({**ids, "hook_event_name": "preToolUse", **tool}, "--as", "claude")
+    assert said(heard)["permission"] == "deny"
+    assert agent.records()[0]["host"] == "cursor"
+
+
+VSCODE = {"timestamp": "2026-01-01T00:00:00.000Z", "sessionId": "s", "hookEventName": "PreToolUse"}
+
+
+def test_vs_code_is_understood(agent: Agent) -> None:
+    """It obeys Claude Code's words, and is asked about by Claude Code's names of its tools."""
+    agent.hooks(DENY)
+    call = {"tool_name": "run_in_terminal", "tool_input": {"command": "ls"}, "tool_use_id": "t"}
+    heard = agent.ask({**VSCODE, "cwd": str(agent.project), **call}, "--as", "claude")
+    assert said(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert agent.records()[0]["host"] == "vscode"
+
+
+def test_vs_code_gets_a_rewritten_input_in_its_own_names(agent: Agent) -> None:
+    """What a hook changed under our name of a field is changed under the one that was sent."""
+    answer = {"updatedInput": {"file_path": "/safe", "filePath": "/secret", "content": "x"}}
+    output = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **answer}})
+    agent.hooks(
+        f"hooks: {{move: {{events: PreToolUse, match: Write, run: {json.dumps(f'echo {chr(39)}{output}{chr(39)}')}}}}}"
+    )
+    call = {"tool_name": "create_file", "tool_input": {"filePath": "/secret", "content": "x"}, "tool_use_id": "t"}
+    heard = agent.ask({**VSCODE, "cwd": str(agent.project), **call}, "--as", "claude")
+    assert said(heard)["hookSpecificOutput"]["updatedInput"] == {"filePath": "/safe", "content": "x"}
+
+
+def test_a_broken_event_is_refused_in_words_that_all_obey(agent: Agent) -> None:
+    """Where nobody can tell who calls, a guarded event is refused as Claude Code is refused."""
+    agent.hooks(DENY)
+    agent.variables = COPILOT
+    heard = agent.ask({"hook_event_name": "PreToolUse", "timestamp": "x", "session_id": 5}, "--as", "claude")
+    assert b"deny" in heard.stdout or heard.code == 2

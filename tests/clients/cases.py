@@ -233,7 +233,7 @@ CASES: Final = (
         title="a gate that hangs",
         hooks=_fixed("PreToolUse", "run: sleep 30", gate="true"),
         promised=_always("not run, told"),
-        seen=lambda ran, place: _tool(ran, place, "in time"),
+        seen=lambda ran, place: _tool(ran, place, "no answer"),
         calls=_one_command,
         short=True,
     ),

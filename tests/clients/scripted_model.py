@@ -8,6 +8,7 @@ seen.
 import gzip
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,12 +21,14 @@ from clients.wires import WIRES, Reply, Wire
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the model was asked, and the step it answered with; `main` when tools were offered."""
+    """What the model was asked, and the step it answered with; `main` when tools were offered. Times in seconds."""
 
     path: str
     body: dict[str, Any]
     step: Step
     main: bool
+    came: float
+    answered: float
 
 
 class ScriptedModel(ThreadingHTTPServer):
@@ -45,11 +48,13 @@ class ScriptedModel(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def answer(self, wire: Wire, path: str, body: dict[str, Any]) -> Reply:
+        came = time.monotonic()
         tools = bool(body.get("tools"))
         step = self.script.at(wire.turns(body), wire.opening(body)) if tools else Step("words beside the script")
+        reply = wire.answer(step, body, path)
         with self.keeping:
-            self.asked.append(Request(path, body, step, tools))
-        return wire.answer(step, body, path)
+            self.asked.append(Request(path, body, step, tools, came, time.monotonic()))
+        return reply
 
     def handle_error(self, request: object, client_address: object) -> None:
         """An agent that is killed breaks its connection: nothing to say about it."""

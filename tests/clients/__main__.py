@@ -1,0 +1,96 @@
+"""`scripts/clients`: billhook in the real agents, offline."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from clients import golden, installing, table, waiting
+from clients.agents import AGENTS, find, version
+from clients.cases import BY_NAME, Case
+from clients.proving import Seen, prove
+from clients.running import namespace
+
+
+def main() -> int:
+    """0 when every promise was kept, 1 when one was not, 2 when nothing could be run."""
+    asked = _arguments()
+    hosts = asked.client or list(table.TITLES)
+    if asked.install:
+        for agent in dict.fromkeys(AGENTS[host.partition("-")[0]] for host in hosts):
+            _say(*installing.install(agent, newest=asked.newest))
+    if namespace() is None:
+        _say("error: agents are run with loopback alone, and `unshare -n` is not allowed here")
+        _say("\nhint: run it as root, or allow user namespaces")
+        return 2
+    _say(f"load average: {os.getloadavg()[0]:.1f}")
+    if asked.record:
+        for host in hosts:
+            _say(*golden.record(host))
+        return 0
+    if asked.wait:
+        _say(*waiting.measure(asked.calls))
+        return 0
+    return _prove(hosts, asked.case)
+
+
+def _arguments() -> argparse.Namespace:
+    about = "Runs the real coding agents offline, with billhook installed, and writes what was seen to docs/hosts.md."
+    parser = argparse.ArgumentParser(prog="scripts/clients", description=about)
+    parser.add_argument(
+        "client", nargs="*", metavar="CLIENT", help=f"{', '.join(table.TITLES)}; all when none is named"
+    )
+    parser.add_argument("--install", action="store_true", help="get them from npm and PyPI into the cache folder first")
+    parser.add_argument(
+        "--newest", action="store_true", help="with --install: the newest, not the versions of the table"
+    )
+    parser.add_argument("--case", action="append", help="only this case (the table is left alone); may be repeated")
+    parser.add_argument(
+        "--record", action="store_true", help="record their payloads into tests/dialects/golden instead"
+    )
+    parser.add_argument("--wait", action="store_true", help="measure what a person waits for one tool call instead")
+    parser.add_argument("--calls", type=int, default=100, help="how many tool calls --wait measures for each way")
+    asked = parser.parse_args()
+    for name, known in ((asked.client, table.TITLES), (asked.case or [], BY_NAME)):
+        if unknown := [one for one in name if one not in known]:
+            parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    return asked
+
+
+def _prove(hosts: Sequence[str], names: Sequence[str] | None) -> int:
+    results: list[Seen] = []
+    versions: dict[str, str] = {}
+    for host in hosts:
+        agent = AGENTS[host.partition("-")[0]]
+        binary = find(agent)
+        if binary is None:
+            _say(f"{agent.title}: not here (scripts/clients --install gets it)")
+            continue
+        versions[agent.name] = versions.get(agent.name) or version(binary)
+        _say(f"{table.TITLES[host]} {versions[agent.name]}")
+        results += _proved(host, binary, [BY_NAME[name] for name in names or BY_NAME])
+    if not results:
+        return 2
+    if not names:
+        table.write(results, versions)
+    wrong = sum(map(table.failed, results))
+    _say(f"{len(results)} cases, {wrong} not as the capability table says")
+    return 1 if wrong else 0
+
+
+def _proved(host: str, binary: Path, cases: Sequence[Case]) -> Iterator[Seen]:
+    for case in cases:
+        seen = prove(host, case, binary)
+        kept = "WRONG" if table.failed(seen) else "ok   "
+        _say(f"  {kept} {case.name:16} {table.cell(seen)}  {seen.ran.seconds:.0f} s")
+        yield seen
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, flush=True)  # noqa: T201 - the words of a script
+
+
+if __name__ == "__main__":
+    sys.exit(main())

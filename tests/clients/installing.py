@@ -1,0 +1,66 @@
+"""Gets the agents from npm and PyPI into the cache folder: `scripts/clients --install`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from clients.agents import Agent, cache, find, version
+
+VERSIONS: Final = {
+    "claude": "0.2.182",
+    "codex": "0.166.0",
+    "gemini": "0.61.0",
+    "copilot": "1.0.102",
+    "qwen": "0.15.10",
+}
+"""What the table in docs/hosts.md was measured with. Qwen Code's newer ones need a newer Node than 20."""
+
+
+def install(agent: Agent, *, newest: bool = False) -> Iterator[str]:
+    """Gets the agent unless it is there, and says what happens."""
+    if find(agent) is not None and not newest:
+        yield f"{agent.title}: is here"
+        return
+    wanted = "latest" if newest else VERSIONS[agent.name]
+    yield f"{agent.title}: getting {agent.package} {wanted} ..."
+    got = _from_pypi(agent, wanted) if agent.name == "claude" else _from_npm(agent, wanted)
+    found = find(agent)
+    yield f"{agent.title}: {version(found)}" if got and found else f"{agent.title}: could not be had"
+
+
+def _from_npm(agent: Agent, wanted: str) -> bool:
+    if shutil.which("npm") is None:
+        return False
+    folder = cache() / agent.package.rpartition("/")[2]
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "package.json").exists():
+        (folder / "package.json").write_text('{"private": true}\n')
+    words = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", f"{agent.package}@{wanted}"]
+    return subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def _from_pypi(agent: Agent, wanted: str) -> bool:
+    """Only the program inside the wheel is unpacked: it needs nothing else."""
+    folder = cache() / agent.package
+    folder.mkdir(parents=True, exist_ok=True)
+    named = agent.package if wanted == "latest" else f"{agent.package}=={wanted}"
+    words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(folder)]
+    if subprocess.run([*words, named], check=False).returncode:
+        return False
+    newest = max(folder.glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    with zipfile.ZipFile(newest) as wheel:
+        programs = [name for name in wheel.namelist() if name == "claude_agent_sdk/_bundled/claude"]
+        for name in programs:
+            os.chmod(wheel.extract(name, folder), 0o755)
+    _drop(folder)
+    return bool(programs)
+
+
+def _drop(folder: Path) -> None:
+    for wheel in folder.glob("*.whl"):
+        wheel.unlink()

@@ -1,0 +1,87 @@
+"""The table of docs/hosts.md: what was seen in each agent. A run of some agents changes their columns only."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from billhook.dialects.capabilities import can
+from clients.agents import AGENTS
+from clients.cases import BY_NAME, CASES
+from clients.proving import Seen
+from clients.running import TESTS
+
+DOCUMENT: Final = TESTS.parent / "docs" / "hosts.md"
+TITLES: Final = {
+    **{name: agent.title for name, agent in AGENTS.items()},
+    "copilot-claude": "Copilot CLI, by .claude/settings.json",
+}
+KNOWN: Final[Mapping[tuple[str, str], str]] = {}
+"""Where an agent does not do what its row of the capability table says, and why nothing can be done about it."""
+
+Columns = dict[str, dict[str, str]]
+_FIELDS: Final = {"rewrite": "rewrite_input", "context": "context", "ask": "ask", "stop": "stop"}
+
+
+def cell(seen: Seen) -> str:
+    """What was seen; what an agent can't be told, and what became of it; and, in bold, a promise that was not kept."""
+    if seen.seen == "not there":
+        return "no such event"
+    if not seen.kept:
+        known = KNOWN.get((seen.host, seen.case))
+        return f"{seen.seen}: {known}" if known else f"**{seen.seen}**, not: {seen.promised}"
+    field = _FIELDS.get(seen.case)
+    rounded = can(seen.host.partition("-")[0], BY_NAME[seen.case].needs).becomes(field) if field else ""
+    return f"{seen.seen} ({rounded})" if rounded else seen.seen
+
+
+def failed(seen: Seen) -> bool:
+    """Whether a promise was not kept, and nobody knew."""
+    return not seen.kept and (seen.host, seen.case) not in KNOWN
+
+
+def write(results: Iterable[Seen], versions: Mapping[str, str]) -> None:
+    """Puts the results into the document, between its marks."""
+    text = DOCUMENT.read_text()
+    columns = _read(between(text, "cases"))
+    for seen in results:
+        title = f"{TITLES[seen.host]} {versions[seen.host.partition('-')[0]]}"
+        old = next((name for name in columns if _bare(name) == TITLES[seen.host]), None)
+        if old != title:
+            columns.pop(old or "", None)
+            columns[title] = {}
+        columns[title][BY_NAME[seen.case].title] = cell(seen)
+    DOCUMENT.write_text(put_between(text, "cases", _table(columns)))
+
+
+def between(text: str, mark: str) -> str:
+    """What stands between two marks of the document."""
+    found = re.search(rf"<!-- {mark} -->\n(.*?)<!-- end of {mark} -->", text, re.DOTALL)
+    return found[1] if found else ""
+
+
+def put_between(text: str, mark: str, new: str) -> str:
+    """The document with something new between two marks."""
+    start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    head, _, rest = text.partition(start)
+    return head + start + new + end + rest.partition(end)[2]
+
+
+def _bare(title: str) -> str:
+    return re.sub(r" [\d.]+$", "", title)
+
+
+def _read(table: str) -> Columns:
+    rows = [[part.strip() for part in line.strip().strip("|").split("|")] for line in table.splitlines() if "|" in line]
+    if len(rows) < 2:
+        return {}
+    titles, body = rows[0][1:], rows[2:]
+    return {title: {row[0]: row[at + 1] for row in body} for at, title in enumerate(titles)}
+
+
+def _table(columns: Columns) -> str:
+    order = list(TITLES.values())
+    titles = sorted(columns, key=lambda title: order.index(_bare(title)))
+    lines = [["what the hook does", *titles], ["---"] * (len(titles) + 1)]
+    for case in CASES:
+        lines.append([case.title, *(columns[title].get(case.title, "") for title in titles)])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

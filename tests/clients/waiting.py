@@ -1,0 +1,130 @@
+"""What a person waits: the time of one tool call in real Claude Code with ten hooks, asked in different ways.
+
+A tool call lasts from the model's answer that asks for it to the next request with its result. The ways take turns, so
+that neighbours of this machine hit all alike.
+"""
+
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from clients.agents import AGENTS, Place, find, version
+from clients.proving import BILLHOOK
+from clients.running import Run, run
+from clients.script import Script, Step
+from clients.table import DOCUMENT, between, put_between
+
+HOOKS: Final = 10
+ROUND: Final = 20
+"""Tool calls of one run of the agent; the first one of a run is not counted."""
+_SHELL: Final = "grep -q forbidden && { echo 'forbidden by {name}' >&2; exit 2; }; exit 0"
+_PYTHON: Final = """\
+import json, sys
+
+event = json.load(sys.stdin)
+if "forbidden" in event["tool_input"].get("command", ""):
+    print("forbidden", file=sys.stderr)
+    sys.exit(2)
+"""
+
+
+class Way(msgspec.Struct, frozen=True):
+    """One way to have the ten hooks asked."""
+
+    title: str
+    installed: bool = False
+    hooks: bool = True
+    environ: Mapping[str, str] = {}
+
+
+WAYS: Final = (
+    Way("no hook at all", hooks=False),
+    Way("ten plain Claude Code hooks"),
+    Way("the same ten in billhook, with its daemon", installed=True),
+    Way("the same ten in billhook, without a daemon", installed=True, environ={"BILLHOOK_NO_DAEMON": "1"}),
+)
+SETS: Final = ("shell commands", "Python scripts")
+
+
+def measure(calls: int) -> Iterator[str]:
+    """Measures, says what came of it, and writes it to the document."""
+    agent = AGENTS["claude"]
+    binary = find(agent)
+    if binary is None:
+        yield "Claude Code: not here (scripts/clients --install gets it)"
+        return
+    load = os.getloadavg()[0]
+    times: dict[tuple[str, str], list[float]] = {(kind, way.title): [] for kind in SETS for way in WAYS}
+    while any(len(held) < calls for held in times.values()):
+        for kind in SETS:
+            for way in WAYS:
+                times[kind, way.title] += _round(way, kind, binary)
+        yield f"{min(map(len, times.values()))} of {calls} calls each way"
+    lines = _table(times)
+    about = (
+        f"Claude Code {version(binary)}, {calls} calls each way, {os.cpu_count()} processors, "
+        f"load average {load:.1f} before and {os.getloadavg()[0]:.1f} after, Python {sys.version.split()[0]}.\n\n"
+    )
+    text = DOCUMENT.read_text()
+    if between(text, "wait"):
+        DOCUMENT.write_text(put_between(text, "wait", about + "".join(f"{line}\n" for line in lines)))
+    yield about.strip()
+    yield from lines
+
+
+def _round(way: Way, kind: str, binary: Path) -> list[float]:
+    """The times of one run, in milliseconds."""
+    with tempfile.TemporaryDirectory(prefix="bh-", ignore_cleanup_errors=True) as folder:
+        place = Place(Path(folder).resolve())
+        step = Step(calls=[AGENTS["claude"].shell("true")])
+        install = [[BILLHOOK, "install", "claude", "--user", "--adopt"], [BILLHOOK, "daemon", "start"]]
+        ran = run(
+            Run(
+                "claude",
+                str(binary),
+                str(place.root),
+                Script([*[step] * (ROUND + 1), Step("all done")]),
+                environ=way.environ,
+                files=_files(kind, place) if way.hooks else {},
+                before=install[: 1 if way.environ else 2] if way.installed else [],
+                after=[[BILLHOOK, "daemon", "stop", "--force"]] if way.installed else [],
+                seconds=300,
+            )
+        )
+    asked = [request for request in ran.asked if request.main]
+    spans = [(after.came - before.answered) * 1000 for before, after in itertools.pairwise(asked)]
+    if len(spans) != ROUND + 1:
+        raise RuntimeError(f"{way.title}: {len(spans)} calls, not {ROUND + 1}: {ran.stdout[-500:]}{ran.stderr[-500:]}")
+    return spans[1:]
+
+
+def _files(kind: str, place: Place) -> dict[str, str]:
+    """Settings with the ten hooks, as somebody has them who does not know billhook."""
+    files = {}
+    commands = []
+    for number in range(HOOKS):
+        name = f"guard-{number}.{'py' if kind.startswith('Python') else 'sh'}"
+        files[f"home/hooks/{name}"] = _PYTHON if name.endswith("py") else _SHELL.replace("{name}", name) + "\n"
+        commands.append(f"{sys.executable if name.endswith('py') else 'sh'} {place.home}/hooks/{name}")
+    hooks = [{"type": "command", "command": command, "timeout": 30} for command in commands]
+    settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]}}
+    return files | {"home/.claude/settings.json": json.dumps(settings, indent=2) + "\n"}
+
+
+def _table(times: Mapping[tuple[str, str], Sequence[float]]) -> list[str]:
+    lines = ["| ten hooks | asked | p50 | p99 |", "| --- | --- | --- | --- |"]
+    for (kind, title), spans in times.items():
+        lines.append(f"| {kind} | {title} | {statistics.median(spans):.0f} ms | {_p99(spans):.0f} ms |")
+    return lines
+
+
+def _p99(spans: Sequence[float]) -> float:
+    return sorted(spans)[min(len(spans) - 1, int(len(spans) * 0.99))]

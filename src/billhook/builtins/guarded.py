@@ -23,6 +23,7 @@ from billhook.builtins.paths import (
     upwards,
 )
 from billhook.builtins.placing import LONGEST_PATH
+from billhook.builtins.protected import Protected
 from billhook.builtins.spelling import git_root
 from billhook.builtins.touch import Touch
 from billhook.builtins.touched import MAX_PATHS, Touched
@@ -38,21 +39,6 @@ _DESTROYS = re.compile(
     r"|os\.replace",
     re.I,
 )
-
-
-class Protected(msgspec.Struct, frozen=True):
-    """What self-protection watches over. All paths are absolute, and need not exist."""
-
-    files: tuple[str, ...] = ()
-    """Our configuration in all layers, and approved scripts."""
-    folders: tuple[str, ...] = ()
-    """Everything below is configuration: `.billhook/`."""
-    state: tuple[str, ...] = ()
-    """Approvals, state and log: the parts of the state root that are ours alone."""
-    names: frozenset[str] = frozenset()
-    """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
-    folder, in any folder above it, and in any folder that holds `.git`. One that begins with a dot is in any folder of
-    the project; a `src/hooks.yaml` with no such file beside it is just a file."""
 
 
 class Hit(msgspec.Struct, frozen=True):

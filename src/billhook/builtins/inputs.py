@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 
 from billhook.builtins.patches import patched
+from billhook.builtins.protected import ARGUMENT_KEYS
 from billhook.builtins.writers import is_known
 
 _LONGEST_NAME: Final = 4096
 _MAX_LINES: Final = 200
 _LINE_KEYS: Final = frozenset({"command", "cmd", "script", "commands", "shell", "bash"})
-_ARGUMENT_KEYS: Final = frozenset({"args", "argv", "arguments", "parameters"})
 _CODE_KEYS: Final = frozenset({"code", "source", "expression", "python", "javascript"})
 _PATCH_KEYS: Final = frozenset({"patch", "diff", "input", "patches", "diffs"})
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -33,11 +33,6 @@ class Said(msgspec.Struct):
     bare: list[str] = []
     lines: list[str] = []
     code: list[str] = []
-
-
-def takes_arguments(given: Mapping[str, object]) -> bool:
-    """Whether the words of a command stand in a field of their own."""
-    return not _ARGUMENT_KEYS.isdisjoint(given)
 
 
 def writes_by_name(tool: str) -> bool:
@@ -121,7 +116,7 @@ def _argument_lists(given: Mapping[str, object]) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield from _with_arguments(value)
         words = _list_of_words(value)
-        if words and (key in _LINE_KEYS or key in _ARGUMENT_KEYS or is_known(words[0])):
+        if words and (key in _LINE_KEYS or key in ARGUMENT_KEYS or is_known(words[0])):
             yield shlex.join(words)
             if key in _LINE_KEYS:
                 yield " ".join(words)
@@ -130,7 +125,7 @@ def _argument_lists(given: Mapping[str, object]) -> Iterator[str]:
 def _with_arguments(value: Mapping[str, object]) -> Iterator[str]:
     """`{"command": "rm", "args": ["x"]}`."""
     for command in (value.get(key) for key in sorted(_LINE_KEYS & value.keys())):
-        for rest in (value.get(key) for key in sorted(_ARGUMENT_KEYS & value.keys())):
+        for rest in (value.get(key) for key in sorted(ARGUMENT_KEYS & value.keys())):
             words = [rest] if isinstance(rest, str) else [shlex.join(_list_of_words(rest))]
             if isinstance(command, str):
                 yield " ".join((command, *words))

@@ -8,42 +8,21 @@ but a line is only doubted where it names something of ours. `curl x | sh` and `
 It speaks last: whoever wrote a guard of their own reads its words, and the input that is judged is the one that runs.
 """
 
-import os
-import posixpath
-import re
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import msgspec
 
-from billhook import caller, tools
-from billhook.answers import NOTHING, Answer, ask, deny
-from billhook.builtins.guarded import Guarded, Hit, Protected
-from billhook.builtins.inputs import takes_arguments
-from billhook.builtins.placing import LONGEST_PATH
-from billhook.builtins.touch import Writes
-from billhook.builtins.touched import Touched, touched
-from billhook.builtins.writers import READERS, writes
+from billhook import tools
+from billhook.answers import NOTHING, Answer
+from billhook.builtins.protected import Protected, takes_arguments
 from billhook.events import Event
 from billhook.hook import Context, Hook, Source
-from billhook.script import UNKNOWN
-from billhook.shell import SimpleCommand
 
 __all__ = ["NAME", "Protected", "self_protection"]
 
 NAME: Final = "self-protection"
 PRIORITY: Final = 1000
-_OURS = re.compile(r"billhook(?:\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
-_UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
-_IN_CODE = re.compile(
-    r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
-    re.I,
-)
-_LONGEST_CWD: Final = 4096
-"""No process runs in a folder with a longer name, and every folder above is looked at."""
-_SAFE: Final = frozenset({"--list", "--json", "--help", "-h"})
-_INSTALLERS = re.compile(r"pip[\d.]*|uv|pipx|poetry|pdm|conda|mamba|python[\d.]*|brew|apt|apt-get")
-_REMOVES: Final = frozenset({"uninstall", "remove", "purge"})
 
 
 def self_protection(protected: Protected) -> Hook:
@@ -68,39 +47,28 @@ class SelfProtection(msgspec.Struct, frozen=True):
     """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
 
     def __call__(self, ctx: Context) -> Answer:
-        line = _plain_line(ctx.event)
-        if line in _harmless:
+        if tools.canonical(getattr(ctx.event, "tool_name", "")) in READING_TOOLS:
             return NOTHING
-        answer, found = self._judged(ctx)
-        if line and answer is NOTHING and _does_nothing(found):
+        line = _plain_line(ctx.event)
+        if line in _harmless or line.partition(" ")[0] in TELLERS:
+            return NOTHING
+        from billhook.builtins.disarming import does_nothing, judged
+
+        answer, found = judged(ctx.event, self.protected)
+        if line and answer is NOTHING and does_nothing(found):
             if len(_harmless) >= _MOST_LINES:
                 _harmless.clear()
             _harmless.add(line)
         return answer
 
-    def _judged(self, ctx: Context) -> tuple[Answer, Touched]:
-        cwd = ctx.event.cwd
-        if not cwd.startswith("/") or len(cwd) > _LONGEST_CWD:
-            cwd = _here()
-        found = touched(ctx.event, cwd)
-        if verb := _own_verb(found, cwd):
-            why = f"`billhook {verb}` is for the person: they can run it in a terminal of their own"
-            return deny(why), found
-        worst: Hit | None = None
-        if found.paths or found.code:
-            for hit in Guarded(self.protected, cwd, found).hits():
-                if hit.state:
-                    return deny(_state_reason(hit)), found
-                worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
-        if worst:
-            return ask(_reason(worst)), found
-        if _removes_us(found):
-            return ask("This would remove billhook, and with it every guard it runs"), found
-        return NOTHING, found
 
-
-_PLAIN = re.compile(r"[A-Za-z][\w+-]*(?: [\w,:=+@./-]+){0,50}", re.ASCII)
-"""One command and its words: nothing that a shell would put in another's place, and no path to a program."""
+_WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
+_TOLD = """
+basename cat cut df dirname du echo false grep head id ls nl ps pwd readlink realpath stat tac tail true uname wc which
+whoami
+"""
+TELLERS: Final = frozenset(_TOLD.split())
+"""Programs that write nothing whatever their words are: seen at one look, which is all that most calls need."""
 _harmless: set[str] = set()
 """Plain lines that write nothing, wherever they run: agents say the same few again and again."""
 _MOST_LINES: Final = 1024
@@ -112,112 +80,20 @@ def _plain_line(event: Event) -> str:
     if not isinstance(given, Mapping) or not tools.is_shell(getattr(event, "tool_name", "")) or takes_arguments(given):
         return ""
     line = given.get("command")
-    return line if isinstance(line, str) and len(line) <= 500 and _PLAIN.fullmatch(line) else ""
+    return line if isinstance(line, str) and len(line) <= 500 and _is_plain(line) else ""
 
 
-def _does_nothing(found: Touched) -> bool:
-    """Whether a plain line was understood, and neither writes nor runs nor goes anywhere."""
-    if found.paths or found.code or found.fed or not found.complete or len(found.commands) != 1:
-        return False
-    command = found.commands[0]
-    return command.name not in _ELSEWHERE and writes(command.words) == Writes()
-
-
-_ELSEWHERE: Final = frozenset({"cd", "pushd", "popd", "chdir", "source", "env", "sudo", "function"})
-
-
-def _here() -> str:
-    try:
-        return caller.getcwd()
-    except OSError:  # it was removed
-        return "/"
-
-
-def _reason(hit: Hit) -> str:
-    does = "may change" if hit.doubtful else "changes"
-    return f"This {does} `{_shown(hit)}`, which billhook's hooks depend on (configuration, or an approved script)"
-
-
-def _state_reason(hit: Hit) -> str:
-    does = "may touch" if hit.doubtful else "touches"
+def _is_plain(line: str) -> bool:
+    """One command and its words: nothing that a shell would put in another's place, and no path to a program."""
+    name, *words = line.split(" ")
     return (
-        f"This {does} `{_shown(hit)}`, where billhook keeps approvals, state and log; only billhook itself writes there"
+        name[:1].isalpha()
+        and not name.strip(_WORD)
+        and all(words)
+        and not "".join(words).strip(_WORD + ",:=@./")
+        and len(words) <= 50
     )
 
 
-def _shown(hit: Hit) -> str:
-    return hit.path.replace(UNKNOWN, "...")[:500].encode(errors="replace").decode()
-
-
-# our own verbs
-
-
-def _own_verb(found: Touched, cwd: str) -> str:
-    """Which of the verbs that are the person's alone the call runs: `trust`, `uninstall`, `daemon stop`."""
-    ours = "billhook" in found.text.lower()
-    for command in found.commands:
-        runs = command.words and (command.name not in READERS or command.name in ("billhook", "env"))
-        if runs and (verb := _verb_of(command, ours, cwd)):
-            return verb
-    for text in found.code if ours else ():
-        says = _IN_CODE.search(text) if "billhook" in text.lower() else None
-        if says := says or (None if found.complete else _UNREAD.search(text)):
-            return _named(says[0])
-    return ""
-
-
-def _named(text: str) -> str:
-    said = text.lower()
-    return "uninstall" if "uninstall" in said else "daemon stop" if "daemon" in said else "trust"
-
-
-def _verb_of(command: SimpleCommand, ours: bool, cwd: str) -> str:
-    words = command.words
-    for place, word in enumerate(words):
-        unknown = UNKNOWN in word and ours
-        if not unknown and not _is_ours(word, place, cwd):
-            continue
-        rest = words[place + 1 :]
-        operands = [each for each in rest if not each.startswith("-")]
-        verb = _forbidden(operands, rest)
-        if verb or unknown:
-            if verb:
-                return verb
-            continue
-        if operands and UNKNOWN in operands[0] and rest[0] == operands[0]:
-            return "trust"  # `billhook $X`: it may be
-    return ""
-
-
-def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
-    """The verb stands first; or second, if an option with a value stands before it."""
-    candidates = [0] if rest[:1] and not rest[0].startswith("-") else [0, 1]
-    for place in candidates:
-        verb = operands[place] if place < len(operands) else ""
-        if verb == "trust" and not (set(rest) & _SAFE and set(rest) <= _SAFE | {"trust"}):
-            return "trust"
-        if verb == "uninstall" and not {"--help", "-h"} & set(rest):
-            return "uninstall"
-        if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
-            return "daemon stop"
-    return ""
-
-
-def _is_ours(word: str, place: int, cwd: str) -> bool:
-    if _OURS.fullmatch(posixpath.basename(word)):
-        return True
-    if place or "/" not in word or UNKNOWN in word or len(word) > LONGEST_PATH // 4:
-        return False
-    try:  # a link by another name
-        return _OURS.fullmatch(posixpath.basename(os.path.realpath(posixpath.join(cwd, word)))) is not None
-    except (OSError, ValueError):
-        return False
-
-
-def _removes_us(found: Touched) -> bool:
-    return any(
-        _INSTALLERS.fullmatch(command.name)
-        and _REMOVES & set(command.words[1:])
-        and any(_OURS.fullmatch(word) for word in command.words[1:])
-        for command in found.commands
-    )
+READING_TOOLS: Final = frozenset({"Glob", "Grep", "LS", "Read", "TodoRead", "WebFetch", "WebSearch"})
+"""Tools that write no file of their input; `touched.py` knows more of them."""

@@ -17,6 +17,7 @@ from billhook.builtins import inputs
 from billhook.builtins.following import Following
 from billhook.builtins.listings import listed
 from billhook.builtins.placing import absolute, placed
+from billhook.builtins.protected import takes_arguments
 from billhook.builtins.reading_code import only_reads
 from billhook.builtins.spelling import spelt_out
 from billhook.builtins.touch import Touch, Writes
@@ -80,7 +81,7 @@ def touched(event: Event, cwd: str) -> Touched:
     name = tools.canonical(name)
     if tools.is_shell(name):
         command = tools.command_of(name, given)
-        odd = command is None or inputs.takes_arguments(given)
+        odd = command is None or takes_arguments(given)
         return _of_unknown_tool(name, given, cwd) if odd else line_touched(command or "", cwd)
     if name in rules.EDITS:
         known = [inputs.from_address(word) for word in tools.paths_of(name, given)]

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from billhook.builtins.self_protection import Protected
+from billhook.builtins.protected import Protected
 from billhook.config import sources
 from billhook.config.declared import Python
 from billhook.config.looking import Look
-from billhook.config.named import named_files
 from billhook.store.approvals import Approvals
 
 if TYPE_CHECKING:
@@ -43,4 +42,6 @@ def _named(entry: "Entry", look: Look) -> list[str]:
         return [mark.path for mark in entry.consent.fingerprint.files]
     action = entry.declared.action
     folder = entry.declared.module_folder if isinstance(action, Python) else entry.declared.folder
+    from billhook.config.named import named_files
+
     return list(named_files(action, folder, look))

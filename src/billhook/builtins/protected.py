@@ -1,0 +1,29 @@
+"""What self-protection watches over; and where a call may say more than one line."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+ARGUMENT_KEYS: Final = frozenset({"args", "argv", "arguments", "parameters"})
+"""Fields of a tool's input that hold the words of a command."""
+
+
+class Protected(msgspec.Struct, frozen=True):
+    """What self-protection watches over. All paths are absolute, and need not exist."""
+
+    files: tuple[str, ...] = ()
+    """Our configuration in all layers, and approved scripts."""
+    folders: tuple[str, ...] = ()
+    """Everything below is configuration: `.billhook/`."""
+    state: tuple[str, ...] = ()
+    """Approvals, state and log: the parts of the state root that are ours alone."""
+    names: frozenset[str] = frozenset()
+    """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
+    folder, in any folder above it, and in any folder that holds `.git`. One that begins with a dot is in any folder of
+    the project; a `src/hooks.yaml` with no such file beside it is just a file."""
+
+
+def takes_arguments(given: Mapping[str, object]) -> bool:
+    """Whether the words of a command stand in a field of their own."""
+    return not ARGUMENT_KEYS.isdisjoint(given)

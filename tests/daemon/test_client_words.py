@@ -124,7 +124,11 @@ WORDS: dict[tuple[str, str], Ending] = {
     ("cursor", "subagentStart"): (0, f"{{{CURSOR}}}\n", "WHY\n"),
     ("cursor", "afterFileEdit"): GO,
     ("universal", "PreToolUse"): (2, f'{{"decision":"block","reason":"WHY",{TOOL},{CURSOR},{FOR_TOOL}}}\n', "WHY\n"),
-    ("universal", "UserPromptSubmit"): (0, BLOCK, "WHY\n"),
+    ("universal", "UserPromptSubmit"): (
+        0,
+        '{"decision":"block","reason":"WHY","continue":false,"stopReason":"WHY"}\n',
+        "WHY\n",
+    ),
     ("universal", "Stop"): GO,
 }
 
@@ -158,6 +162,7 @@ def test_words_as_the_agent_reads_them(name: str) -> None:
             parse({**ANY_FIELDS, "hook_event_name": event}), Exit(code=code, stdout=out.encode(), stderr=err.encode())
         )
         assert (event, said.status, said.answer.objects) == (event, Status.OK, denies)
+        assert "does not obey" not in said.error, event
         assert (PASSES in err) != denies
         if denies:
             assert "WHY" in said.answer.reason + said.answer.stop_reason, event

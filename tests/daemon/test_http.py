@@ -24,6 +24,7 @@ from billhook.daemon.http import address, serve
 from billhook.daemon.http_answers import as_json, held
 from billhook.daemon.serving import Served
 from billhook.dialects import DIALECTS
+from billhook.dialects.capabilities import CAPABILITIES
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Block, Event, parse
 from billhook.exits import Exit
@@ -288,7 +289,7 @@ def test_what_holds_an_event_up_is_obeyed(name: str, dialect: str) -> None:
     """On every event and in every dialect the JSON of a refusal is a refusal for who reads it, and never nothing."""
     about, spoken = _sample(name), DIALECTS[dialect]
     for said, answer in REFUSALS.items():
-        output, _ = as_json(spoken, about, answer)
+        output = as_json(spoken, about, answer).output
         read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(output).encode())).answer
         held_up = read.objects or read.decision in (Decision.ASK, Decision.DEFER)
         if about.gates or about.block is Block.STOP:
@@ -312,6 +313,90 @@ def test_a_refusal_of_something_unknown_holds_and_keeps_nobody_going(name: str, 
         assert read.objects
     if about.block is Block.KEEP_GOING:
         assert read.stop or not read.keep_going
+
+
+AGENTS = ("codex", "gemini", "qwen", "copilot", "cursor", "universal")
+
+
+@pytest.mark.parametrize("dialect", AGENTS)
+def test_a_refusal_in_the_words_of_an_agent(dialect: str) -> None:
+    """Whatever an agent can be denied is denied in JSON alone, in words that it obeys; a refusal of an event that it
+    does not have holds for who reads it as the reference does."""
+    spoken, rows = DIALECTS[dialect], CAPABILITIES.get(dialect, CAPABILITIES["claude"])
+    for name in EVENTS:
+        about = _sample(name)
+        for said, answer in REFUSALS.items():
+            output = as_json(spoken, about, answer).output
+            read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(output).encode()))
+            if name in rows and rows[name].deny:
+                assert read.answer.objects and not read.error, (name, said, output)
+            elif about.gates and name not in rows:
+                assert read.answer.objects, (name, said, output)
+        unknown = json.dumps(held("?", dialect)).encode()
+        if name == "PreToolUse":
+            assert spoken.read_exit(about, Exit(code=0, stdout=unknown)).answer.objects
+        if about.block is Block.KEEP_GOING:
+            read = spoken.read_exit(about, Exit(code=0, stdout=unknown))
+            assert read.answer.stop or not read.answer.keep_going
+
+
+ASKED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "codex": (
+        "",
+        {"hook_event_name": "PreToolUse", "tool_name": "Denies", "turn_id": "t", "model": "m"},
+        {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "not here"}},
+    ),
+    "gemini": (
+        "",
+        {"hook_event_name": "BeforeTool", "tool_name": "Denies"},
+        {"decision": "deny", "reason": "not here"},
+    ),
+    "qwen": (
+        "",
+        {"hook_event_name": "PreToolUse", "tool_name": "Denies"},
+        {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "not here"}},
+    ),
+    "copilot": (
+        "?event=preToolUse",
+        {"sessionId": "s", "timestamp": 1, "toolName": "Denies", "toolArgs": "{}"},
+        {"permissionDecision": "deny", "permissionDecisionReason": "not here"},
+    ),
+    "cursor": (
+        "",
+        {"hook_event_name": "preToolUse", "tool_name": "Denies", "conversation_id": "c"},
+        {"permission": "deny", "user_message": "not here", "agent_message": "not here"},
+    ),
+    "universal": (
+        "",
+        {"hook_event_name": "PreToolUse", "tool_name": "Denies"},
+        {"decision": "block", "permissionDecision": "deny", "permission": "deny"},
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", ASKED)
+def test_every_agent_is_answered_in_its_words(client: httpx.Client, served: Serving, dialect: str) -> None:
+    """The event in the agent's own form, the answer in the fields that it honours."""
+    query, fields, expected = ASKED[dialect]
+    asked = {"cwd": str(served.base), "session_id": f"http-{dialect}", "tool_input": {}, **fields}
+
+    found = client.post(f"/hook/{dialect}{query}", json=asked)
+
+    assert found.status_code == 200
+    output = found.json()
+    for key, value in expected.items():
+        assert (output[key].items() >= value.items()) if isinstance(value, dict) else output[key] == value, output
+
+
+def test_context_waits_over_http_too(client: httpx.Client, served: Serving) -> None:
+    """What Gemini can't be told before a tool it is told after it."""
+    asked = {"cwd": str(served.base), "session_id": "waits", "tool_name": "Injects", "tool_input": {}}
+
+    before = client.post("/hook/gemini", json={**asked, "hook_event_name": "BeforeTool"})
+    after = client.post("/hook/gemini", json={**asked, "hook_event_name": "AfterTool", "tool_response": {}})
+
+    assert "mind the gap" not in before.text
+    assert after.json()[INSIDE]["additionalContext"].count("mind the gap") == 2
 
 
 def test_texts_survive(client: httpx.Client, served: Serving) -> None:
@@ -755,7 +840,7 @@ def test_a_token_that_can_not_be_believed(tmp_path: Path, how: str) -> None:
 
 def test_an_answer_that_stops_where_nothing_can_be_stopped() -> None:
     """It refuses what was about to happen instead."""
-    output, lost = as_json(DIALECTS["claude"], _sample("PreCompact"), replace(stop("enough"), message="hm"))
+    worded = as_json(DIALECTS["claude"], _sample("PreCompact"), replace(stop("enough"), message="hm"))
 
-    assert output == {"decision": "block", "reason": "enough"}
-    assert "stop became a deny" in lost
+    assert worded.output == {"decision": "block", "reason": "enough"}
+    assert "stop became a deny" in worded.lost

@@ -95,7 +95,8 @@ WORDINGS: "tuple[tuple[bytes | None, frozenset[bytes] | None, int, str | None], 
     (b"cursor", PROMPT, 0, "{'continue':false,'user_message':'@'}\n"),
     (b"cursor", TOOL, 0, "{" + CURSOR + "}\n"),
     (b"cursor", None, 2, "{" + CURSOR + "}\n"),
-    (None, PROMPT, 0, BLOCK),  # universal, and who is not known
+    # universal, and who is not known
+    (None, PROMPT, 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"),
     (None, PERMISSION, 0, "{" + FOR_PERMISSION + "}\n"),
     (None, None, 2, "{'decision':'block','reason':'@'," + DENY + "," + CURSOR + "," + FOR_TOOL + "}\n"),
 )

@@ -83,7 +83,8 @@ static const struct wording {
     {"cursor", IS(PROMPT), 0, "{'continue':false,'user_message':'@'}\n"},
     {"cursor", IS(TOOL), 0, "{" CURSOR "}\n"},
     {"cursor", ANY, 2, "{" CURSOR "}\n"},
-    {NULL, IS(PROMPT), 0, BLOCK}, /* universal, and who is not known */
+    /* universal, and who is not known */
+    {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},
     {NULL, IS(PERMISSION), 0, "{" FOR_PERMISSION "}\n"},
     {NULL, ANY, 2, "{'decision':'block','reason':'@'," DENY "," CURSOR "," FOR_TOOL "}\n"},
 };

@@ -9,14 +9,16 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from billhook import strictjson
 from billhook.answering import Answering, Arguments, Heard
 from billhook.answering.received import MistypedError
+from billhook.answering.whom import OTHERS
 from billhook.answers import Answer, Decision, Verdict
+from billhook.dialects.agent import AgentDialect
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import Event
 from billhook.exits import Exit
@@ -61,6 +63,7 @@ class OverHttp(Answering):
     ) -> None:
         super().__init__(lambda: sent.body, self._fire)
         self.arguments.dialect = dialect
+        self.agent = dialect if dialect in OTHERS else ""
         self._host = host
         self.verdict: Verdict | None = None
         self.why = ""
@@ -130,11 +133,12 @@ class OverHttp(Answering):
         return super().fail(self.why, passing=passing, sure=sure)
 
     def _heard(self, event: Event, answer: Answer, warnings: "Iterable[str]", notes: "Iterable[str]" = ()) -> Heard:
-        output, lost = as_json(self.dialect, event, answer)
+        worded = as_json(self.dialect, event, answer)
         name = self.arguments.dialect
+        lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]
         lines = [*warnings, *(f"the `{name}` dialect can't say everything: {one}" for one in lost)]
         lines += [f"note: {note}" for note in notes]
-        return Heard(0, strictjson.encode(output), lines=tuple(lines))
+        return Heard(0, strictjson.encode(worded.output), lines=tuple(lines))
 
     @property
     def unread(self) -> bool:
@@ -154,8 +158,19 @@ class OverHttp(Answering):
         return 500 if self.fault is None else 400
 
 
-def as_json(dialect: "Dialect", event: Event, answer: Answer) -> tuple[dict[str, Any], list[str]]:
+class Worded(NamedTuple):
+    """An answer in JSON alone."""
+
+    output: dict[str, Any]
+    lost: Sequence[str]
+    held: str = ""
+    """Context that waits for an event which can carry it."""
+
+
+def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
     """An answer in JSON alone, and what is lost; what refuses does so without an exit code."""
+    if isinstance(dialect, AgentDialect):
+        return _of_agent(dialect, event, answer)
     output, lost = write_output(event, answer, dialect.meanings)
     if answer.stop and event.gates and not _refuses(dialect, event, output):
         # A run can't be ended at every event, but what was about to happen can be refused.
@@ -163,18 +178,38 @@ def as_json(dialect: "Dialect", event: Event, answer: Answer) -> tuple[dict[str,
         denied = replace(answer, decision=Decision.DENY, reason=reason, stop=False, stop_reason="")
         output, more = write_output(event, denied, dialect.meanings)
         lost = ["stop became a deny", *more]
-    return output, lost
+    return Worded(output, lost)
+
+
+def _of_agent(dialect: AgentDialect, event: Event, answer: Answer) -> Worded:
+    """What the agent's command hook would print. A refusal that it would say by its exit code stands in the words that
+    most agents obey."""
+    ended, lost, waits = dialect.write_exit(event, answer)
+    output = strictjson.loads(ended.stdout) if ended.stdout else {}
+    if ended.code and not _refuses(dialect, event, output):
+        output = {"decision": "block", "reason": ended.stderr_text.strip()}
+    return Worded(output, lost, waits)
 
 
 def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> bool:
     return dialect.read_exit(event, Exit(code=0, stdout=strictjson.encode(output))).answer.objects
 
 
-def held(why: str) -> dict[str, Any]:
+def held(why: str, dialect: str = "claude") -> dict[str, Any]:
     """A refusal of an event that nobody knows the kind of: on every event something in it holds, and on none does it
     keep an agent going that wants to stop."""
     reason = f"billhook: {why}"
-    return {"continue": False, "stopReason": reason, "decision": "block", "reason": reason}
+    stop = {"continue": False, "stopReason": reason}
+    deny = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    nested = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **deny}}
+    of_cursor = {"permission": "deny", "user_message": reason, "agent_message": reason}
+    unusual = {  # a block would keep these going, however they are told to stop
+        "copilot": {**deny, **nested},
+        "cursor": {"continue": False, **of_cursor},
+        "qwen": {**stop, **nested},
+        "universal": {**stop, **deny, **of_cursor, **nested},
+    }
+    return unusual.get(dialect) or {**stop, "decision": "block", "reason": reason}
 
 
 def refusal(answering: OverHttp) -> Verdict:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from billhook import __version__
-from billhook.answering.arguments import OVER_HTTP as DIALECTS
+from billhook.answering.arguments import DIALECTS
 from billhook.events import EVENTS
 from billhook.outputs.schema import UNIVERSAL
 
@@ -182,12 +182,13 @@ def _schemas() -> dict[str, Any]:
     return {
         "Event": {
             "type": "object",
-            "description": f"One event, as agents send it: {', '.join(EVENTS)}, or one of another name.",
+            "description": f"One event, as its agent sends it: {', '.join(EVENTS)}, what the agent calls these, or "
+            "one of another name.",
             "properties": {"hook_event_name": _TEXT, "session_id": _TEXT, "cwd": _TEXT, "tool_name": _TEXT},
         },
         "Answer": {
             "type": "object",
-            "description": "What a hook's stdout would say. Empty: no objection.",
+            "description": "What a hook's stdout would say in that dialect. Empty: no objection.",
             "properties": {name: _SHAPES[kind] for name, kind in UNIVERSAL.items()},
         },
         "Verdict": _verdict({}),

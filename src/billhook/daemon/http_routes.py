@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from billhook import __version__, caller, strictjson
 from billhook.answering import Heard
-from billhook.answering.arguments import OVER_HTTP as DIALECTS
+from billhook.answering.arguments import DIALECTS
 from billhook.caller import Caller
 from billhook.daemon.http_answers import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
 from billhook.daemon.http_door import drain
@@ -102,12 +102,12 @@ class App:
             _log.exception("a fault of billhook's own, over HTTP")
             if request.query_params.get("on_failure") == "allow":
                 raise
-            return said(held(f"a fault of billhook's own: {type(error).__name__}"))
+            return said(held(f"a fault of billhook's own: {type(error).__name__}", dialect))
 
     def _worded(self, answering: OverHttp, heard: Heard) -> Response:
         body = heard.stdout
         if not body and heard.code:
-            body = strictjson.encode(held(answering.why))
+            body = strictjson.encode(held(answering.why, answering.spoken))
         if not body and not answering.waved_through:
             return self._unjudged(answering)
         response = Response(

@@ -335,7 +335,7 @@ def test_a_refusal_in_the_words_of_an_agent(dialect: str) -> None:
         unknown = json.dumps(held("?", dialect)).encode()
         if name == "PreToolUse":
             assert spoken.read_exit(about, Exit(code=0, stdout=unknown)).answer.objects
-        if about.block is Block.KEEP_GOING:
+        if about.block is Block.KEEP_GOING and dialect not in ("qwen", "universal"):  # whom nobody can tell to stop
             read = spoken.read_exit(about, Exit(code=0, stdout=unknown))
             assert read.answer.stop or not read.answer.keep_going
 

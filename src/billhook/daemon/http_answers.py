@@ -197,19 +197,14 @@ def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> boo
 
 def held(why: str, dialect: str = "claude") -> dict[str, Any]:
     """A refusal of an event that nobody knows the kind of: on every event something in it holds, and on none does it
-    keep an agent going that wants to stop."""
+    keep an agent going that wants to stop, if that agent can be told to."""
     reason = f"billhook: {why}"
-    stop = {"continue": False, "stopReason": reason}
     deny = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    nested = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **deny}}
-    of_cursor = {"permission": "deny", "user_message": reason, "agent_message": reason}
-    unusual = {  # a block would keep these going, however they are told to stop
-        "copilot": {**deny, **nested},
-        "cursor": {"continue": False, **of_cursor},
-        "qwen": {**stop, **nested},
-        "universal": {**stop, **deny, **of_cursor, **nested},
-    }
-    return unusual.get(dialect) or {**stop, "decision": "block", "reason": reason}
+    if dialect == "copilot":  # a block would keep it going
+        return {**deny, "hookSpecificOutput": {"hookEventName": "PreToolUse", **deny}}
+    if dialect == "cursor":
+        return {"continue": False, "permission": "deny", "user_message": reason, "agent_message": reason}
+    return {"continue": False, "stopReason": reason, "decision": "block", "reason": reason}
 
 
 def refusal(answering: OverHttp) -> Verdict:

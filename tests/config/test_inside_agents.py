@@ -107,3 +107,14 @@ def test_the_engine_does_not_ask_it(project: Project) -> None:
     project.fire()
     assert trace.read_text() == "asked\n"
     assert entry(project.load(), "echo").state == "runs"
+
+
+@pytest.mark.parametrize("over_http", [True, False])
+def test_over_http_the_address_is_believed(project: Project, over_http: bool) -> None:
+    """Claude Code that calls over HTTP shows no variables: billhook's address in any of its files tells who it is."""
+    address = {"hooks": {"Stop": [{"hooks": [{"type": "http", "url": "http://127.0.0.1:8731/hook/claude"}]}]}}
+    project.write("~/.claude/settings.json", address)
+    project.write(".claude/settings.json", nested("echo guard"))
+    project.approve()
+    config = project.load(host=Inside("claude", sure=False, over_http=over_http))
+    assert [one.state for one in config.entries] == ["elsewhere" if over_http else "runs"]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from billhook.hosts import HOSTS, Scope
+from billhook.hosts.choosing import Needs
 from billhook.hosts.entries import IfMissing, Options
 from billhook.hosts.installing import Change, Target, carry_out, plan_install, plan_uninstall
 
@@ -40,7 +41,8 @@ class Home:
         target = self.target(host, scope)
         options = Options(scope=scope, if_missing=if_missing)
         wanted = target.host.events if events is None else events
-        change = plan_install(target, wanted, options, adopt=adopt, seconds={})
+        needs = Needs(target).seconds if adopt or target.moved else {}
+        change = plan_install(target, wanted, options, adopt=adopt, seconds=needs)
         carry_out(change)
         return change
 

@@ -1,0 +1,370 @@
+"""`--adopt`: an agent's own handlers become hooks that do the same, and go back as they were."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from billhook.config import load_config
+from billhook.errors import BillhookError
+from billhook.hosts import HOSTS
+from billhook.hosts.yamltext import with_hooks
+from hosts.installed import Home
+
+COMMENTED = """\
+# our hooks
+hooks:            # all of them
+  # the first
+  mine:
+    events: Stop
+    run: echo hi  # a tail
+
+  other:
+    events: Stop
+    run: |
+      echo 1
+      echo 2
+
+# behind them
+settings: {timeout: 30}
+"""
+TWO: dict[str, list[dict[str, Any]]] = {
+    "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./guard.sh", "timeout": 7}]}],
+    "Stop": [{"hooks": [{"type": "command", "command": "make test"}]}],
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    found = Home(tmp_path)
+    monkeypatch.setenv("HOME", str(found.home))
+    return found
+
+
+def hooks_of(home: Home) -> dict[str, Any]:
+    """What stands in the project's hooks.yaml, by name."""
+    found: dict[str, Any] = yaml.safe_load((home.project / ".billhook" / "hooks.yaml").read_text())["hooks"]
+    return found
+
+
+def claude(**handler: Any) -> dict[str, Any]:
+    return {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", **handler}]}]}}
+
+
+@pytest.mark.parametrize(
+    ("handler", "hook"),
+    [
+        pytest.param({"command": "./a.sh", "timeout": 5}, {"run": "./a.sh", "timeout": 5}, id="a command"),
+        pytest.param({"command": "x"}, {"run": "x", "timeout": 600}, id="the time that the agent gives"),
+        pytest.param({"command": "x", "timeout": 0.5}, {"run": "x", "timeout": 0.5}, id="half a second"),
+        pytest.param(
+            {"command": "x", "args": ["a b"]}, {"exec": ["x", "a b"], "timeout": 600}, id="a program and its arguments"
+        ),
+        pytest.param({"command": "x", "onFailure": "block"}, {"run": "x", "timeout": 600, "gate": True}, id="a gate"),
+        pytest.param(
+            {"command": "x", "async": True, "if": "Bash(git *)", "statusMessage": "looking"},
+            {"run": "x", "if": "Bash(git *)", "background": True, "title": "looking", "timeout": 600},
+            id="what is called otherwise",
+        ),
+        pytest.param(
+            {"type": "http", "url": "https://x.test/h", "headers": {"A": "$B"}, "allowedEnvVars": ["B"]},
+            {"url": "https://x.test/h", "headers": {"A": "$B"}, "allowedEnvVars": ["B"], "timeout": 600},
+            id="an address",
+        ),
+    ],
+)
+def test_a_handler_as_a_hook(home: Home, handler: dict[str, Any], hook: dict[str, Any]) -> None:
+    """Every field has its place, and what is written has no fault in it."""
+    home.write(json.dumps(claude(**handler)))
+    assert len(home.install(adopt=True).adopted) == 1
+    (found,) = hooks_of(home).values()
+    assert found == {"events": "PreToolUse", "match": "Bash", **hook}
+    config = load_config(home.project, home=home.root, builtins=False)
+    assert [one for one in config.problems if one.file.endswith("hooks.yaml")] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "text", "hook"),
+    [
+        pytest.param(
+            "gemini",
+            {
+                "BeforeTool": [
+                    {
+                        "matcher": "run_shell_command|write_f.*",
+                        "sequential": True,
+                        "hooks": [{"name": "looker", "type": "command", "command": "x", "timeout": 2500}],
+                    }
+                ]
+            },
+            {
+                "looker": {
+                    "events": "PreToolUse",
+                    "match": "run_shell_command|write_f.*|Bash|Write",
+                    "run": "x",
+                    "dialect": "gemini",
+                    "timeout": 2.5,
+                }
+            },
+            id="gemini",
+        ),
+        pytest.param(
+            "qwen",
+            {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]},
+            {"x": {"events": "Stop", "run": "x", "dialect": "qwen", "timeout": 60}},
+            id="qwen",
+        ),
+        pytest.param(
+            "codex",
+            {"PostToolUse": [{"matcher": "apply_patch", "hooks": [{"type": "command", "command": "x", "timeout": 9}]}]},
+            {"x": {"events": "PostToolUse", "match": "apply_patch", "run": "x", "dialect": "codex", "timeout": 9}},
+            id="codex",
+        ),
+        pytest.param(
+            "cursor",
+            {"preToolUse": [{"command": "x", "matcher": "Shell", "failClosed": True}]},
+            {
+                "x": {
+                    "events": "PreToolUse",
+                    "match": "Shell|Bash",
+                    "run": "x",
+                    "dialect": "cursor",
+                    "timeout": 60,
+                    "gate": True,
+                }
+            },
+            id="cursor",
+        ),
+        pytest.param(
+            "copilot",
+            {"agentStop": [{"type": "command", "bash": "x", "timeoutSec": 3}]},
+            {"x": {"events": "Stop", "run": "x", "dialect": "copilot", "timeout": 3}},
+            id="copilot",
+        ),
+    ],
+)
+def test_handlers_of_other_agents(home: Home, host: str, text: dict[str, Any], hook: dict[str, Any]) -> None:
+    """Their events, units and tools have our names, and their answers are read in their own dialect."""
+    data = json.dumps({"version": 1, "hooks": text})
+    file = home.write(data, host)
+    home.install(host, adopt=True)
+    assert hooks_of(home) == hook
+    home.uninstall(host)
+    assert file.read_text() == data
+
+
+def test_they_run_as_the_agent_ran_them(home: Home) -> None:
+    """At once where the agent ran them at once, in turn where it did not."""
+    home.write(json.dumps({"hooks": TWO}))
+    home.install(adopt=True)
+    assert load_config(home.project, home=home.root, trust="all").parallel
+    home.uninstall()
+    entry = {"type": "command", "bash": "x"}
+    home.write(json.dumps({"version": 1, "hooks": {"preToolUse": [entry]}}), "copilot")
+    home.install("copilot", adopt=True)
+    assert not load_config(home.project, home=home.root, trust="all").parallel
+
+
+def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
+    """The time-out that is written covers the longest of them."""
+    slow = {"type": "command", "command": "x", "timeout": 300}
+    home.write(json.dumps({"hooks": {"PreToolUse": [{"hooks": [slow]}]}}))
+    home.install(adopt=True)
+    (group,) = json.loads(home.file().read_text())["hooks"]["PreToolUse"]
+    assert group["hooks"][0]["timeout"] == 302
+    assert "--deadline 300000" in group["hooks"][0]["command"]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "why"),
+    [
+        pytest.param({"Stop": [{"hooks": [{"type": "prompt", "prompt": "ok?"}]}]}, "type `prompt`", id="a prompt"),
+        pytest.param({"Stop": [{"hooks": [{"type": "command"}]}]}, "runs nothing", id="nothing to run"),
+        pytest.param(
+            {"FutureEvent": [{"hooks": [{"type": "command", "command": "x"}]}]}, "no such event", id="an unknown event"
+        ),
+        pytest.param(
+            {"Stop": [{"hooks": [{"type": "command", "command": "x", "env": {}}]}]}, "`env`", id="an unknown key"
+        ),
+        pytest.param(
+            {"Stop": [{"matcher": ["a"], "hooks": [{"type": "command", "command": "x"}]}]},
+            "`matcher`",
+            id="a bad matcher",
+        ),
+        pytest.param(
+            {"Stop": [{"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]},
+            "calls billhook",
+            id="billhook itself",
+        ),
+    ],
+)
+def test_what_stays(home: Home, hooks: dict[str, Any], why: str) -> None:
+    """What can't be said in a hooks.yaml stays with the agent, and a note says why; the others go."""
+    mine = {"hooks": [{"type": "command", "command": "mine"}]}
+    home.write(json.dumps({"hooks": {**hooks, "PreToolUse": [mine]}}))
+    change = home.install(adopt=True)
+    assert change.adopted == ("mine",)
+    assert why in " ".join(change.notes)
+    event = next(iter(hooks))
+    assert json.loads(home.file().read_text())["hooks"][event][0] == hooks[event][0]
+
+
+def test_names(home: Home) -> None:
+    """The same command twice, a name that is taken, and the name of a built-in."""
+    home.project.joinpath(".billhook").mkdir()
+    home.project.joinpath(".billhook", "hooks.yaml").write_text("hooks:\n  lint: {events: Stop, run: x}\n")
+    commands = ["./lint.sh", "./lint.sh -v", "./metrics", "ruff check"]
+    entries = [{"hooks": [{"type": "command", "command": one}]} for one in commands]
+    home.write(json.dumps({"hooks": {"Stop": entries}}))
+    assert home.install(adopt=True).adopted == ("lint-2", "lint-3", "metrics-2", "ruff")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COMMENTED,
+        COMMENTED.replace("\n", "\r\n"),
+        "\ufeff" + COMMENTED,
+        COMMENTED.rstrip("\n"),
+        "hooks:\n",
+        "hooks:   # none yet\n# end\n",
+        "# only a comment\n",
+        "version: 1\n",
+        "",
+        "handlers:\n    a: {events: Stop, run: x}\n",
+        "hooks:\n- name: a\n  events: Stop\n  run: x\n# end\n",
+        "hooks:\n  - name: a\n    events: Stop\n    run: x",
+        "hooks: {}  # flow\n",
+        "hooks: {a: {events: Stop, run: x}}\nversion: 1\n",
+        "hooks: []\n",
+        "hooks:\n  PreToolUse:\n    - hooks: [{type: command, command: y}]\n",
+        "hooks:\n  a:\n    events: Stop\n    run: >-\n      folded\n      text\n\n\nsettings:\n  timeout: 3\n",
+        "hooks:\n  a:\n    events: Stop\n    deny:\nbuiltins:\n",
+    ],
+    ids=lambda text: repr(text[:24]),
+)
+def test_comments_survive(home: Home, text: str) -> None:
+    """In a hooks.yaml that is there, in whatever form: nothing else changes, and uninstalling gives the same bytes."""
+    path = home.project / ".billhook" / "hooks.yaml"
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    file = home.write(json.dumps({"hooks": TWO}))
+    home.install(adopt=True)
+    after = path.read_bytes().decode()
+    position = 0
+    for line in text.removeprefix("\ufeff").split("\n"):
+        position = after.find(line.rstrip("\r]}")[:7], position)
+        assert position >= 0, line
+    read = load_config(home.project, home=home.root, builtins=False)
+    names = [one.declared.name for one in read.entries if one.declared.file == str(path)]
+    assert names[-2:] == ["guard", "make"]
+    home.uninstall()
+    assert path.read_bytes() == text.encode()
+    assert json.loads(file.read_text()) == {"hooks": TWO}
+
+
+def test_a_hooks_yaml_that_was_changed(home: Home) -> None:
+    """What somebody wrote in between stays; only what was moved leaves. What they rewrote is named."""
+    path = home.project / ".billhook" / "hooks.yaml"
+    path.parent.mkdir()
+    path.write_text(COMMENTED)
+    home.write(json.dumps({"hooks": TWO}))
+    home.install(adopt=True)
+    path.write_text(path.read_text() + "# later\n")
+    assert home.uninstall().notes == ()
+    assert path.read_text() == COMMENTED + "# later\n"
+    home.install(adopt=True)
+    path.write_text(path.read_text().replace("./guard.sh", "./better.sh"))
+    (note,) = home.uninstall().notes
+    assert "remove what went back from it yourself: guard, make" in note
+    assert json.loads(home.file().read_text()) == {"hooks": TWO}
+
+
+def test_an_agents_file_that_was_changed(home: Home) -> None:
+    """Handlers go back into it, each once, beside what came in between."""
+    file = home.write(json.dumps({"hooks": TWO}, indent=2))
+    home.install(adopt=True)
+    data = json.loads(file.read_text())
+    data["model"] = "new"
+    data["hooks"]["Stop"].append(TWO["Stop"][0])
+    file.write_text(json.dumps(data, indent=2))
+    home.uninstall()
+    assert json.loads(file.read_text()) == {"hooks": TWO, "model": "new"}
+
+
+def test_adopting_twice(home: Home) -> None:
+    """What is added to the agent's file later is moved by a second time, and all of it goes back."""
+    file = home.write(json.dumps({"hooks": {"Stop": TWO["Stop"]}}, indent=2))
+    home.install(adopt=True)
+    assert home.install(adopt=True).state == "already"
+    assert home.install().state == "already", "what was moved stays moved"
+    data = json.loads(file.read_text())
+    data["hooks"]["PreToolUse"] += TWO["PreToolUse"]
+    file.write_text(json.dumps(data, indent=2))
+    assert home.install(adopt=True).adopted == ("guard",)
+    assert list(hooks_of(home)) == ["make", "guard"]
+    home.uninstall()
+    assert json.loads(file.read_text()) == {"hooks": TWO}
+    assert not (home.project / ".billhook").exists()
+
+
+def test_into_the_users_own(home: Home) -> None:
+    """Handlers of one's own settings go to one's own hooks.yaml."""
+    file = home.write(json.dumps({"hooks": TWO}), scope="user")
+    home.install(scope="user", adopt=True)
+    path = home.home / ".config" / "billhook" / "hooks.yaml"
+    assert list(yaml.safe_load(path.read_text())["hooks"]) == ["guard", "make"]
+    home.uninstall(scope="user")
+    assert not path.exists() and not (home.home / ".config").exists()
+    assert file.read_text() == json.dumps({"hooks": TWO})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hooks: [\n", "- a\n", "hooks: text\n", "a: 1\n\tb: 2\n"],
+)
+def test_a_hooks_yaml_that_nobody_can_read(home: Home, text: str) -> None:
+    """Nothing is moved and nothing is written: neither file changes."""
+    path = home.project / ".billhook" / "hooks.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    file = home.write(json.dumps({"hooks": TWO}))
+    with pytest.raises(BillhookError) as error:
+        home.install(adopt=True)
+    assert error.value.place.startswith(str(path)) and error.value.hint
+    assert (path.read_text(), file.read_text()) == (text, json.dumps({"hooks": TWO}))
+
+
+def test_nothing_to_move(home: Home) -> None:
+    """Without handlers of others there is no hooks.yaml."""
+    for host in HOSTS:
+        home.install(host, adopt=True)
+    assert not (home.project / ".billhook").exists()
+
+
+def test_odd_texts_in_yaml() -> None:
+    """Whatever a command holds is the same when the file is read."""
+    texts = [
+        "a: b # c",
+        "x\ny\n",
+        " lead",
+        "trail ",
+        "'q'",
+        '"q"',
+        "yes",
+        "1",
+        "@x",
+        "%x",
+        "!x",
+        "*x",
+        "é🦀",
+        "\t",
+        "a\\b",
+    ]
+    hooks = {f"h{number}": {"events": "Stop", "run": text} for number, text in enumerate(texts)}
+    for data in (None, b"hooks:\n  a: {events: Stop, run: x}\n", b"hooks: {}\n"):
+        after, _ = with_hooks(data, "hooks.yaml", hooks, parallel=False)
+        found = yaml.safe_load(after)["hooks"]
+        assert {name: found[name] for name in hooks} == hooks

@@ -1,0 +1,217 @@
+"""The entries that `install` writes: run by a real shell, with billhook and without it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billhook.config.declared import Run
+from billhook.config.installed import is_billhook
+from billhook.dialects import DIALECTS
+from billhook.hosts import HOSTS, Host
+from billhook.hosts.entries import REFUSED_WITHOUT, Options, command, entry, is_written, times
+from billhook.meanings import MEANINGS
+
+ODD = "/home/it's me/bin dir/billhook-hook"
+SHELLS = ("sh", "bash")
+CLIENT = Path(sys.executable).with_name("billhook-hook")
+
+
+def handler(host: Host, event: str, options: Options) -> dict[str, Any]:
+    found = entry(host, event, options)
+    return found["hooks"][0] if host.shape == "nested" else found
+
+
+def line(host: Host, event: str, options: Options) -> str:
+    return str(handler(host, event, options)[host.command_key])
+
+
+def run(text: str, path: str, shell: str = "sh", stdin: str = "{}") -> subprocess.CompletedProcess[str]:
+    """What an agent does with an entry."""
+    found = next(one for one in (f"/bin/{shell}", f"/usr/bin/{shell}") if os.path.exists(one))
+    env = {"PATH": path, "HOME": os.environ["HOME"]}
+    return subprocess.run(
+        [found, "-c", text], capture_output=True, text=True, input=stdin, env=env, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.name)
+def test_the_table(host: Host) -> None:
+    """Every agent has a dialect of its name, knows the events that are written, and has each of its own names once."""
+    assert host.name in MEANINGS and host.name in DIALECTS
+    assert set(host.events) <= set(host.spellings)
+    own = [host.spellings[event] for event in host.events]
+    assert len(set(own)) == len(own)
+    assert host.unit_per_second == MEANINGS[host.name].time_per_second
+    assert host.default_timeout == MEANINGS[host.name].timeout
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.name)
+@pytest.mark.parametrize("needed", [0, 1, 30, 59, 61, 600, 3600])
+def test_our_deadline_lies_below_the_agents_time_out(host: Host, needed: float) -> None:
+    """In that agent's unit, for every event, however long hooks may take; a whole number, as strict agents want it."""
+    for event in host.spellings:
+        options = Options(scope="project", seconds={event: needed})
+        written = handler(host, event, options)[host.timeout_key]
+        deadline = int(line(host, event, options).split("--deadline ")[1].split()[0])
+        assert type(written) is int
+        assert 0 < deadline <= written * 1000 / host.unit_per_second - 300, event
+        if event not in host.longest and needed > 2:
+            assert deadline >= needed * 1000
+
+
+def test_session_end_is_short() -> None:
+    """Claude Code gives all of it 1.5 seconds, Codex never more than 3."""
+    assert times(HOSTS["claude"], "SessionEnd", 0) == (2, 1200)
+    assert times(HOSTS["claude"], "SessionEnd", 30) == (32, 30000)
+    assert times(HOSTS["claude"], "SessionEnd", 300) == (60, 58000)
+    assert times(HOSTS["codex"], "SessionEnd", 30) == (3, 2500)
+
+
+def test_the_agents_own_switch() -> None:
+    """Who can be told to refuse when a hook fails is told so, where a refusal makes sense."""
+    for event in HOSTS["claude"].events:
+        said = handler(HOSTS["claude"], event, Options(scope="user"))
+        assert said.get("onFailure") == ("block" if event in REFUSED_WITHOUT else None)
+    said = handler(HOSTS["cursor"], "PreToolUse", Options(scope="user"))
+    assert said["failClosed"] is True
+    assert "failClosed" not in handler(HOSTS["cursor"], "Stop", Options(scope="user"))
+
+
+def every_entry() -> list[tuple[Host, str, Options]]:
+    options = [
+        Options(scope="user", program="/opt/x/billhook-hook"),
+        Options(scope="user", program=ODD),
+        Options(scope="project"),
+        Options(scope="project", if_missing="allow"),
+    ]
+    return [(host, event, one) for host in HOSTS.values() for event in host.spellings for one in options]
+
+
+def test_entries_are_known_again() -> None:
+    """By `uninstall`, and by whoever loads configuration: loaded as a hook, an entry would only call us again."""
+    for host, event, options in every_entry():
+        assert is_written(handler(host, event, options)), (host.name, event, options)
+        assert is_billhook(Run(line(host, event, options))), (host.name, event, options)
+    assert is_written(entry(HOSTS["claude"], "Stop", Options(scope="user", http="http://127.0.0.1:1"))["hooks"][0])
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {"type": "command", "command": "billhook hook --as claude"},
+        {"type": "command", "command": "exec ./billhook-hooks --as claude --deadline 5"},
+        {"type": "command", "command": "exec other --as claude --deadline 5000"},
+        {"type": "command", "command": "rm -rf x; exec billhook-hook --as claude --deadline 5000"},
+        {"type": "command", "command": "exec billhook-hook --as claude --deadline 5000; rm -rf x"},
+        {"type": "command", "command": ["exec billhook-hook --as claude --deadline 5000"]},
+        {"type": "http", "url": "http://127.0.0.1:8123/hook/claude?deadline=5"},
+        {"type": "http", "url": "http://[/hook/claude?deadline=5", "allowedEnvVars": ["BILLHOOK_TOKEN"]},
+        {},
+        "text",
+        None,
+    ],
+    ids=str,
+)
+def test_what_others_wrote(theirs: object) -> None:
+    """Whatever `install` would not write is none of its entries."""
+    assert not is_written(theirs)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_billhook_a_project_refuses(shell: str) -> None:
+    """Before a tool and a prompt, in words that this agent takes as a refusal, with the sentence how to install it."""
+    for host in HOSTS.values():
+        for event in ("PreToolUse", "UserPromptSubmit"):
+            ended = run(line(host, event, Options(scope="project")), "/nowhere", shell)
+            said = json.loads(ended.stdout) if ended.stdout else {}
+            reason = ended.stderr or next(text for text in reversed(said.values()) if "billhook" in str(text))
+            assert "uv tool install billhook" in reason
+            if host.name not in ("copilot", "cursor"):
+                assert (ended.returncode, ended.stdout) == (2, "")
+                continue
+            assert (ended.returncode, ended.stderr) == (0, "")
+            refusal = {key: value for key, value in said.items() if "billhook" not in str(value)}
+            assert (
+                refusal
+                == {
+                    ("copilot", "PreToolUse"): {"permissionDecision": "deny"},
+                    ("copilot", "UserPromptSubmit"): {"decision": "block"},
+                    ("cursor", "PreToolUse"): {"permission": "deny"},
+                    ("cursor", "UserPromptSubmit"): {"continue": False},
+                }[host.name, event]
+            )
+
+
+def test_without_billhook_nothing_is_kept_going() -> None:
+    """On every other event the entry says nothing and ends well: a refusal on Stop would keep an agent going."""
+    lines = {
+        line(host, event, options)
+        for host, event, options in every_entry()
+        if options.scope == "project" and options.if_missing == "deny" and event not in REFUSED_WITHOUT
+    }
+    rests = {text.split("; exec ")[0] for text in lines}
+    assert rests == {"command -v billhook-hook >/dev/null 2>&1 || exit 0"}
+    ended = run(next(iter(lines)), "/nowhere")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_if_missing_allow_warns(shell: str) -> None:
+    """With `--if-missing allow` the call goes on, and somebody can see that nobody guards it."""
+    for host in HOSTS.values():
+        ended = run(line(host, "PreToolUse", Options(scope="project", if_missing="allow")), "/nowhere", shell)
+        assert ended.returncode == 0
+        assert "uv tool install billhook" in ended.stderr
+        if ended.stdout:
+            assert set(json.loads(ended.stdout)) == {"systemMessage"}
+
+
+def test_a_program_that_is_gone() -> None:
+    """Entries of one's own settings refuse, too, once billhook is not where it was; however its path is spelt."""
+    for host in HOSTS.values():
+        ended = run(line(host, "PreToolUse", Options(scope="user", program=ODD)), "/usr/bin:/bin")
+        assert f"billhook install {host.name}" in ended.stdout + ended.stderr
+        assert ended.returncode == (0 if host.name in ("copilot", "cursor") else 2)
+
+
+def test_with_billhook(tmp_path: Path) -> None:
+    """Where billhook-hook is, it is run with exactly these words, and nothing else happens."""
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+    program = folder / "billhook-hook"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\ncat\nexit 7\n')
+    program.chmod(0o755)
+    for host in HOSTS.values():
+        options = Options(scope="user", program=str(program))
+        argument = ["preToolUse"] if host.name == "copilot" else []
+        for text, path in (
+            (line(host, "PreToolUse", options), "/usr/bin:/bin"),
+            (line(host, "PreToolUse", Options(scope="project")), f"{folder}:/usr/bin:/bin"),
+        ):
+            ended = run(text, path, stdin='{"a": 1}')
+            words = ["--as", host.name, "--deadline", "58000", *argument]
+            assert (ended.returncode, ended.stdout, ended.stderr) == (7, "\n".join(words) + '\n{"a": 1}', "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.name)
+def test_the_real_client_takes_them(host: Host, tmp_path: Path) -> None:
+    """The client that comes with this package understands every entry."""
+    for event in host.events:
+        deadline = times(host, event, 0)[1]
+        text = command(host, event, Options(scope="user", program=str(CLIENT)), deadline)
+        payload: dict[str, object] = {"hook_event_name": event, "session_id": "s", "cwd": str(tmp_path), "prompt": ""}
+        payload |= {"tool_name": "Bash", "tool_input": {"command": "true"}}
+        payload |= {"toolName": "bash", "toolArgs": {"command": "true"}}
+        env = {**os.environ, "BILLHOOK_HOME": str(tmp_path / "state")}
+        told = json.dumps(payload).encode()
+        ended = subprocess.run(
+            ["/bin/sh", "-c", text], capture_output=True, input=told, env=env, timeout=60, check=False
+        )
+        assert ended.returncode == 0, (event, ended)
+        assert b"no option" not in ended.stderr

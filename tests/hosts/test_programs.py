@@ -1,0 +1,103 @@
+"""Which billhook-hook is written into one's own settings, and which agents are here."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from billhook.errors import UsageError
+from billhook.hosts import programs
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("~/.local/bin/billhook-hook", ""),
+        ("~/.local/share/uv/tools/billhook/bin/billhook-hook", ""),
+        ("~/.local/share/pipx/venvs/billhook/bin/billhook-hook", ""),
+        ("/opt/billhook/bin/billhook-hook", ""),
+        ("/usr/bin/billhook-hook", ""),
+        ("~/.cache/uv/archive-v0/x1/bin/billhook-hook", "cache"),
+        ("~/.cache/uv/environments-v2/x/bin/billhook-hook", "cache"),
+        ("~/.cache/pipx/ab/bin/billhook-hook", "cache"),
+        ("~/.local/pipx/.cache/ab/bin/billhook-hook", "cache"),
+        ("/elsewhere/uv-cache/archive-v0/x/bin/billhook-hook", "cache"),
+        ("/tmp/venv/bin/billhook-hook", "temporary"),
+        ("/var/tmp/venv/bin/billhook-hook", "temporary"),
+        ("/scratch/venv/bin/billhook-hook", "temporary"),
+    ],
+)
+def test_throw_away(path: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What uvx, `pipx run` and a scratch environment leave is gone tomorrow; what was installed to stay is not."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("UV_CACHE_DIR", "/elsewhere/uv-cache")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", "/scratch")
+    found = programs.throw_away(path.replace("~", "/home/me"))
+    assert word in found and bool(found) == bool(word)
+
+
+def program(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "billhook-hook"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_one_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run from a throw-away environment, one that stays is taken from PATH; without any, it is refused."""
+    monkeypatch.setattr("billhook.hosts.programs._SCRATCH", (str(tmp_path / "scratch"),))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    thrown, stays = program(tmp_path / "scratch" / "bin"), program(tmp_path / "stays")
+    monkeypatch.setattr(sys, "executable", os.path.join(os.path.dirname(thrown), "python"))
+    monkeypatch.setenv("PATH", os.path.dirname(stays))
+    assert programs.lasting() == stays
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError, match="folder for temporary files") as error:
+        programs.lasting()
+    assert "uv tool install billhook" in error.value.hint
+    os.unlink(thrown)
+    with pytest.raises(UsageError, match="there is no `billhook-hook`"):
+        programs.lasting()
+
+
+def test_the_name_on_path_outlives_what_it_leads_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a tool that is linked into ~/.local/bin, the link is written."""
+    monkeypatch.setattr("billhook.hosts.programs._SCRATCH", ())
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    real = program(tmp_path / "tools")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "billhook-hook").symlink_to(real)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "tools" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert programs.lasting() == str(tmp_path / "bin" / "billhook-hook")
+
+
+def test_a_program_that_was_named(tmp_path: Path) -> None:
+    """By its path or its folder; anything else is refused."""
+    path = program(tmp_path / "bin")
+    assert programs.named(path) == programs.named(str(tmp_path / "bin")) == path
+    for wrong in (str(tmp_path), "/bin/sh", str(tmp_path / "gone" / "billhook-hook")):
+        with pytest.raises(UsageError, match="no billhook-hook that can be run"):
+            programs.named(wrong)
+
+
+def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their program, by their own folder, or by what a project has; our own state in ~/.claude is no sign."""
+    home, project, bin_ = tmp_path / "home", tmp_path / "project", tmp_path / "bin"
+    for folder in (home / ".claude" / "hooks", home / ".gemini", project / ".cursor", project / ".github", bin_):
+        folder.mkdir(parents=True)
+    (bin_ / "codex").write_text("#!/bin/sh\n")
+    (bin_ / "codex").chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(bin_))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    seen = programs.agents_here("user", str(project))
+    assert [name for name, how in seen.items() if how] == ["codex", "gemini"]
+    seen = programs.agents_here("project", str(project))
+    assert [name for name, how in seen.items() if how] == ["codex", "gemini", "cursor"]
+    (home / ".claude" / "settings.json").write_text("{}")
+    assert programs.agents_here("user", str(project))["claude"]

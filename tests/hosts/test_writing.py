@@ -1,0 +1,223 @@
+"""Agents' files on disk: links, modes, faults, and what happens at the same time."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from billhook.errors import BillhookError
+from billhook.hosts import HOSTS
+from billhook.hosts.entries import Options
+from billhook.hosts.installing import carry_out, plan_install, plan_uninstall
+from billhook.hosts.jsontext import FaultyFileError
+from hosts.installed import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    found = Home(tmp_path)
+    monkeypatch.setenv("HOME", str(found.home))
+    for host in HOSTS.values():
+        if host.home_variable:
+            monkeypatch.delenv(host.home_variable, raising=False)
+    return found
+
+
+def test_a_linked_dotfile(home: Home) -> None:
+    """What a dotfile manager linked stays a link; the file behind it is written, and put back."""
+    real = home.folder / "dotfiles" / "claude.json"
+    real.parent.mkdir()
+    real.write_text('{"model": "a"}')
+    link = home.file(scope="user")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real)
+    home.install(scope="user")
+    assert link.is_symlink() and "billhook-hook" in real.read_text()
+    home.uninstall(scope="user")
+    assert link.is_symlink() and real.read_text() == '{"model": "a"}'
+
+
+def test_a_linked_folder(home: Home) -> None:
+    """The same when the whole folder is linked."""
+    (home.folder / "dotfiles").mkdir()
+    (home.home / ".codex").symlink_to(home.folder / "dotfiles")
+    home.install("codex", "user")
+    assert (home.folder / "dotfiles" / "hooks.json").exists()
+    home.uninstall("codex", "user")
+    assert list((home.folder / "dotfiles").iterdir()) == []
+    assert (home.home / ".codex").is_symlink()
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_link_out_of_a_project(home: Home, what: str) -> None:
+    """A repository can't have a file elsewhere written."""
+    precious = home.folder / "precious"
+    precious.mkdir()
+    (precious / "settings.json").write_text("{}")
+    if what == "folder":
+        (home.project / ".claude").symlink_to(precious)
+    else:
+        (home.project / ".claude").mkdir()
+        home.file().symlink_to(precious / "settings.json")
+    with pytest.raises(BillhookError, match="leads out of the project"):
+        home.install()
+    assert (precious / "settings.json").read_text() == "{}"
+
+
+def test_a_link_to_nowhere(home: Home) -> None:
+    """A link whose target's folder is missing is refused; where only the file is missing, it is made."""
+    link = home.file(scope="user")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(home.folder / "gone" / "x.json")
+    with pytest.raises(BillhookError, match="which is not there"):
+        home.install(scope="user")
+    (home.folder / "gone").mkdir()
+    home.install(scope="user")
+    assert (home.folder / "gone" / "x.json").exists()
+    home.uninstall(scope="user")
+    assert link.is_symlink() and not (home.folder / "gone" / "x.json").exists()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o400, 0o755])
+def test_the_mode_stays(home: Home, mode: int) -> None:
+    """Whatever the umask is."""
+    file = home.write("{}")
+    file.chmod(mode)
+    before = os.umask(0o077)
+    try:
+        home.install()
+        assert stat.S_IMODE(file.stat().st_mode) == mode
+        home.uninstall()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+def test_modes_of_new_files(home: Home) -> None:
+    """One's own are private; a project's are as the umask has it."""
+    home.install(scope="user")
+    assert stat.S_IMODE(home.file(scope="user").stat().st_mode) == 0o600
+    home.install()
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(home.file().stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (b'{"a": 1,\n "b" 2}', ":2:2", "this key has no `:`"),
+        (b'{\n  "hooks": {\n', ":2:12", "is never closed"),
+        (b'{"a": 1}\n{"b": 2}', ":2:1", "second document"),
+        (b"[]", ":1", "no mapping"),
+        (b'"text"', ":1", "no mapping"),
+        (b'{"model": "x",\n "hooks": []}', ":2", "`hooks` is no mapping"),
+        (b'{"hooks": null}', ":1", "`hooks` is no mapping"),
+        (b'{"hooks": {\n"PreToolUse": {}}}', ":2", "`PreToolUse` is no list"),
+        (b'{"a": "\xff"}', ":1:8", "not UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), "", "UTF-16"),
+        (b'{"a": NaN}', ":1:7", "NaN"),
+        (b"{" * 100, "", "nested deeper"),
+        (b"<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> x\n", ":1:1", ""),
+    ],
+    ids=lambda value: value.decode("utf-8", "replace")[:20] if isinstance(value, bytes) else "",
+)
+def test_a_file_that_nobody_can_read(home: Home, text: bytes, place: str, message: str) -> None:
+    """It is refused with its place and a remedy, and not a byte of it changes."""
+    file = home.write(text)
+    for do in (home.install, home.uninstall):
+        with pytest.raises(FaultyFileError) as error:
+            do()
+        assert error.value.place.startswith(f"{file}{place}"), error.value.place
+        assert message in error.value.message and error.value.hint
+        assert file.read_bytes() == text
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_what_is_no_file(home: Home) -> None:
+    """A folder, a pipe, or a file where a folder should be: an error that says so, at once."""
+    home.file().mkdir(parents=True)
+    os.mkfifo(_below(home.file("gemini")))
+    (home.project / ".qwen").write_text("")
+    for host, message in (("claude", "it is a folder"), ("gemini", "not a regular file"), ("qwen", "Not a directory")):
+        with pytest.raises(BillhookError, match=message) as error:
+            home.install(host)
+        assert error.value.hint
+
+
+def _below(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def test_too_large(home: Home) -> None:
+    """What is no settings file is not read to its end."""
+    home.write(b'{"a": "' + b"x" * (1 << 20) + b'"}')
+    with pytest.raises(BillhookError, match="bytes"):
+        home.install()
+
+
+@pytest.mark.parametrize("doing", ["install", "uninstall"])
+def test_somebody_writes_at_the_same_time(home: Home, doing: str) -> None:
+    """What another program wrote after we had looked is not overwritten."""
+    file = home.write("{}")
+    if doing == "uninstall":
+        home.install()
+        change = plan_uninstall(home.target())
+    else:
+        change = plan_install(home.target(), ["Stop"], Options(scope="project"), adopt=False, seconds={})
+    file.write_text('{"theirs": 1}')
+    with pytest.raises(BillhookError, match="was changed while"):
+        carry_out(change)
+    assert file.read_text() == '{"theirs": 1}'
+    assert home.install().state == "installed"
+    home.uninstall()
+    assert file.read_text() == '{"theirs": 1}'
+
+
+def test_a_full_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that can't be written whole stays whole as it was, and nothing is left beside it."""
+    import resource
+
+    file = home.write('{"model": "a"}')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    change = plan_install(home.target(), HOSTS["claude"].events, Options(scope="project"), adopt=False, seconds={})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
+    try:
+        with pytest.raises(BillhookError):
+            carry_out(change)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file.read_text() == '{"model": "a"}'
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_damaged_record(home: Home) -> None:
+    """What can't be believed is said, with the way out."""
+    change = home.install()
+    (change.shelf.folder / "record.json").write_text("{")
+    with pytest.raises(BillhookError, match="damaged") as error:
+        home.uninstall()
+    assert str(change.shelf.folder) in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("host", "variable", "inside"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", "settings.json"),
+        ("codex", "CODEX_HOME", "hooks.json"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("copilot", "COPILOT_HOME", "hooks/billhook.json"),
+    ],
+)
+def test_an_agent_that_lives_elsewhere(
+    home: Home, monkeypatch: pytest.MonkeyPatch, host: str, variable: str, inside: str
+) -> None:
+    """The variable by which an agent's own folder is moved holds for us, too."""
+    elsewhere = home.folder / "elsewhere"
+    monkeypatch.setenv(variable, str(elsewhere))
+    home.install(host, "user")
+    assert (elsewhere / inside).exists()
+    home.uninstall(host, "user")
+    assert not elsewhere.exists()

@@ -121,7 +121,7 @@ def _options(scope: Scope, http: bool, if_missing: str, program: str) -> Options
             note(f"`{PROGRAM}` is not on PATH here, so these entries will act as if billhook were missing")
         return Options(scope=scope, if_missing="allow" if if_missing == "allow" else "deny")
     path = programs.named(program) if program else programs.lasting()
-    if owner := programs.of_a_project(path):
+    if not program and (owner := programs.of_a_project(path)):
         note(f"your settings will call the billhook of {owner}; `uv tool install billhook` gives you one of your own")
     return Options(
         scope=scope,

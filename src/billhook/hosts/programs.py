@@ -52,11 +52,14 @@ def lasting() -> str:
 
 
 def throw_away(path: str) -> str:
-    """What kind of throw-away place a program is in; empty when it is in none."""
-    real = os.path.realpath(path)
-    if any(_below(real, cache) for cache in _cache_folders()) or "/.cache/" in real:
+    """What kind of throw-away place a program is in, or leads to; empty when it is in none."""
+    return _thrown_away(path) or _thrown_away(os.path.realpath(path))
+
+
+def _thrown_away(path: str) -> str:
+    if any(_below(path, cache) for cache in _cache_folders()) or "/.cache/" in path:
         return "a cache (uvx, pipx run and their like keep theirs there)"
-    if any(_below(real, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
+    if any(_below(path, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
         return "a folder for temporary files"
     return ""
 
@@ -66,8 +69,8 @@ def _cache_folders() -> list[str]:
     return [*found, caller.expanduser("~/.cache"), caller.expanduser("~/Library/Caches")]
 
 
-def _below(real: str, folder: str) -> bool:
-    return real.startswith(os.path.join(os.path.realpath(folder), ""))
+def _below(path: str, folder: str) -> bool:
+    return path.startswith((os.path.join(folder, ""), os.path.join(os.path.realpath(folder), "")))
 
 
 def of_a_project(path: str) -> str:

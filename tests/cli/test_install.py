@@ -1,0 +1,766 @@
+# ruff: noqa: E101, E501 (screens are as wide as what is on them)
+"""`billhook install` and `uninstall` as a new user meets them."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from billhook.hosts import HOSTS
+from cli.place import Place
+from cli.terminal import Ended, on_terminal
+
+VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "UV_CACHE_DIR")
+
+
+class Person(Place):
+    """Somebody with a billhook of their own, and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (self.project / ".git").mkdir()
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        (self.bin / "billhook-hook").symlink_to(Path(sys.executable).with_name("billhook-hook"))
+
+    def env(self, **changes: str | None) -> dict[str, str]:
+        ours: dict[str, str | None] = {**dict.fromkeys(VARIABLES), "PATH": f"{self.bin}:/usr/bin:/bin"}
+        return super().env(**{**ours, **changes})
+
+    def install(self, *arguments: str, **changes: str | None) -> Ended:
+        """In one's own settings, unless --project is said."""
+        program = () if "--project" in arguments or "--program" in arguments else ("--program", str(self.bin))
+        return self.alone("install", *arguments, *program, **changes)
+
+    def settings(self, name: str = ".claude/settings.json") -> Path:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+@pytest.fixture
+def me(tmp_path: Path) -> Person:
+    return Person(tmp_path)
+
+
+def steady(me: Person, ended: Ended) -> str:
+    """The screen, without the digest of this place."""
+    return re.sub(r"-[0-9a-f]{12}/", "-<digest>/", ended.screen)
+
+
+def test_claude(me: Person) -> None:
+    """The first time, once more, with fewer events, and out again."""
+    file = me.settings()
+    file.write_text('{\n  "model": "opus" // the best\n}\n')
+    assert steady(me, me.install("claude", "--events", "PreToolUse,Stop")) == snapshot("""\
+--- ~/.claude/settings.json
++++ ~/.claude/settings.json
+@@ -1,3 +1,28 @@
+ {
+-  "model": "opus" // the best
++  "model": "opus", // the best
++  "hooks": {
++    "PreToolUse": [
++      {
++        "hooks": [
++          {
++            "type": "command",
++            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000",
++            "timeout": 60,
++            "onFailure": "block"
++          }
++        ]
++      }
++    ],
++    "Stop": [
++      {
++        "hooks": [
++          {
++            "type": "command",
++            "command": "exec <here>/bin/billhook-hook --as claude --deadline 58000",
++            "timeout": 60
++          }
++        ]
++      }
++    ]
++  }
+ }
+
+Claude Code: installed in ~/.claude/settings.json; it asks billhook at
+  PreToolUse, Stop
+  the file as it was: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
+-- exit 0
+""")
+    assert me.install("claude", "--events", "Stop", "--events", "pre_tool_use").screen == snapshot("""\
+Claude Code: already installed in ~/.claude/settings.json; nothing was changed
+-- exit 0
+""")
+    assert steady(me, me.install("claude", "--events", "PreToolUse")) == snapshot("""\
+--- ~/.claude/settings.json
++++ ~/.claude/settings.json
+@@ -12,17 +12,6 @@
+           }
+         ]
+       }
+-    ],
+-    "Stop": [
+-      {
+-        "hooks": [
+-          {
+-            "type": "command",
+-            "command": "exec <here>/bin/billhook-hook --as claude --deadline 58000",
+-            "timeout": 60
+-          }
+-        ]
+-      }
+     ]
+   }
+ }
+
+Claude Code: updated in ~/.claude/settings.json; it asks billhook at
+  PreToolUse
+  the file as it was: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
+-- exit 0
+""")
+    assert steady(me, me.alone("uninstall", "claude")) == snapshot("""\
+--- ~/.claude/settings.json
++++ ~/.claude/settings.json
+@@ -1,17 +1,3 @@
+ {
+-  "model": "opus", // the best
+-  "hooks": {
+-    "PreToolUse": [
+-      {
+-        "hooks": [
+-          {
+-            "type": "command",
+-            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000",
+-            "timeout": 60,
+-            "onFailure": "block"
+-          }
+-        ]
+-      }
+-    ]
+-  }
++  "model": "opus" // the best
+ }
+
+Claude Code: removed billhook's entries in ~/.claude/settings.json; it is what it was before, byte for byte
+-- exit 0
+""")
+    assert file.read_text() == '{\n  "model": "opus" // the best\n}\n'
+    assert me.alone("uninstall", "claude").screen == snapshot("""\
+Claude Code: not installed in ~/.claude/settings.json; nothing was changed
+-- exit 0
+""")
+
+
+def test_all_that_an_agent_is_asked_about(me: Person) -> None:
+    """Without --events: what guards, loggers and built-ins need, and what configured hooks want besides."""
+    me.own("hooks:\n  done:\n    events: [TaskCompleted, Stop]\n    run: make test\n    timeout: 300\n")
+    ended = me.install("claude", "--json")
+    data = json.loads(ended.out)
+    assert data["events"] == [*HOSTS["claude"].events, "TaskCompleted"]
+    written = json.loads(me.settings().read_text())["hooks"]
+    assert {event: group[0]["hooks"][0]["timeout"] for event, group in written.items()} == {
+        **dict.fromkeys(HOSTS["claude"].events, 60),
+        "SessionEnd": 2,
+        "Stop": 302,
+        "TaskCompleted": 302,
+    }
+    me.own("hooks: {}\n")
+    assert "already installed" in me.install("claude").out, "hooks of another folder may need it"
+
+
+def test_codex(me: Person) -> None:
+    """It wants to be asked for trust, and has a second file with hooks."""
+    me.settings(".codex/config.toml").write_text("[features]\nhooks = false\n[[hooks.Stop]]\n")
+    assert steady(me, me.install("codex", "--events", "PreToolUse")) == snapshot("""\
+--- /dev/null
++++ ~/.codex/hooks.json
+@@ -0,0 +1,15 @@
++{
++  "hooks": {
++    "PreToolUse": [
++      {
++        "hooks": [
++          {
++            "type": "command",
++            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000",
++            "timeout": 60
++          }
++        ]
++      }
++    ]
++  }
++}
+
+Codex: installed in ~/.codex/hooks.json; it asks billhook at
+  PreToolUse
+
+next
+  Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's
+-- stderr
+note: ~/.codex/config.toml switches hooks off: set `hooks = true` below [features], or Codex will not ask billhook
+note: ~/.codex/config.toml has hooks of its own; Codex runs them beside billhook, and they stay as they are
+-- exit 0
+""")
+    assert steady(me, me.alone("uninstall", "codex")) == snapshot("""\
+--- ~/.codex/hooks.json
++++ /dev/null
+@@ -1,15 +0,0 @@
+-{
+-  "hooks": {
+-    "PreToolUse": [
+-      {
+-        "hooks": [
+-          {
+-            "type": "command",
+-            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000",
+-            "timeout": 60
+-          }
+-        ]
+-      }
+-    ]
+-  }
+-}
+
+Codex: removed billhook's entries in ~/.codex/hooks.json, and the file, which was made for them
+-- exit 0
+""")
+    assert sorted(path.name for path in (me.home / ".codex").iterdir()) == ["config.toml"]
+
+
+def test_gemini(me: Person) -> None:
+    """Milliseconds, names of its own, and a file in which hooks are switched off."""
+    file = me.settings(".gemini/settings.json")
+    file.write_text('{"hooksConfig":{"enabled":false}}')
+    assert steady(me, me.install("gemini", "--events", "PreToolUse")) == snapshot("""\
+--- ~/.gemini/settings.json
++++ ~/.gemini/settings.json
+@@ -1 +1 @@
+-{"hooksConfig":{"enabled":false}}
+\\ No newline at end of file
++{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
+\\ No newline at end of file
+
+Gemini CLI: installed in ~/.gemini/settings.json; it asks billhook at
+  BeforeTool
+  the file as it was: ~/.claude/billhook/installed/gemini-user-<digest>/settings.json.before
+-- stderr
+note: ~/.gemini/settings.json:1 switches all hooks off (`hooksConfig.enabled`): Gemini CLI will not ask billhook
+-- exit 0
+""")
+    assert steady(me, me.alone("uninstall", "gemini")) == snapshot("""\
+--- ~/.gemini/settings.json
++++ ~/.gemini/settings.json
+@@ -1 +1 @@
+-{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
+\\ No newline at end of file
++{"hooksConfig":{"enabled":false}}
+\\ No newline at end of file
+
+Gemini CLI: removed billhook's entries in ~/.gemini/settings.json; it is what it was before, byte for byte
+-- exit 0
+""")
+    assert file.read_text() == '{"hooksConfig":{"enabled":false}}'
+
+
+def test_qwen(me: Person) -> None:
+    """In a project, for everybody."""
+    assert steady(me, me.install("qwen", "--project", "--events", "PreToolUse,Stop")) == snapshot("""\
+--- /dev/null
++++ .qwen/settings.json
+@@ -0,0 +1,28 @@
++{
++  "hooks": {
++    "PreToolUse": [
++      {
++        "hooks": [
++          {
++            "name": "billhook",
++            "type": "command",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000",
++            "timeout": 60000
++          }
++        ]
++      }
++    ],
++    "Stop": [
++      {
++        "hooks": [
++          {
++            "name": "billhook",
++            "type": "command",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000",
++            "timeout": 60000
++          }
++        ]
++      }
++    ]
++  }
++}
+
+Qwen Code: installed in .qwen/settings.json; it asks billhook at
+  PreToolUse, Stop
+
+next
+  Qwen Code reads a project's hooks only in a folder that it trusts: start it there once, and trust it
+  git add .qwen/settings.json
+-- exit 0
+""")
+    assert steady(me, me.alone("uninstall", "qwen", "--project")) == snapshot("""\
+--- .qwen/settings.json
++++ /dev/null
+@@ -1,28 +0,0 @@
+-{
+-  "hooks": {
+-    "PreToolUse": [
+-      {
+-        "hooks": [
+-          {
+-            "name": "billhook",
+-            "type": "command",
+-            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000",
+-            "timeout": 60000
+-          }
+-        ]
+-      }
+-    ],
+-    "Stop": [
+-      {
+-        "hooks": [
+-          {
+-            "name": "billhook",
+-            "type": "command",
+-            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000",
+-            "timeout": 60000
+-          }
+-        ]
+-      }
+-    ]
+-  }
+-}
+
+Qwen Code: removed billhook's entries in .qwen/settings.json, and the file, which was made for them
+-- exit 0
+""")
+    assert not (me.project / ".qwen").exists()
+
+
+def test_copilot(me: Person) -> None:
+    """A file of our own, and a refusal that it understands."""
+    ended = me.install("copilot", "--project", "--events", "PreToolUse", "--if-missing", "allow")
+    assert steady(me, ended) == snapshot("""\
+--- /dev/null
++++ .github/hooks/billhook.json
+@@ -0,0 +1,12 @@
++{
++  "version": 1,
++  "hooks": {
++    "preToolUse": [
++      {
++        "type": "command",
++        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
++        "timeoutSec": 60
++      }
++    ]
++  }
++}
+
+Copilot: installed in .github/hooks/billhook.json; it asks billhook at
+  preToolUse
+
+next
+  Copilot reads a project's hooks only in a folder that it trusts: start it there once, and trust it
+  git add .github/hooks/billhook.json
+-- exit 0
+""")
+    assert steady(me, me.install("copilot", "--project", "--events", "preToolUse")) == snapshot("""\
+--- .github/hooks/billhook.json
++++ .github/hooks/billhook.json
+@@ -4,7 +4,7 @@
+     "preToolUse": [
+       {
+         "type": "command",
+-        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
++        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
+         "timeoutSec": 60
+       }
+     ]
+
+Copilot: updated in .github/hooks/billhook.json; it asks billhook at
+  preToolUse
+
+next
+  Copilot reads a project's hooks only in a folder that it trusts: start it there once, and trust it
+  git add .github/hooks/billhook.json
+-- exit 0
+""")
+    assert steady(me, me.alone("uninstall", "copilot", "--project")) == snapshot("""\
+--- .github/hooks/billhook.json
++++ /dev/null
+@@ -1,12 +0,0 @@
+-{
+-  "version": 1,
+-  "hooks": {
+-    "preToolUse": [
+-      {
+-        "type": "command",
+-        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
+-        "timeoutSec": 60
+-      }
+-    ]
+-  }
+-}
+
+Copilot: removed billhook's entries in .github/hooks/billhook.json, and the file, which was made for them
+-- exit 0
+""")
+    assert not (me.project / ".github").exists()
+
+
+def test_cursor(me: Person) -> None:
+    """With its own switch for failures."""
+    file = me.settings(".cursor/hooks.json")
+    text = '{\n\t"version": 1,\n\t"hooks": {\n\t\t"stop": [{"command": "./mine"}]\n\t}\n}'
+    file.write_text(text)
+    assert steady(me, me.install("cursor", "--events", "PreToolUse,Stop")) == snapshot("""\
+--- ~/.cursor/hooks.json
++++ ~/.cursor/hooks.json
+@@ -1,6 +1,13 @@
+ {
+ 	"version": 1,
+ 	"hooks": {
+-		"stop": [{"command": "./mine"}]
++		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000", "timeout": 60}],
++		"preToolUse": [
++			{
++				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000",
++				"timeout": 60,
++				"failClosed": true
++			}
++		]
+ 	}
+ }
+\\ No newline at end of file
+
+Cursor: installed in ~/.cursor/hooks.json; it asks billhook at
+  preToolUse, stop
+  the file as it was: ~/.claude/billhook/installed/cursor-user-<digest>/hooks.json.before
+
+next
+  restart Cursor, and look for billhook below Settings, Hooks
+-- exit 0
+""")
+    assert steady(me, me.alone("uninstall", "cursor")) == snapshot("""\
+--- ~/.cursor/hooks.json
++++ ~/.cursor/hooks.json
+@@ -1,13 +1,6 @@
+ {
+ 	"version": 1,
+ 	"hooks": {
+-		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000", "timeout": 60}],
+-		"preToolUse": [
+-			{
+-				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000",
+-				"timeout": 60,
+-				"failClosed": true
+-			}
+-		]
++		"stop": [{"command": "./mine"}]
+ 	}
+ }
+\\ No newline at end of file
+
+Cursor: removed billhook's entries in ~/.cursor/hooks.json; it is what it was before, byte for byte
+-- exit 0
+""")
+    assert file.read_text() == text
+
+
+def test_all(me: Person) -> None:
+    """Every agent that is here; the others are skipped, and it is said why."""
+    (me.home / ".gemini").mkdir()
+    codex = me.bin / "codex"
+    codex.write_text("#!/bin/sh\n")
+    codex.chmod(0o755)
+    broken = me.settings(".qwen/settings.json")
+    broken.write_text("{\n  oops\n}")
+    ended = me.install("all", "--json")
+    states = {data["agent"]: (data["state"], data.get("why", "")) for data in map(json.loads, ended.out.splitlines())}
+    assert states == snapshot(
+        {
+            "claude": ("skipped", "not found: no `claude` on PATH, no <here>/home/.claude"),
+            "codex": ("installed", ""),
+            "gemini": ("installed", ""),
+            "copilot": ("skipped", "not found: no `copilot` on PATH, no <here>/home/.copilot"),
+            "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
+        }
+    )
+    assert (ended.code, ended.err) == snapshot(
+        (
+            2,
+            """\
+error: <here>/home/.qwen/settings.json:2:3: `oops` is not in double quotes
+
+hint: write `"oops"`
+""",
+        )
+    )
+    assert broken.read_text() == "{\n  oops\n}"
+    assert me.install("all", "--events", "Stop", "--dry-run").out.count("would update") == 2
+    broken.write_text("{}")
+    out = me.alone("uninstall", "all")
+    assert (out.code, [line for line in out.out.splitlines() if ": " in line and line[0].isupper()]) == snapshot(
+        (
+            0,
+            [
+                "Claude Code: not installed in ~/.claude/settings.json; nothing was changed",
+                "Codex: removed billhook's entries in ~/.codex/hooks.json, and the file, which was made for them",
+                "Gemini CLI: removed billhook's entries in ~/.gemini/settings.json, and the file, which was made for them",
+                "Qwen Code: not installed in ~/.qwen/settings.json; nothing was changed",
+                "Copilot: not installed in ~/.copilot/hooks/billhook.json; nothing was changed",
+                "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
+            ],
+        )
+    )
+
+
+def test_all_where_none_is(me: Person) -> None:
+    """Nobody to install into is worth an exit code."""
+    ended = me.install("all")
+    assert ended.screen == snapshot("""\
+Claude Code: skipped, not found: no `claude` on PATH, no ~/.claude
+Codex: skipped, not found: no `codex` on PATH, no ~/.codex
+Gemini CLI: skipped, not found: no `gemini` on PATH, no ~/.gemini
+Qwen Code: skipped, not found: no `qwen` on PATH, no ~/.qwen
+Copilot: skipped, not found: no `copilot` on PATH, no ~/.copilot
+Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
+-- exit 1
+""")
+
+
+def tree(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(folder)), path.read_bytes()
+
+
+@pytest.mark.parametrize("scope", ["--user", "--project"])
+def test_dry_run_changes_nothing(me: Person, scope: str) -> None:
+    """Not a byte anywhere, neither in nor out, nor with --adopt."""
+    hooks = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "make test"}]}]}}'
+    me.settings().write_text(hooks)
+    me.file(".claude/settings.json", hooks)
+    before = dict(tree(me.folder))
+    for _ in range(2):
+        ended = me.install("claude", scope, "--adopt", "--dry-run")
+        assert ended.code == 0 and "nothing was written (--dry-run)" in ended.out and "+  make:" in ended.out
+        assert dict(tree(me.folder)) == before
+    assert me.install("claude", scope).code == 0
+    before = dict(tree(me.folder))
+    assert "would remove" in me.alone("uninstall", "claude", scope, "--dry-run").out
+    assert dict(tree(me.folder)) == before
+
+
+def test_adopting_in_a_project(me: Person) -> None:
+    """What the team had in its settings runs on, approved by whoever moved it; out again, every file is as before."""
+    me.file(".claude/guard.sh", "#!/bin/sh\necho 'no pushes' >&2\nexit 2\n", 0o755)
+    hook = '{"type": "command", "command": "\\"$CLAUDE_PROJECT_DIR\\"/.claude/guard.sh", "timeout": 5}'
+    group = '{"matcher": "Bash", "hooks": [' + hook + "]}"
+    me.file(".claude/settings.json", '{\n  "hooks": {"PreToolUse": [' + group + "]}\n}\n")
+    before = dict(tree(me.project))
+    assert steady(me, me.install("claude", "--project", "--adopt", "--events", "PreToolUse")) == snapshot("""\
+--- .claude/settings.json
++++ .claude/settings.json
+@@ -1,3 +1,16 @@
+ {
+-  "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "\\"$CLAUDE_PROJECT_DIR\\"/.claude/guard.sh", "timeout": 5}]}]}
++  "hooks": {
++    "PreToolUse": [
++      {
++        "hooks": [
++          {
++            "type": "command",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000",
++            "timeout": 60,
++            "onFailure": "block"
++          }
++        ]
++      }
++    ]
++  }
+ }
+
+--- /dev/null
++++ .billhook/hooks.yaml
+@@ -0,0 +1,8 @@
++# Hooks that an agent's own file had. `billhook uninstall` puts them back there.
++parallelExecution: true
++hooks:
++  guard:
++    events: PreToolUse
++    match: Bash
++    run: '"$CLAUDE_PROJECT_DIR"/.claude/guard.sh'
++    timeout: 5
+
+Claude Code: installed in .claude/settings.json; it asks billhook at
+  PreToolUse
+  1 hook moved to .billhook/hooks.yaml: guard
+  the file as it was: ~/.claude/billhook/installed/claude-project-<digest>/settings.json.before
+
+next
+  git add .claude/settings.json
+  git add .billhook/hooks.yaml
+  billhook trust, for everybody else: you have approved the hooks that were moved, they have not
+-- exit 0
+""")
+    fired = me.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "git push"}', "--json")
+    assert (fired.verdict["decision"], fired.verdict["reason"]) == ("deny", "no pushes")
+    assert me.run("trust").code == 0
+    out = me.alone("uninstall", "claude", "--project")
+    assert "1 hook put back: guard" in out.out
+    assert dict(tree(me.project)) == before
+
+
+def test_what_was_written_works(me: Person) -> None:
+    """The very command of the file, run by a shell as the agent does: the deny arrives, and is in the log."""
+    me.own("hooks:\n  no:\n    events: PreToolUse\n    if: Bash(rm *)\n    deny: not here\n")
+    me.install("claude")
+    command = json.loads(me.settings().read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    event = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(me.project), "tool_name": "Bash"}
+    told = json.dumps({**event, "tool_input": {"command": "rm x"}})
+    env = {**me.env(), "PATH": "/nowhere", "BILLHOOK_NO_DAEMON": "1"}  # as from a desktop: nothing on PATH
+    ended = subprocess.run(["/bin/sh", "-c", command], input=told, text=True, capture_output=True, env=env, check=False)
+    assert "not here" in ended.stdout + ended.stderr
+    assert me.run("events", "--json").out.count('"seq"') == 1
+    me.run("daemon", "stop")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "which agent?"),
+        (("cluade",), "did you mean `claude`?"),
+        (("claude", "--events", "PreToolUsed"), "did you mean `PreToolUse`?"),
+        (("codex", "--events", "Notification"), "Codex has no event `Notification`"),
+        (("claude", "--if-missing", "ask"), "unknown --if-missing `ask`"),
+        (("claude", "--project", "--http"), "--http is for your own settings"),
+        (("claude", "--project", "--program", "/bin"), "--program is for your own settings"),
+        (("claude", "--program", "/bin/sh"), "no billhook-hook that can be run"),
+        (("codex", "--http"), "--http is refused for Codex: it has no HTTP hooks"),
+        (("copilot", "--http"), "takes https addresses only"),
+        (("qwen", "--http"), "lets a call pass when an HTTP hook fails"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_refused(me: Person, arguments: tuple[str, ...], message: str) -> None:
+    """A mistake is answered with what was meant, and nothing is written."""
+    before = dict(tree(me.home))
+    ended = me.install(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err and "hint: " in ended.err
+    assert dict(tree(me.home)) == before
+
+
+def test_http(me: Person) -> None:
+    """Claude Code asks the daemon itself, with the token from its environment; SessionStart has no such hooks."""
+    ended = me.install("claude", "--http", "--events", "PreToolUse,SessionStart")
+    written = json.loads(me.settings().read_text())["hooks"]
+    assert written["PreToolUse"] == snapshot(
+        [
+            {
+                "hooks": [
+                    {
+                        "type": "http",
+                        "url": "http://127.0.0.1:8123/hook/claude?on_failure=deny&deadline=58000",
+                        "headers": {"Authorization": "Bearer $BILLHOOK_TOKEN"},
+                        "allowedEnvVars": ["BILLHOOK_TOKEN"],
+                        "timeout": 60,
+                        "onFailure": "block",
+                    }
+                ]
+            }
+        ]
+    )
+    assert written["SessionStart"][0]["hooks"][0]["type"] == "command"
+    assert ended.out.split("next\n")[1] == snapshot("""\
+  billhook daemon start --http 127.0.0.1:8123
+  export BILLHOOK_TOKEN="$(cat <here>/home/.claude/billhook/daemon/token)", where the agent is started
+""")
+    assert me.install("claude", "--http", "--events", "PreToolUse,SessionStart").out.startswith("Claude Code: already")
+    me.alone("uninstall", "claude")
+    assert not me.settings().exists()
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_inside_an_agent(me: Person, verb: str) -> None:
+    """Whoever is judged by hooks neither puts them in nor takes them out; looking is free."""
+    me.settings().write_text("{}")
+    ended = me.alone(verb, "claude", CLAUDECODE="1")
+    assert (ended.code, me.settings().read_text()) == (2, "{}")
+    assert f"{verb} is refused here: this runs inside Claude Code" in ended.err
+    arguments = ["--program", str(me.bin)] if verb == "install" else []
+    assert me.alone(verb, "claude", "--dry-run", *arguments, CLAUDECODE="1").code == 0
+
+
+def test_the_home_folder_is_no_project(me: Person) -> None:
+    """--project in it would write into one's own settings."""
+    me.project = me.home
+    ended = me.install("claude", "--project")
+    assert (ended.code, "the home folder is no project" in ended.err) == (2, True)
+
+
+def test_from_a_throw_away_environment(me: Person) -> None:
+    """What is gone tomorrow is not written into one's settings; what stays elsewhere may be named."""
+    venv = me.folder / "venv" / "bin"
+    venv.mkdir(parents=True)
+    for name in ("python", "billhook-hook"):
+        (venv / name).symlink_to(Path(sys.executable).with_name(name))
+    code = "import sys; sys.executable = sys.argv.pop(1); from billhook.cli.main import main; main()"
+    env = {**me.env(), "TMPDIR": str(me.folder), "PATH": "/usr/bin:/bin"}
+    argv = [sys.executable, "-c", code, str(venv / "python"), "install", "claude", "--dry-run"]
+    ended = subprocess.run(argv, env=env, cwd=me.project, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "entries in your own settings would soon lead nowhere" in ended.stderr
+    assert "uv tool install billhook" in ended.stderr
+    named = subprocess.run([*argv, "--program", str(me.bin)], env=env, cwd=me.project, capture_output=True, check=False)
+    assert named.returncode == 0
+
+
+def test_without_billhook_on_path(me: Person) -> None:
+    """Who writes entries for others that would refuse themselves is told so."""
+    ended = me.install("claude", "--project", "--dry-run", "--events", "Stop", PATH="/usr/bin:/bin")
+    assert "`billhook-hook` is not on PATH here" in ended.err
+
+
+def test_entries_of_ones_own(me: Person) -> None:
+    """An entry that calls billhook in other words is left alone, and pointed at."""
+    text = '{"hooks": {"Stop": [\n  {"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}'
+    me.settings().write_text(text)
+    ended = me.install("claude", "--events", "Stop")
+    where = "~/.claude/settings.json:2"
+    assert ended.err == f"note: {where} calls billhook as well, in words of your own; remove that entry\n"
+    me.alone("uninstall", "claude")
+    assert me.settings().read_text() == text
+
+
+def test_colour_only_on_a_terminal(me: Person) -> None:
+    """A difference in green and red for people, and plain text for pipes."""
+    me.settings().write_text("{}")
+    arguments = ("install", "claude", "--dry-run", "--events", "Stop", "--program", str(me.bin))
+    assert "\x1b[" not in me.run(*arguments).out
+    assert "\x1b[32m+" in on_terminal(*arguments, HOME=str(me.home)).out
+
+
+def test_help(me: Person) -> None:
+    """Both verbs say what they do and give examples."""
+    for verb in ("install", "uninstall"):
+        ended = me.run(verb, "--help")
+        assert ended.code == 0 and "Examples:" in ended.out and "--project" in ended.out

@@ -1,10 +1,14 @@
 """The agents: where their program is, what they need to run offline, and what their own tools are called."""
 
+import importlib.metadata
+import importlib.util
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -36,7 +40,11 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Agent(msgspec.Struct, frozen=True):
-    """One coding agent. `shell`, `write`, `edit` and `read` make the tool call as its model would."""
+    """One coding agent. `shell`, `write`, `edit` and `read` make the tool call as its model would.
+
+    `installs` is the host whose entries billhook writes for it, in `scope`; `speaks` the one whose row of the
+    capability table counts; `without` the cases that it can't have.
+    """
 
     name: str
     title: str
@@ -48,6 +56,10 @@ class Agent(msgspec.Struct, frozen=True):
     edit: Callable[[str, str, str], Call]
     read: Callable[[str], Call]
     delegate: Call
+    installs: str = ""
+    scope: str = "--user"
+    speaks: str = ""
+    without: frozenset[str] = frozenset()
 
 
 def cache() -> Path:
@@ -154,8 +166,8 @@ def _patch(path: str, *lines: str) -> Call:
 
 _TASK: Final = {"description": "a task", "prompt": "DELEGATED-TASK: do nothing"}
 
-AGENTS: Final[Mapping[str, Agent]] = {
-    agent.name: agent
+_PLAIN: Final[Mapping[str, Agent]] = {
+    agent.name: msgspec.structs.replace(agent, installs=agent.name, speaks=agent.name)
     for agent in (
         Agent(
             "claude",
@@ -225,12 +237,49 @@ AGENTS: Final[Mapping[str, Agent]] = {
 }
 
 
+def _prepare_sdk(place: Place, url: str, prompt: str) -> Start:
+    start = _prepare_claude(place, url, prompt)
+    return Start(start.environ, [str(Path(__file__).with_name("sdk_agent.py")), prompt])
+
+
+_NO_DAEMON: Final = frozenset({"session-context", "daemon-killed", "daemon-stopped", "no-daemon"})
+AGENTS: Final[Mapping[str, Agent]] = {
+    **_PLAIN,
+    "copilot-claude": msgspec.structs.replace(
+        _PLAIN["copilot"],
+        name="copilot-claude",
+        title="Copilot CLI, by .claude/settings.json",
+        installs="claude",
+        scope="--project",  # of Claude Code's files it reads the project's alone
+    ),
+    "claude-sdk": msgspec.structs.replace(
+        _PLAIN["claude"],
+        name="claude-sdk",
+        title="Claude Agent SDK",
+        prepare=_prepare_sdk,
+        installs="",
+        without=_NO_DAEMON,
+    ),
+}
+"""All of them, and two that are run in another way: Copilot also reads Claude Code's settings, and the SDK asks hooks
+in the process that uses it."""
+
+
 def find(agent: Agent) -> Path | None:
     """The agent's program: in the cache, or the one that comes with the Claude Agent SDK, or the one on PATH."""
+    if agent.name == "claude-sdk":
+        return Path(sys.executable) if _bundled_claude(installed=True) else None
     if agent.name == "claude":
         return _bundled_claude() or _on_path(agent.program)
-    cached = cache() / agent.package.rpartition("/")[2] / "node_modules" / ".bin" / agent.program
-    return cached if cached.exists() else _on_path(agent.program)
+    inside = Path(agent.package.rpartition("/")[2]) / "node_modules" / ".bin" / agent.program
+    cached = (folder / inside for folder in _caches())
+    return next((path for path in cached if path.exists()), None) or _on_path(agent.program)
+
+
+def _caches() -> list[Path]:
+    """The cache of whoever runs this, and the one of their account: tests have a home of their own."""
+    account = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "billhook" / "clients"
+    return [cache(), account]
 
 
 def _on_path(program: str) -> Path | None:
@@ -238,19 +287,20 @@ def _on_path(program: str) -> Path | None:
     return Path(found) if found else None
 
 
-def _bundled_claude() -> Path | None:
+def _bundled_claude(*, installed: bool = False) -> Path | None:
     """The binary inside the wheel of claude-agent-sdk: an installed one, or one that was unpacked into the cache."""
-    import importlib.util
-
     spec = importlib.util.find_spec("claude_agent_sdk")
     folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
-    folders.append(cache() / "claude-agent-sdk" / "claude_agent_sdk")
+    if not installed:
+        folders += [folder / "claude-agent-sdk" / "claude_agent_sdk" for folder in _caches()]
     found = (folder / "_bundled" / "claude" for folder in folders)
     return next((path for path in found if os.access(path, os.X_OK)), None)
 
 
-def version(binary: Path) -> str:
+def version(agent: Agent, binary: Path) -> str:
     """The version the program tells, bare."""
+    if agent.name == "claude-sdk":
+        return importlib.metadata.version("claude-agent-sdk")
     said = subprocess.run(
         [str(binary), "--version"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
     )

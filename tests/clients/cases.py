@@ -108,7 +108,9 @@ def _printing(event: str, fields: str) -> str:
 
 
 _DAEMON: Final = '"$(cat "$HOME/.claude/billhook/daemon/lock")"'
-_NEW_OUTPUT: Final = f'{{"stdout": "{WORDS}", "stderr": "", "interrupted": false, "isImage": false}}'
+_NEW_OUTPUT: Final = (
+    f'{{"stdout": "{WORDS}", "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}}'
+)
 _REWRITTEN: Final = (
     '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow", '
     f'"permissionDecisionReason": "{WORDS}", "updatedInput": {{"command": "touch rewritten"}}}}}}'

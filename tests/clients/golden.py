@@ -34,7 +34,7 @@ EVENTS: Final[Mapping[str, Sequence[str]]] = {
 
 def record(host: str) -> Iterator[str]:
     """Runs the agent with a recorder on each of its events, and writes a file for each kind of payload it sent."""
-    agent = AGENTS[host.partition("-")[0]]
+    agent = AGENTS[host]
     binary = find(agent)
     if binary is None:
         yield f"{host}: {agent.title} is not here"
@@ -50,7 +50,7 @@ def record(host: str) -> Iterator[str]:
         if not got:
             yield ran.stdout[-2000:] + ran.stderr[-2000:]
         yield from _marks(host, got, place)
-        named = {"client": agent.title, "version": version(binary)}
+        named = {"client": AGENTS[agent.speaks].title, "version": version(agent, binary)}
         for name, entry in _kinds(got).items():
             written = {**named, **_Scrubber(place).scrubbed(entry)}
             path = GOLDEN / host / f"{name}.json"
@@ -68,10 +68,10 @@ def _recording(host: str, agent: Agent, binary: str, place: Place) -> Run:
         agent.delegate,
         agent.shell("echo trouble >&2; sleep 1; exit 3"),
         agent.read(str(place.project / "missing.txt")),
-        Call(_MCP_NAMES[agent.name], {"text": "from the model"}, namespace=_MCP_SPACES.get(agent.name, "")),
+        Call(_MCP_NAMES[agent.speaks], {"text": "from the model"}, namespace=_MCP_SPACES.get(agent.speaks, "")),
     ]
     script = Script([*(Step(calls=[call]) for call in calls), Step("all done")])
-    files, words = _settings(host, place), _with_tools_of_a_server(agent.name)
+    files, words = _settings(host, place), _with_tools_of_a_server(agent.speaks)
     return Run(agent.name, binary, str(place.root), script, files=files, words=words)
 
 

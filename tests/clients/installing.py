@@ -26,11 +26,11 @@ def install(agent: Agent, *, newest: bool = False) -> Iterator[str]:
     if find(agent) is not None and not newest:
         yield f"{agent.title}: is here"
         return
-    wanted = "latest" if newest else VERSIONS[agent.name]
+    wanted = "latest" if newest else VERSIONS[agent.speaks]
     yield f"{agent.title}: getting {agent.package} {wanted} ..."
-    got = _from_pypi(agent, wanted) if agent.name == "claude" else _from_npm(agent, wanted)
+    got = _from_pypi(agent, wanted) if agent.speaks == "claude" else _from_npm(agent, wanted)
     found = find(agent)
-    yield f"{agent.title}: {version(found)}" if got and found else f"{agent.title}: could not be had"
+    yield f"{agent.title}: {version(agent, found)}" if got and found else f"{agent.title}: could not be had"
 
 
 def _from_npm(agent: Agent, wanted: str) -> bool:

@@ -4,7 +4,7 @@ import os
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,23 +32,16 @@ class Seen(msgspec.Struct, frozen=True):
         return self.promised == self.seen
 
 
-def prove(host: str, case: Case, binary: Path, scope: str = "--user") -> Seen:
-    """One run in a folder of its own. A host is an agent, or `copilot-claude`: Copilot with Claude Code's entries."""
-    agent = AGENTS[host.partition("-")[0]]
+def prove(host: str, case: Case, binary: Path, scope: str = "") -> Seen:
+    """One run in a folder of its own, with billhook installed; `scope` only when another than usual is wanted."""
+    agent = AGENTS[host]
     with tempfile.TemporaryDirectory(prefix="bh-", ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder).resolve())
-        ran = run(_run(host, agent, case, binary, place, scope))
-        return Seen(host, case.name, case.promised(agent.name), case.seen(ran, place), ran)
+        ran = run(_run(agent, case, binary, place, scope or agent.scope))
+        return Seen(host, case.name, case.promised(agent.speaks), case.seen(ran, place), ran)
 
 
-def _run(host: str, agent: Agent, case: Case, binary: Path, place: Place, scope: str) -> Run:
-    installed = "claude" if host == "copilot-claude" else host
-    before: list[Sequence[str]] = [[BILLHOOK, "install", installed, scope]]
-    if case.short:
-        file = HOSTS[installed].user_file if scope == "--user" else HOSTS[installed].project_file
-        path = str((place.home if scope == "--user" else place.project) / file)
-        event = HOSTS[installed].spellings["PreToolUse"]
-        before.append([sys.executable, str(TESTS / "clients" / "shorten.py"), path, event, "2000", "15"])
+def _run(agent: Agent, case: Case, binary: Path, place: Place, scope: str) -> Run:
     return Run(
         agent.name,
         str(binary),
@@ -56,7 +49,20 @@ def _run(host: str, agent: Agent, case: Case, binary: Path, place: Place, scope:
         case.calls(agent, place.project),
         files={"home/.config/billhook/hooks.yaml": case.hooks},
         environ=case.environ,
-        before=before,
+        words=["4"] if case.short and not agent.installs else [],
+        before=list(installing(agent, place, scope, short=case.short)),
         after=[[BILLHOOK, "daemon", "stop", "--force"]],
         seconds=60,
     )
+
+
+def installing(agent: Agent, place: Place, scope: str, *, short: bool = False) -> Iterator[Sequence[str]]:
+    """The commands that install billhook for an agent; `short` makes the times of PreToolUse so."""
+    if not agent.installs:
+        return
+    host = HOSTS[agent.installs]
+    yield [BILLHOOK, "install", host.name, scope]
+    if short:
+        path = place.home / host.user_file if scope == "--user" else place.project / host.project_file
+        shorten = str(TESTS / "clients" / "shorten.py")
+        yield [sys.executable, shorten, str(path), host.spellings["PreToolUse"], "2000", "15"]

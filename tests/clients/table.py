@@ -11,10 +11,8 @@ from clients.proving import Seen
 from clients.running import TESTS
 
 DOCUMENT: Final = TESTS.parent / "docs" / "hosts.md"
-TITLES: Final = {
-    **{name: agent.title for name, agent in AGENTS.items()},
-    "copilot-claude": "Copilot CLI, by .claude/settings.json",
-}
+_ORDER: Final = ("claude", "claude-sdk", "codex", "gemini", "qwen", "copilot", "copilot-claude")
+TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
 KNOWN: Final[Mapping[tuple[str, str], str]] = {}
 """Where an agent does not do what its row of the capability table says, and why nothing can be done about it."""
 
@@ -24,13 +22,11 @@ _FIELDS: Final = {"rewrite": "rewrite_input", "context": "context", "ask": "ask"
 
 def cell(seen: Seen) -> str:
     """What was seen; what an agent can't be told, and what became of it; and, in bold, a promise that was not kept."""
-    if seen.seen == "not there":
-        return "no such event"
     if not seen.kept:
         known = KNOWN.get((seen.host, seen.case))
         return f"{seen.seen}: {known}" if known else f"**{seen.seen}**, not: {seen.promised}"
     field = _FIELDS.get(seen.case)
-    rounded = can(seen.host.partition("-")[0], BY_NAME[seen.case].needs).becomes(field) if field else ""
+    rounded = can(AGENTS[seen.host].speaks, BY_NAME[seen.case].needs).becomes(field) if field else ""
     return f"{seen.seen} ({rounded})" if rounded else seen.seen
 
 
@@ -44,7 +40,7 @@ def write(results: Iterable[Seen], versions: Mapping[str, str]) -> None:
     text = DOCUMENT.read_text()
     columns = _read(between(text, "cases"))
     for seen in results:
-        title = f"{TITLES[seen.host]} {versions[seen.host.partition('-')[0]]}"
+        title = f"{TITLES[seen.host]} {versions[seen.host]}"
         old = next((name for name in columns if _bare(name) == TITLES[seen.host]), None)
         if old != title:
             columns.pop(old or "", None)
@@ -83,5 +79,5 @@ def _table(columns: Columns) -> str:
     titles = sorted(columns, key=lambda title: order.index(_bare(title)))
     lines = [["what the hook does", *titles], ["---"] * (len(titles) + 1)]
     for case in CASES:
-        lines.append([case.title, *(columns[title].get(case.title, "") for title in titles)])
+        lines.append([case.title, *(columns[title].get(case.title) or "–" for title in titles)])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

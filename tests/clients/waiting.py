@@ -70,7 +70,7 @@ def measure(calls: int) -> Iterator[str]:
         yield f"{min(map(len, times.values()))} of {calls} calls each way"
     lines = _table(times)
     about = (
-        f"Claude Code {version(binary)}, {calls} calls each way, {os.cpu_count()} processors, "
+        f"Claude Code {version(agent, binary)}, {calls} calls each way, {os.cpu_count()} processors, "
         f"load average {load:.1f} before and {os.getloadavg()[0]:.1f} after, Python {sys.version.split()[0]}.\n\n"
     )
     text = DOCUMENT.read_text()

@@ -5,6 +5,7 @@ machine are never compared with a number, only with each other.
 """
 
 import asyncio
+import math
 import os
 import random
 import statistics
@@ -35,7 +36,10 @@ class Bar:
 
     ours: str
     against: str
-    at_most: float
+    at_most: float = math.inf
+    """Without it, the ratio is reported and holds whatever it is."""
+    quantile: float = 0.5
+    """Which of the times are compared: the median, or 0.99 for what one in a hundred waits."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +118,24 @@ async def measure(goal: int, trial: Trial) -> list[Row]:
 
 
 async def _rows(goal: int, trial: Trial) -> list[Row]:
-    median = await _medians(trial)
-    return [
-        Row(goal, f"{bar.ours}, {trial.name}", bar.against, median[bar.ours], median[bar.against], bar.at_most)
-        for bar in trial.bars
-    ]
+    taken = await _times(trial)
+
+    def row(bar: Bar) -> Row:
+        rank = "" if bar.quantile == 0.5 else f", p{bar.quantile * 100:g}"
+        ours, other = (at_quantile(taken[name], bar.quantile) for name in (bar.ours, bar.against))
+        return Row(goal, f"{bar.ours}, {trial.name}{rank}", bar.against, ours, other, bar.at_most)
+
+    return [row(bar) for bar in trial.bars]
 
 
-async def _medians(trial: Trial) -> dict[str, float]:
+def at_quantile(times: Sequence[float], quantile: float) -> float:
+    """So many of the times are not longer."""
+    if quantile == 0.5:
+        return statistics.median(times)
+    return sorted(times)[min(len(times) - 1, int(len(times) * quantile))]
+
+
+async def _times(trial: Trial) -> dict[str, list[float]]:
     # The garbage collector stays on, as users have it, for all cases alike.
     counts = {name: await _warm_up(case) for name, case in trial.cases.items()}
     taken: dict[str, list[float]] = {name: [] for name in trial.cases}
@@ -131,7 +145,7 @@ async def _medians(trial: Trial) -> dict[str, float]:
         for name in order:
             await asyncio.sleep(0)  # what the case before left to the loop is not billed to this one
             taken[name].append(await trial.cases[name](counts[name]) / counts[name])
-    return {name: statistics.median(times) for name, times in taken.items()}
+    return taken
 
 
 async def _warm_up(case: Case) -> int:

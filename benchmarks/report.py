@@ -1,6 +1,7 @@
 """What a run prints: a table for people, or one JSON object a line for a gate."""
 
 import json
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -19,14 +20,16 @@ def table(goal: Goal, rows: Sequence[Row]) -> str:
     lines = [f"{goal.number:>3}  {goal.title}"]
     for row in rows:
         times = (shown_time(row.ours_ns), shown_time(row.other_ns))
-        word = "pass" if row.ok else "MISS"
-        lines.append(_LINE.format(row.name, row.against, *times, number(row.ratio), number(row.at_most), word))
+        word = "" if row.at_most == math.inf else "pass" if row.ok else "MISS"
+        most = "-" if row.at_most == math.inf else number(row.at_most)
+        lines.append(_LINE.format(row.name, row.against, *times, number(row.ratio), most, word).rstrip())
     return "\n".join(lines)
 
 
 def foot(rows: Sequence[Row]) -> str:
-    held = sum(row.ok for row in rows)
-    return f"\nload average {load()} after\n{held} of {len(rows)} hold"
+    asked = [row for row in rows if row.at_most != math.inf]
+    held = sum(row.ok for row in asked)
+    return f"\nload average {load()} after\n{held} of {len(asked)} hold"
 
 
 def json_lines(goal: Goal, rows: Sequence[Row]) -> str:
@@ -37,7 +40,7 @@ def json_lines(goal: Goal, rows: Sequence[Row]) -> str:
                 "name": row.name,
                 "against": row.against,
                 "ratio": round(row.ratio, 4),
-                "at_most": round(float(row.at_most), 4),
+                "at_most": None if row.at_most == math.inf else round(float(row.at_most), 4),
                 "ok": row.ok,
             }
         )

@@ -5,6 +5,8 @@ without one it is Python. All of it is measured with the event log on, as it is 
 """
 
 import asyncio
+import contextlib
+import multiprocessing
 import os
 import shutil
 import socket
@@ -97,7 +99,37 @@ async def with_client() -> AsyncGenerator[Trial, None]:
         if node := shutil.which("node"):
             cases["node"] = run([node, "-e", _NODE])
             bars.append(Bar("billhook-hook", "node", 1 / 40))
-        yield Trial("daemon warm", cases, bars, PROCESSES // 2)
+        yield Trial("daemon warm", cases, [*bars, Bar("billhook-hook", "/bin/true", quantile=0.99)], PROCESSES // 2)
+        os.chdir("/")
+    for name, hooks in _CONFIGURED.items():
+        async for trial in _with_hooks(name, hooks):
+            yield trial
+
+
+_PYTHON = "def judge(event):\n    return None\n"
+_CONFIGURED = {
+    "1 Python hook": ["python: judging:judge"],
+    "10 Python hooks": ["python: judging:judge"] * 10,
+    "50 Python hooks": ["python: judging:judge"] * 50,
+    "one shell hook": ["run: 'true'"],
+}
+"""What is configured, and what each of the hooks does."""
+
+
+async def _with_hooks(name: str, hooks: list[str]) -> AsyncGenerator[Trial, None]:
+    """The same with hooks of the user's own: reported, and compared with nothing but a start of a process."""
+    with project() as (base, env):
+        folder = base / ".config" / "billhook"
+        folder.mkdir(parents=True)
+        (folder / "judging.py").write_text(_PYTHON)
+        # A timeout of its own each: hooks that are the same in everything run once.
+        lines = [f"  h{i}: {{events: PreToolUse, timeout: {i + 10}, {what}}}\n" for i, what in enumerate(hooks)]
+        (folder / "hooks.yaml").write_text("hooks:\n" + "".join(lines))
+        with daemon(env):
+            run = process(base, env)
+            cases = {"billhook-hook": run([_CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
+            bars = [Bar("billhook-hook", "/bin/true"), Bar("billhook-hook", "/bin/true", quantile=0.99)]
+            yield Trial(name, cases, bars, PROCESSES // 2)
         os.chdir("/")
 
 
@@ -150,36 +182,37 @@ async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
 
 
 async def on_the_wire() -> AsyncGenerator[Trial, None]:
-    """Goal 21: the socket alone. Nobody judges anything: the same bytes in, the same bytes out, a connection each."""
-    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name:
-        asked = wire.request(__version__, ["--as", "claude"], "/", dict(os.environ), b"x" * 1000)
-        ours, plain = Path(name) / "ours", Path(name) / "plain"
-        stop = threading.Event()
-        threads = [threading.Thread(target=_serve_ours, args=(ours, stop)), _plainly(plain, len(asked))]
-        for thread in threads:
-            thread.daemon = True
-            thread.start()
-        while not (ours.exists() and plain.exists()):  # noqa: ASYNC110 (other threads make them)
-            await asyncio.sleep(0.01)
-        cases: dict[str, Case] = {
-            "our server": looped(_asking(ours, asked), None),
-            "a blocking socket in a thread": looped(_asking(plain, asked), None),
-        }
-        yield Trial("1 KB", cases, [Bar("our server", "a blocking socket in a thread", 1.5)], LOOPS)
-        stop.set()
+    """Goal 21: the socket alone, each server in a process of its own. Nobody judges anything: the same bytes in and the
+    same bytes out, a connection each."""
+    asked = wire.request(__version__, ["--as", "claude"], "/", dict(os.environ), b"x" * 1000)
+    servers = {
+        "our server": _serve_ours,
+        "a blocking socket in a thread": _serve_plainly,
+        "uvicorn+starlette": _serve_http,
+    }
+    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name, contextlib.ExitStack() as stack:
+        cases: dict[str, Case] = {}
+        for number, (server, serve) in enumerate(servers.items()):
+            path = Path(name) / str(number)
+            serving = multiprocessing.get_context("spawn").Process(
+                target=serve, args=(str(path), len(asked)), daemon=True
+            )
+            serving.start()
+            stack.callback(serving.kill)
+            while not path.exists():  # noqa: ASYNC110 (another process makes it)
+                await asyncio.sleep(0.01)
+            cases[server] = looped(_asking(path, _posted(asked) if serve is _serve_http else asked), None)
+        bars = [Bar("our server", "a blocking socket in a thread", 1.5), Bar("our server", "uvicorn+starlette", 0.5)]
+        yield Trial("1 KB", cases, bars, LOOPS)
 
 
-def _serve_ours(path: Path, stop: threading.Event) -> None:
-    def answer(asked: wire.Asked) -> Heard:
+def _serve_ours(path: str, size: int) -> None:
+    def begin(asked: wire.Asked) -> Heard:
         return Heard()
 
     async def serve() -> None:
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(path))
-        listener.listen(128)
-        Server(answer, refuse=lambda: "", about=lambda: b"{}").listen(listener)
-        while not stop.is_set():  # noqa: ASYNC110 (another thread says when)
-            await asyncio.sleep(0.05)
+        Server(begin, refuse=lambda: "", about=lambda: b"{}").listen(_listener(path))
+        await asyncio.Event().wait()
 
     try:
         import uvloop
@@ -189,10 +222,8 @@ def _serve_ours(path: Path, stop: threading.Event) -> None:
         uvloop.run(serve())
 
 
-def _plainly(path: Path, size: int) -> threading.Thread:
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen(128)
+def _serve_plainly(path: str, size: int) -> None:
+    listener = _listener(path)
     said = wire.STARTED + wire.answer(0, b"", b"")
 
     def serve() -> None:
@@ -204,7 +235,34 @@ def _plainly(path: Path, size: int) -> threading.Thread:
             caller.sendall(said)
             caller.close()
 
-    return threading.Thread(target=serve)
+    thread = threading.Thread(target=serve)
+    thread.start()
+    thread.join()
+
+
+def _serve_http(path: str, size: int) -> None:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def answer(request: Request) -> Response:
+        await request.body()
+        return Response(wire.answer(0, b"", b""), headers={"connection": "close"})
+
+    uvicorn.run(Starlette(routes=[Route("/", answer, methods=["POST"])]), uds=path, log_level="error", access_log=False)
+
+
+def _listener(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(128)
+    return listener
+
+
+def _posted(body: bytes) -> bytes:
+    return b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body
 
 
 def _asking(path: Path, asked: bytes) -> Callable[[None], None]:
@@ -214,7 +272,7 @@ def _asking(path: Path, asked: bytes) -> Callable[[None], None]:
                 try:
                     caller.connect(str(path))
                     break
-                except BlockingIOError:  # the queue is full
+                except (BlockingIOError, ConnectionRefusedError):  # the queue is full, or nobody listens yet
                     time.sleep(0.001)
             caller.sendall(asked)
             while caller.recv(1 << 16):
@@ -229,5 +287,5 @@ GOALS = (
     Goal(3, "no compiled client, daemon warm", without_compiler),
     Goal(4, "cold, no daemon, an event that no hook wants", cold_module, needs=("cchooks",)),
     Goal(5, "cold, through the script of the package", cold_script, needs=("cchooks",)),
-    Goal(21, "the daemon's socket", on_the_wire),
+    Goal(21, "the daemon's socket", on_the_wire, needs=("uvicorn", "starlette")),
 )

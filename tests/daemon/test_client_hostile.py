@@ -201,10 +201,11 @@ def test_wedged_daemon_that_has_not_begun(client: Client, steps: list[Step]) -> 
     assert not client.calls("daemon")
 
 
-def test_daemon_that_begins_when_nobody_waits_any_more(client: Client) -> None:
-    """A daemon that was stopped and wakes up can't say that it began, so it does not begin."""
+@pytest.mark.parametrize("deadline", [[], ["--deadline", "2000"]], ids=["no deadline", "deadline"])
+def test_daemon_that_begins_when_nobody_waits_any_more(client: Client, deadline: list[str]) -> None:
+    """A daemon that was stopped is not waited for; when it wakes up it can't say that it began, so it does not."""
     listener = FakeDaemon(client.root).listener
-    assert client.run("--deadline", "2000", stdin=EVENT)[:3] == (0, b"cold\n", b"")
+    assert client.run(*deadline, stdin=EVENT)[:3] == (0, b"cold\n", b"")
     line, _ = listener.accept()
     assert fake_daemon.read_request(line).stdin == EVENT
     with pytest.raises(BrokenPipeError):

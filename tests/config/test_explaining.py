@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.config import load_config
-from billhook.config.building import Refusal
 from billhook.config.explaining import Explained, Explanation, explain
 from billhook.config.rows import rows
+from billhook.config.stand_ins import Refusal
 from billhook.events import Event, parse
 from billhook.hook import Context
 from billhook.match import compile_matcher

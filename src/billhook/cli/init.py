@@ -15,7 +15,7 @@ from billhook.cli.table import counted, shown_path
 from billhook.config import Config, Entry, load_config
 from billhook.config.approving import approve_entry
 from billhook.config.declared import Declared, needs_consent
-from billhook.config.shapes import FileRead
+from billhook.config.fileread import FileRead
 from billhook.errors import UsageError
 from billhook.store import files
 

@@ -12,10 +12,10 @@ from billhook.cli.loaded import loaded
 from billhook.cli.show import note, say
 from billhook.cli.table import counted, filled, one_line, shown_path, width
 from billhook.config.declared import needs_consent
+from billhook.config.fileread import FileRead
 from billhook.config.findings import Finding
 from billhook.config.history import Recent, log_of, recent
 from billhook.config.loading import Config
-from billhook.config.shapes import FileRead
 from billhook.store.files import StoreError
 
 _SHOWN = 3

@@ -5,9 +5,10 @@ from typing import ClassVar
 
 import msgspec
 
-from billhook.answers import Answer, Decision, OnFailure, Reply, Status
+from billhook.answers import Answer, Decision, OnFailure, Reply
 from billhook.config.consent import Consent, Consented
 from billhook.config.declared import Action, Declared, Exec, Python, Run, Say, Url
+from billhook.config.stand_ins import Absence, Refusal
 from billhook.errors import RuleError
 from billhook.events import EVENTS, parse
 from billhook.handlers import command, execute, literal
@@ -104,27 +105,6 @@ class ToldOfFailures(msgspec.Struct, frozen=True):
         failed = {"tool_response": getattr(ctx.event, "error", ""), "tool_result_is_error": True}
         told.event = parse({**said, "hook_event_name": AFTER, **failed})
         return await self.run(told)
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """Can't be asked, and says why."""
-
-    why: str
-    of: str = ""
-    """Whose place it takes: two of them are never the same hook."""
-
-    def __call__(self, ctx: Context) -> Reply:
-        return Reply(status=Status.COULD_NOT_START, error=self.why)
-
-
-class Absence(msgspec.Struct, frozen=True):
-    """Is not asked, and says why."""
-
-    why: str
-    of: str = ""
-
-    def __call__(self, ctx: Context) -> Reply:
-        return Reply(status=Status.SKIPPED, error=self.why)
 
 
 def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:

@@ -8,9 +8,9 @@ import msgspec
 
 from billhook.answers import Reply, Status
 from billhook.builtins import turn_tracker
+from billhook.config.fileread import Builtin
 from billhook.config.knowing import Knowing
 from billhook.config.options import filled
-from billhook.config.shapes import Builtin
 from billhook.hook import Context, Hook, Source
 from billhook.store.state import FileState
 

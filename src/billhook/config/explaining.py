@@ -10,13 +10,14 @@ import msgspec
 
 from billhook.answers import NOTHING, Answer, Decision
 from billhook.builtins.self_protection import SelfProtection
-from billhook.config.building import Refusal, absence
+from billhook.config.building import absence
 from billhook.config.declared import Say
 from billhook.config.findings import Finding
 from billhook.config.lint.found import edit, listed
 from billhook.config.loading import Config
 from billhook.config.mending import event_fix, match_reason, rule_reason
 from billhook.config.rows import Row, rows
+from billhook.config.stand_ins import Refusal
 from billhook.events import Block, Event
 from billhook.handlers import Literally
 from billhook.hook import Context, Hook

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from billhook.config.declared import Declared, Url
-from billhook.config.shapes import FileRead
+from billhook.config.fileread import FileRead
 
 MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
 """Variables of everything that Claude Code starts."""

@@ -18,6 +18,7 @@ from billhook.config.builtin import Builtins, speaking_last
 from billhook.config.consent import Consent, Trust, consents, what_changed
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
 from billhook.config.dependencies import settle_order
+from billhook.config.fileread import Builtin, FileRead
 from billhook.config.findings import Finding
 from billhook.config.fingerprint import definition
 from billhook.config.inside import Inside, believed, inside, runs_itself
@@ -26,7 +27,6 @@ from billhook.config.kept import Kept
 from billhook.config.keys import BUILTINS
 from billhook.config.knowing import Knowing
 from billhook.config.options import filled
-from billhook.config.shapes import Builtin, FileRead, read_file
 from billhook.errors import UsageError
 from billhook.hook import Hook, Source
 from billhook.later import later
@@ -34,13 +34,13 @@ from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
-    from billhook.config import building
+    from billhook.config import building, shapes
     from billhook.config.permitting import Rules
     from billhook.config.recording import Recording
     from billhook.engine import Engine, Observer
     from billhook.progress import Listener
 else:
-    building = later("billhook.config.building")
+    building, shapes = later("billhook.config.building"), later("billhook.config.shapes")
 
 State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same", "elsewhere"]
 
@@ -237,7 +237,7 @@ class _Loading:
         self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
         self.approvals = Approvals(root)
         self.values = Values(env)
-        self.reads = [read_file(file.path, file.layer, file.folder) for file in found.files]
+        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in found.files]
         self.agent = believed(agent, self.reads)
         self.problems = [finding for read in self.reads for finding in read.findings]
 

@@ -9,9 +9,9 @@ import msgspec
 
 from billhook.config import options
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
+from billhook.config.fileread import Builtin, FileRead
 from billhook.config.findings import Finding
 from billhook.config.keys import BUILTINS
-from billhook.config.shapes import Builtin, FileRead
 
 if TYPE_CHECKING:
     from billhook.config.building import Limits

@@ -24,7 +24,7 @@ from billhook.rules import Rule
 from billhook.store.approvals import Approval, Approvals
 
 if TYPE_CHECKING:
-    from billhook.config.shapes import FileRead
+    from billhook.config.fileread import FileRead
 
 Kind = Literal["allow", "ask", "deny"]
 KINDS: Final[tuple[Kind, ...]] = ("allow", "ask", "deny")

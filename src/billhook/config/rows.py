@@ -7,9 +7,9 @@ from typing import Literal
 import msgspec
 
 from billhook.answers import OnFailure
-from billhook.config.building import Absence, Refusal
 from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.loading import Config, Entry, State
+from billhook.config.stand_ins import Absence, Refusal
 from billhook.hook import Hook
 
 Effect = Literal["runs", "blocks", "nothing"]

@@ -14,6 +14,7 @@ import msgspec
 from billhook.config import sources
 from billhook.config.declared import Declared, Layer, Shape, needs_consent
 from billhook.config.entry import Entry, Where
+from billhook.config.fileread import Builtin, FileRead
 from billhook.config.findings import Finding, folded, nearest
 from billhook.config.installed import is_billhook
 from billhook.config.keys import BUILTINS, ENTRY, HANDLER, NATIVE
@@ -45,40 +46,6 @@ _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers"
 
 _LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})
 """Findings after which something of the file is missing."""
-
-
-class Builtin(msgspec.Struct, frozen=True):
-    """What a file says about one built-in."""
-
-    name: str
-    enabled: bool | None = None
-    options: dict[str, Any] = {}
-    """What is set, by our names for the options."""
-    line: int = 0
-    column: int = 0
-    broken: str = ""
-    """What is wrong with its options: a guard among the built-ins must not go on without them."""
-
-
-class FileRead(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one file says."""
-
-    source: sources.SourceFile
-    entries: tuple[Declared, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    readable: bool = True
-    says_gate: bool = False
-    """There seems to be a gate in what could not be read."""
-    parallel: bool | None = None
-    disable_all: bool = False
-    builtins: tuple[Builtin, ...] = ()
-    allowed_urls: tuple[str, ...] | None = None
-    allowed_header_env: tuple[str, ...] | None = None
-    permissions: tuple[tuple[Node, Node], ...] = ()
-    """Every `permissions` of the file, also misspelt, as it stands there: `permitting` reads them."""
-    lost_permissions: bool = False
-    """Rules may have been in what could not be read."""
-    places: dict[str, tuple[int, int]] = {}
 
 
 def read_file(file: str, layer: Layer, folder: str) -> FileRead:

@@ -1,7 +1,6 @@
 """A configuration as it was: kept once by its hash, so that a past decision can be explained under the rules of its
 time."""
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from billhook import strictjson
 from billhook.config.options import filled
 from billhook.errors import StrictJSONError
 from billhook.store import files
+from billhook.store.digest import sha256
 from billhook.store.files import StoreError
 from billhook.store.snapshots import LARGEST_SNAPSHOT, is_hash, snapshot_path
 
@@ -27,7 +27,7 @@ class Snapshot:
 
     def __init__(self, config: "Config", redact: Callable[[Any], Any]) -> None:
         self._data = strictjson.encode(redact(content(config)))
-        self.hash = hashlib.sha256(self._data).hexdigest()
+        self.hash = sha256(self._data).hexdigest()
         self._root = Path(config.root)
         self._kept = False
 
@@ -59,7 +59,7 @@ def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the wor
         return None
     try:
         data = files.read_bytes(snapshot_path(root, hash), LARGEST_SNAPSHOT, root=root)
-        if data is None or hashlib.sha256(data).hexdigest() != hash:
+        if data is None or sha256(data).hexdigest() != hash:
             return None
         content = strictjson.loads(data, max_bytes=LARGEST_SNAPSHOT)
     except (StoreError, StrictJSONError):

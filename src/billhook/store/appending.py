@@ -4,7 +4,6 @@ Everything here is done by whoever holds the log's lock.
 """
 
 import errno
-import hashlib
 import os
 import re
 import stat
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from billhook.store import lines
+from billhook.store.digest import sha256
 from billhook.store.files import StoreError
 from billhook.store.lines import Line
 
@@ -118,7 +118,7 @@ def first_seq(file: int) -> int | None:
 
 def fragment(file: int, start: int, end: int) -> Fragment:
     """The bytes of a file between two places, by their digest."""
-    digest = hashlib.sha256()
+    digest = sha256()
     for begin in range(start, end, _BLOCK):
         digest.update(_read(file, begin, min(end, begin + _BLOCK)))
     return Fragment(start, end - start, digest.hexdigest())

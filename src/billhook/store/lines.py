@@ -11,10 +11,10 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from billhook import strictjson
+from billhook.store.digest import sha256
 
 START = b'{"v":1,"seq":'
 """How every line of ours begins; also one that was never finished."""

@@ -1,9 +1,10 @@
 """Where things lie below the state root. Session ids and project paths are hostile file names."""
 
-import hashlib
 import os
 import re
 from pathlib import Path
+
+from billhook.store.digest import sha256
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
@@ -20,7 +21,7 @@ def file_name(key: str, folder: Path) -> str:
     if _PLAIN.fullmatch(key) and not _RESERVED.fullmatch(key) and (key == key.lower() or not _folds_case(folder)):
         return key
     harmless = re.sub(r"[^a-z0-9_-]+", "-", key[:60].lower()).strip("-")
-    return f"{harmless or 'none'}~{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    return f"{harmless or 'none'}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def project_name(project: str) -> str:
@@ -31,7 +32,7 @@ def project_name(project: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]", "-", project)
     if len(name) <= _LONGEST:
         return name or "-"
-    return f"{name[: _LONGEST - 17]}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:16]}"
+    return f"{name[: _LONGEST - 17]}-{sha256(os.fsencode(project)).hexdigest()[:16]}"
 
 
 def log_folder(root: Path, project: str) -> Path:

@@ -7,20 +7,25 @@ says what it finds and what it can't see.
 """
 
 import functools
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from billhook.later import later
 from billhook.store.files import StoreError
 from billhook.store.redaction_budget import MOST_CHARACTERS, MOST_SECRETS, NAME_STEPS, PIECE_STEPS, Budget
 from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
 from billhook.store.secret_names import Names
 from billhook.store.secret_shapes import Span
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = later("hashlib")
 
 TOO_LONG: Final = ", too long to search"
 """What the mark of a text says that was not searched."""

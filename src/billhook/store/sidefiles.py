@@ -1,6 +1,5 @@
 """Side files: what is too long for a line of the event log lies in a file of its own, named by its digest."""
 
-import hashlib
 import os
 import stat
 import time
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from billhook import strictjson
 from billhook.store import files
+from billhook.store.digest import sha256
 from billhook.store.lines import ROOM
 from billhook.store.record import LARGE_FIELDS, LARGEST_LINE, Side
 
@@ -42,7 +42,7 @@ def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> byt
     encoded = {name: strictjson.encode(value) for name, value in content.items()}
     gone = _too_many(encoded)
     data = _object({name: encoded[name] for name in encoded if name in gone})
-    digest = hashlib.sha256(data).hexdigest()
+    digest = sha256(data).hexdigest()
     keep(digest, data)
     side = Side(digest, len(data), tuple(name for name in encoded if name in gone))
     stay = {name: value for name, value in encoded.items() if name not in gone}
@@ -68,7 +68,7 @@ def read_side(folder: Path, root: Path, side: Side) -> bytes | None:
     if _is_longer(path, side.bytes):
         return None
     data = files.read_bytes(path, min(side.bytes, LARGEST_SIDE), root=root)
-    if data is None or len(data) != side.bytes or hashlib.sha256(data).hexdigest() != side.sha256:
+    if data is None or len(data) != side.bytes or sha256(data).hexdigest() != side.sha256:
         return None
     return data
 

@@ -1,11 +1,11 @@
 """Where configurations are kept that records name by their hash, and whether one is still what it was."""
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Final
 
 from billhook.store import files
+from billhook.store.digest import sha256
 from billhook.store.files import StoreError
 
 LARGEST_SNAPSHOT: Final = 64 << 20
@@ -30,4 +30,4 @@ def what_is_wrong(root: Path, hash: str) -> str:  # noqa: A002
         return f"can't be read: {error.message}"
     if data is None:
         return "is missing"
-    return "" if hashlib.sha256(data).hexdigest() == hash else "was changed"
+    return "" if sha256(data).hexdigest() == hash else "was changed"

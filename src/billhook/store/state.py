@@ -4,7 +4,6 @@ What `update` returned for survives the death of any process. Nothing is synced 
 at every tool call: a power loss may take the last changes back, or leave a file empty, which is told from a record.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 from billhook import strictjson
 from billhook.errors import StrictJSONError
 from billhook.store import files
+from billhook.store.digest import sha256
 from billhook.store.files import StoreError
 from billhook.store.interfaces import Value
 from billhook.store.locking import PATIENCE, locked
@@ -119,7 +119,7 @@ class FileState:
 
     def _lock(self, kind: str, path: Path) -> Path:
         """256 lock files for each kind serve all its records: one for each record would stay behind for ever."""
-        share = hashlib.sha256(path.name.encode("ascii")).hexdigest()[:2]
+        share = sha256(path.name.encode("ascii")).hexdigest()[:2]
         return self._locks / f"{kind}-{share}.lock"
 
     def _read(self, path: Path) -> Value | None:

@@ -1,0 +1,44 @@
+"""What one file says, as records: `shapes` makes them, everything else reads them."""
+
+from typing import Any
+
+import msgspec
+
+from billhook.config.declared import Declared
+from billhook.config.findings import Finding
+from billhook.config.nodes import Node
+from billhook.config.sources import SourceFile
+
+
+class Builtin(msgspec.Struct, frozen=True):
+    """What a file says about one built-in."""
+
+    name: str
+    enabled: bool | None = None
+    options: dict[str, Any] = {}
+    """What is set, by our names for the options."""
+    line: int = 0
+    column: int = 0
+    broken: str = ""
+    """What is wrong with its options: a guard among the built-ins must not go on without them."""
+
+
+class FileRead(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one file says."""
+
+    source: SourceFile
+    entries: tuple[Declared, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    readable: bool = True
+    says_gate: bool = False
+    """There seems to be a gate in what could not be read."""
+    parallel: bool | None = None
+    disable_all: bool = False
+    builtins: tuple[Builtin, ...] = ()
+    allowed_urls: tuple[str, ...] | None = None
+    allowed_header_env: tuple[str, ...] | None = None
+    permissions: tuple[tuple[Node, Node], ...] = ()
+    """Every `permissions` of the file, also misspelt, as it stands there: `permitting` reads them."""
+    lost_permissions: bool = False
+    """Rules may have been in what could not be read."""
+    places: dict[str, tuple[int, int]] = {}

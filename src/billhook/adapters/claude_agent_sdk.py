@@ -7,16 +7,20 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, get_args
 
-from claude_agent_sdk import HookMatcher
-from claude_agent_sdk.types import HookEvent
 from msgspec.structs import replace
 
 from billhook import meanings
-from billhook.adapters.runs import Hooks, Tell, engine_for, say
+from billhook.adapters.runs import Hooks, Tell, engine_for, not_installed, say
 from billhook.answers import UNSET, Answer
 from billhook.engine import Engine
 from billhook.events import EVENTS, Event, parse
 from billhook.outputs import write_output
+
+try:
+    from claude_agent_sdk import HookMatcher
+    from claude_agent_sdk.types import HookEvent
+except ImportError as missing:
+    raise not_installed("claude-agent-sdk", missing) from missing
 
 SECONDS: Final = 60.0
 """How long Claude Code waits for an answer, where nothing else is said."""

@@ -10,13 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, NotRequired
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
-from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
-from langgraph.config import get_config
-from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command, interrupt
-
 from billhook.adapters.runs import (
     Attempt,
     Hooks,
@@ -26,12 +19,23 @@ from billhook.adapters.runs import (
     ToolFailureError,
     attempted,
     engine_for,
+    not_installed,
     plain,
     text,
 )
 from billhook.adapters.runs import passing as passing_on
 from billhook.answers import Verdict
 from billhook.session import Question, SyncSession, ToolResult
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+    from langchain.agents.middleware.types import PrivateStateAttr
+    from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+    from langgraph.config import get_config
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.types import Command, interrupt
+except ImportError as missing:
+    raise not_installed("langchain", missing) from missing
 
 _KEPT: Final = 1024
 """Runs that are remembered. One that raised never says so, and must not be kept for ever."""

@@ -13,21 +13,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Final
 
-from agents import (
-    Agent,
-    FunctionTool,
-    GuardrailFunctionOutput,
-    Handoff,
-    InputGuardrail,
-    InputGuardrailTripwireTriggered,
-    RunContextWrapper,
-    RunHooks,
-    Runner,
-    RunResult,
-    Tool,
-)
-from agents.tool_context import ToolContext
-
 from billhook.adapters.runs import (
     Attempt,
     BlockedError,
@@ -37,10 +22,29 @@ from billhook.adapters.runs import (
     Tell,
     attempted,
     engine_for,
+    not_installed,
     plain,
     text,
 )
 from billhook.errors import UsageError
+
+try:
+    from agents import (
+        Agent,
+        FunctionTool,
+        GuardrailFunctionOutput,
+        Handoff,
+        InputGuardrail,
+        InputGuardrailTripwireTriggered,
+        RunContextWrapper,
+        RunHooks,
+        Runner,
+        RunResult,
+        Tool,
+    )
+    from agents.tool_context import ToolContext
+except ImportError as missing:
+    raise not_installed("openai-agents", missing) from missing
 
 _KEPT: Final = 1024
 """Runs of a Runner that are remembered. One that raised never says so, and must not be kept for ever."""

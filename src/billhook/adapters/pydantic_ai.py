@@ -7,16 +7,8 @@ session's, and a run that is given earlier messages resumes it.
 import copy
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
-
-from pydantic import ValidationError
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution, ToolFailed
-from pydantic_ai.messages import InstructionPart
-from pydantic_ai.tools import DeferredToolRequests
-from pydantic_graph import End
 
 from billhook.adapters.runs import (
     Attempt,
@@ -28,13 +20,24 @@ from billhook.adapters.runs import (
     Tell,
     attempted,
     engine_for,
+    not_installed,
     plain,
     text,
 )
 from billhook.session import Question
 from billhook.session.waiting import awaited
 
-_PASSING = (ApprovalRequired, CallDeferred, SkipToolExecution)
+try:
+    from pydantic import ValidationError
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
+    from pydantic_ai.messages import InstructionPart
+    from pydantic_ai.tools import DeferredToolRequests
+    from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+    from pydantic_graph import End
+except ImportError as missing:
+    raise not_installed("pydantic-ai", missing) from missing
 
 _called: ContextVar[RunContext[Any]] = ContextVar("billhook_called")
 """The call that is being judged."""
@@ -129,16 +132,19 @@ class HookCapability(AbstractCapability[Any]):
 
     # -- a tool
 
-    async def wrap_tool_execute(
-        self, ctx: RunContext[Any], *, call: Any, tool_def: Any, args: dict[str, Any], handler: Any
-    ) -> Any:
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        return _Judged(toolset, self)
+
+    async def call(self, toolset: AbstractToolset[Any], name: str, args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        """Have a call judged and run: a deny is a failure that the model reads, and costs no retry."""
         given, run = plain(args), self._run
         attempt = Attempt(
-            lambda final: handler(args if final == given else _typed(ctx, call.tool_name, final)), passing=_PASSING
+            lambda final: toolset.call_tool(name, args if final == given else _typed(ctx, tool, final), ctx, tool),
+            passing=(ApprovalRequired, CallDeferred),
         )
         mark = _called.set(ctx)
         try:
-            result = await attempted(run, call.tool_name, given, attempt, call.tool_call_id)
+            result = await attempted(run, name, given, attempt, ctx.tool_call_id or "")
         finally:
             _called.reset(mark)
         if not attempt.began or result.is_error:
@@ -146,24 +152,32 @@ class HookCapability(AbstractCapability[Any]):
         return run.output_of(attempt, result)
 
     async def _asked(self, question: Question) -> Any:
-        """The person's answer: given already, by the program's own `ask`, or after the run was put off for it."""
-        ctx = _called.get()
-        if ctx.tool_call_approved:
-            return "once"
+        """The person's answer: from the program's own `ask`, or by an approval, for which the run is put off."""
         if self._ask is not None:
             return await awaited(self._ask(question))
-        raise PassingError(ApprovalRequired({"reason": question.reason, "by": question.by}))
+        if _called.get().tool_call_approved:
+            return "once"
+        about = {"reason": question.reason, "by": question.by, "tool_input": question.tool_input}
+        raise PassingError(ApprovalRequired(about))
 
 
-def _typed(ctx: RunContext[Any], name: str, given: dict[str, Any]) -> dict[str, Any]:
+@dataclass
+class _Judged(WrapperToolset[Any]):
+    """The tools of a run. Here, behind all that others do to a call, its arguments are those that the tool gets."""
+
+    capability: HookCapability
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        return await self.capability.call(self.wrapped, name, tool_args, ctx, tool)
+
+
+def _typed(ctx: Any, tool: Any, given: dict[str, Any]) -> dict[str, Any]:
     """An input that a hook has written, as the tool takes it."""
-    tools = (ctx.tool_manager.tools if ctx.tool_manager is not None else None) or {}
-    if name not in tools:
-        raise ToolFailed(f"a hook rewrote the input of {name}, and nothing is known that could check it: not run")
     try:
-        typed: dict[str, Any] = tools[name].args_validator.validate_python(given, context=ctx.validation_context)
+        typed: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
     except ValidationError as error:
-        raise ToolFailed(f"a hook rewrote the input of {name} to one that it does not take: {error}") from error
+        why = f"a hook rewrote the input of {tool.tool_def.name} to one that it does not take: {error}"
+        raise ToolFailed(why) from error
     return typed
 
 

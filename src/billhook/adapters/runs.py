@@ -33,6 +33,11 @@ class StoppedError(BillhookError):
     """A hook ended the run. The message is its reason."""
 
 
+def not_installed(extra: str, missing: ImportError) -> ImportError:
+    """The same error, with what to do about it."""
+    return ImportError(f"{missing}: `pip install 'billhook[{extra}]'` gets it", name=missing.name)
+
+
 def engine_for(hooks: Hooks, cwd: str | os.PathLike[str] = "") -> Engine:
     """The engine that an adapter fires into; without hooks, one with all that is configured for the folder."""
     if isinstance(hooks, Engine):

@@ -242,7 +242,7 @@ def _prepare_sdk(place: Place, url: str, prompt: str) -> Start:
     return Start(start.environ, [str(Path(__file__).with_name("sdk_agent.py")), prompt])
 
 
-_NO_DAEMON: Final = frozenset({"session-context", "daemon-killed", "daemon-stopped", "no-daemon"})
+_NO_DAEMON: Final = frozenset({"session-context", "too-late", "daemon-killed", "daemon-stopped", "no-daemon"})
 AGENTS: Final[Mapping[str, Agent]] = {
     **_PLAIN,
     "copilot-claude": msgspec.structs.replace(

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from billhook.dialects.capabilities import can
+from billhook.hosts import HOSTS
 from clients.agents import Agent, Place
 from clients.running import Ran
 from clients.script import Script, Step
@@ -31,8 +32,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     needs: str = "PreToolUse"
     """The event it is about: an agent that does not have it is left out."""
-    short: bool = False
-    """Whether the entry's own times are made short: our deadline 2 seconds, the agent's own time-out 15."""
+    times: tuple[int, int] | None = None
+    """Instead of the installed times: our deadline in milliseconds, and the agent's own time-out in seconds."""
 
 
 def _one_command(agent: Agent, project: Path) -> Script:
@@ -237,7 +238,16 @@ CASES: Final = (
         promised=_always("not run, told"),
         seen=lambda ran, place: _tool(ran, place, "no answer"),
         calls=_one_command,
-        short=True,
+        times=(2000, 15),
+    ),
+    Case(
+        name="too-late",
+        title="the same, were our deadline behind the agent's own time-out",
+        hooks=_fixed("PreToolUse", "run: sleep 12", gate="true"),
+        promised=lambda host: "not run" if HOSTS[host].fail_closed else "run",
+        seen=lambda ran, place: _tool(ran, place, "nobody says this"),
+        calls=_one_command,
+        times=(60_000, 2),
     ),
     Case(
         name="daemon-killed",
@@ -254,7 +264,7 @@ CASES: Final = (
         promised=_always("not run, told"),
         seen=lambda ran, place: _tool(ran, place, "billhook"),
         calls=_one_command,
-        short=True,
+        times=(2000, 15),
     ),
     Case(
         name="no-daemon",

@@ -49,20 +49,20 @@ def _run(agent: Agent, case: Case, binary: Path, place: Place, scope: str) -> Ru
         case.calls(agent, place.project),
         files={"home/.config/billhook/hooks.yaml": case.hooks},
         environ=case.environ,
-        words=["4"] if case.short and not agent.installs else [],
-        before=list(installing(agent, place, scope, short=case.short)),
+        words=[str(case.times[0] / 1000)] if case.times and not agent.installs else [],
+        before=list(installing(agent, place, scope, case.times)),
         after=[[BILLHOOK, "daemon", "stop", "--force"]],
         seconds=60,
     )
 
 
-def installing(agent: Agent, place: Place, scope: str, *, short: bool = False) -> Iterator[Sequence[str]]:
-    """The commands that install billhook for an agent; `short` makes the times of PreToolUse so."""
+def installing(agent: Agent, place: Place, scope: str, times: tuple[int, int] | None = None) -> Iterator[Sequence[str]]:
+    """The commands that install billhook for an agent; `times` are those of PreToolUse, instead of the usual ones."""
     if not agent.installs:
         return
     host = HOSTS[agent.installs]
     yield [BILLHOOK, "install", host.name, scope]
-    if short:
+    if times:
         path = place.home / host.user_file if scope == "--user" else place.project / host.project_file
-        shorten = str(TESTS / "clients" / "shorten.py")
-        yield [sys.executable, shorten, str(path), host.spellings["PreToolUse"], "2000", "15"]
+        program = str(TESTS / "clients" / "retime.py")
+        yield [sys.executable, program, str(path), host.spellings["PreToolUse"], *map(str, times)]

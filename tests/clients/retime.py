@@ -1,4 +1,4 @@
-"""Makes the times of an installed entry short, in its own unit: `shorten.py FILE EVENT DEADLINE SECONDS`."""
+"""Gives an installed entry other times, in its own unit: `retime.py FILE EVENT DEADLINE SECONDS`."""
 
 import json
 import re
@@ -6,13 +6,13 @@ import sys
 from typing import Any
 
 
-def shortened(value: Any, deadline: str, seconds: int) -> Any:
+def retimed(value: Any, deadline: str, seconds: int) -> Any:
     """The same settings, with our deadline in milliseconds and the agent's own time-out in seconds."""
     match value:
         case dict():
-            return {name: _timed(name, shortened(item, deadline, seconds), seconds) for name, item in value.items()}
+            return {name: _timed(name, retimed(item, deadline, seconds), seconds) for name, item in value.items()}
         case list():
-            return [shortened(item, deadline, seconds) for item in value]
+            return [retimed(item, deadline, seconds) for item in value]
         case str():
             return re.sub(r"--deadline \d+", f"--deadline {deadline}", value)
         case _:
@@ -29,6 +29,6 @@ if __name__ == "__main__":
     file, event, wanted, most = sys.argv[1:]
     with open(file) as opened:
         held = json.load(opened)
-    held["hooks"][event] = shortened(held["hooks"][event], wanted, int(most))
+    held["hooks"][event] = retimed(held["hooks"][event], wanted, int(most))
     with open(file, "w") as opened:
         json.dump(held, opened, indent=2)

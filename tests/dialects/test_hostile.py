@@ -145,8 +145,8 @@ def read(name: str, stdout: bytes, end: dict[str, Any]) -> Reply:
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))])
 def test_a_whole_deny_denies_in_any_garbage(seed: int) -> None:
-    """12,000 generated outputs, 4,000 of them always, each through all dialects of the seeds and every tenth through the agents',
-    too: a whole deny is never lost."""
+    """12,000 generated outputs, 4,000 of them always, each through the seeds' dialects and every tenth through all: a
+    whole deny is never lost."""
     dice = random.Random(seed)
     for turn in range(1000):
         stdout, holds_deny = hostile(dice)

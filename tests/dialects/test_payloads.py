@@ -20,7 +20,7 @@ from billhook.handlers import command
 from billhook.hook import Context, Hook
 from strategies import BASE, SAMPLES, json_values, sample
 
-SEEDS = ("claude", "spec", "claw", "claw-text", "lesson")
+FIRST = ("claude", "spec", "claw", "claw-text", "lesson")
 PROCESS_DIALECTS = ("claude", "claw", "claw-text", "lesson")
 EVERYWHERE = {
     *("HOOK_EVENT", "HOOK_TOOL_NAME", "HOOK_TOOL_INPUT", "CLAUDE_PROJECT_DIR", "CLAUDE_SESSION_ID"),
@@ -142,7 +142,7 @@ def test_the_payload_on_stdin(name: str, event: Event, payload: dict[str, Any]) 
     assert stdin(name, event) == payload
 
 
-@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.parametrize("name", FIRST)
 @pytest.mark.parametrize("event", [*SAMPLES, "SomethingNew"])
 def test_stdin_is_one_compact_ascii_line(name: str, event: str) -> None:
     """Seed 003's guard reads one line: so there is one, for every event."""
@@ -181,7 +181,7 @@ TURN = Outcome("turn-tracker", answer=Answer(data={"turnId": "s1:5", "sequence":
 NAMING = Outcome("session-naming", answer=Answer(data={"sessionName": "jolly-squid"}))
 
 
-@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.parametrize("name", FIRST)
 @pytest.mark.parametrize("event", [PRE, POST, FAILURE], ids=lambda event: event.hook_event_name)
 def test_all_variables_of_all_seeds_are_set(name: str, event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every dialect sets the union of what the seeds set."""

@@ -12,6 +12,7 @@ from billhook.answers import Answer, Reply, Status
 from billhook.events import JSON_FIELDS, Event
 from billhook.exits import Exit
 from billhook.hook import Context
+from billhook.later import pattern
 from billhook.meanings import Meanings
 
 ENV_LIMIT = 64 * 1024
@@ -37,7 +38,7 @@ OURS = (
 """The variables of all seeds: set in every dialect."""
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = pattern("[\ud800-\udfff]")
 
 
 class Call(NamedTuple):
@@ -214,11 +215,11 @@ def _here() -> str:
 
 # -- failures ------------------------------------------------------------------------------------------------------
 
-_NOT_STARTED = re.compile(
+_NOT_STARTED = pattern(
     r"not found|no such file|permission denied|bad interpreter|cannot execute|exec format error|is a directory",
     re.IGNORECASE,
 )
-_LAUNCH_FAILURE = re.compile(
+_LAUNCH_FAILURE = pattern(
     r"can't open file|cannot open|no such file or directory|syntax error|unrecognized arguments|usage:", re.IGNORECASE
 )
 

@@ -80,6 +80,11 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return known
 
     def _write(self, event: Event, answer: Answer) -> Written:
+        if answer.stop and answer.decision is not Decision.DENY and event.hook_event_name in _WAITING:
+            # `continue: false` ends the run after the call that waits for the answer, so it needs a deny, too.
+            reason = answer.stop_reason or answer.reason or "a hook stopped the run"
+            firm = self._write(event, replace(answer, decision=Decision.DENY, reason=reason))
+            return Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
         output, lost = write_output(event, answer, self.meanings)
         return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
 
@@ -180,6 +185,8 @@ def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:
     return output.get("decision") == "block" and bool(output.get("reason"))
 
 
+_WAITING = ("PreToolUse", "PermissionRequest")
+"""Events on which a call waits for the answer."""
 _NEVER_OPEN = {
     ("PreModelSwitch", Status.TIMED_OUT),
     ("WorktreeCreate", Status.FAILED),

@@ -13,7 +13,7 @@ from billhook.answers import Reply, Status
 from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
-from billhook.later import later
+from billhook.later import later, pattern
 from billhook.meanings import Meanings
 from billhook.outputs import read_output
 
@@ -53,13 +53,13 @@ def printed(exit: Exit) -> Printed:  # noqa: A002
 # -- a deny in garbage ---------------------------------------------------------------------------------------------
 
 _OBJECTIONS = frozenset({"block", "deny", "decline", "cancel"})
-_DENIES = re.compile(
+_DENIES = pattern(
     r'"(?:decision|permissionDecision|permission|behavior|action)"\s*:\s*"(?:block|deny|decline|cancel)"'
     r'|"continue"\s*:\s*false|"block"\s*:\s*true'
     r"|\\u00",  # any of these words may be written in escapes
     re.IGNORECASE,
 )
-_START = re.compile(r'\{\s*"')
+_START = pattern(r'\{\s*"')
 _BUDGET = 1 << 25
 """What a search may cost, in characters: some thirty passes over the most that is kept of a child's output."""
 

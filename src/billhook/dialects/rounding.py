@@ -63,13 +63,14 @@ class _Rounding:
             if answer.stop_reason:
                 self.change("a stop reason without a stop", stop_reason="")
             return
+        reason = answer.stop_reason or answer.reason or "a hook stopped the run"
         if self.row.deny and answer.decision is not Decision.DENY and (self.name in BEFORE or not self.row.stop):
-            why = "a stop became a deny and a stop" if self.row.stop else "a stop became a deny"
-            reason = answer.stop_reason or answer.reason or "a hook stopped the run"
-            self.change(why, decision=Decision.DENY, reason=reason)
+            self.change(
+                "a stop became a deny and a stop" if self.row.stop else "", decision=Decision.DENY, reason=reason
+            )
         if not self.row.stop:
-            told = "" if self.row.deny or self.row.keep_going else f"A hook wants this run to end: {answer.stop_reason}"
-            context = _joined(self.answer.context, told.rstrip(": ")) if self.row.context else self.answer.context
+            told = "" if self.row.deny or self.row.keep_going else f"A hook wants this run to end: {reason}"
+            context = _joined(self.answer.context, told) if self.row.context else self.answer.context
             lost = f"a stop {self.row.becomes('stop')} on {self.name}"
             self.change(lost, stop=False, stop_reason="", context=context)
         if answer.keep_going:

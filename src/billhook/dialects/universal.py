@@ -89,10 +89,9 @@ def speaker(payload: Mapping[str, object]) -> str:
             return "cursor"
         if named == own_name("copilot", "UserPromptSubmit"):
             return "copilot"
-    return "qwen" if payload.get("tool_name") in _GEMINIS_TOOLS else "codex"
-
-
-_GEMINIS_TOOLS = ("run_shell_command", "write_file", "read_file", "replace", "edit", "list_directory", "grep_search")
+    if "timestamp" in payload:  # which neither the reference nor Codex sends
+        return "qwen" if "transcript_path" in payload else "copilot"
+    return "codex"
 
 
 class UniversalDialect(AgentDialect, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import tempfile
+from typing import Any
 
 # Python ignores two signals itself, and 32 and 33 belong to the C library.
 _KEPT = {getattr(signal, "SIGPIPE", 0), getattr(signal, "SIGXFSZ", 0), 32, 33}
@@ -21,3 +22,12 @@ atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ["HOME"] = _HOME
 for _name in ("BILLHOOK_HOME", "XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR"):
     os.environ.pop(_name, None)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What slow tests have measured (`record_property("measured", ...)`) stands at the end of the run."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            for name, text in getattr(report, "user_properties", ()):
+                if name == "measured":
+                    terminalreporter.write_line(text)

@@ -190,6 +190,17 @@ def test_told_to_end_again_and_again_nobody_gets_a_failure(home: Home, client: P
     killing.check_nothing_is_left(mark)
 
 
+def test_log_has_the_events_of_a_session_in_their_order(home: Home) -> None:
+    """Of many at once, none of which has to wait for a hook, each stands where it came."""
+    home.own("hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n")
+    home.start()
+    events = [home.event(tool_use_id=f"{number:03}", tool_input={"command": "rm x"}) for number in range(120)]
+    calls = [home.call(event) for event in events]
+    assert [call.reply().denied for call in calls] == [True] * 120
+    records = [record for record in home.records() if record.get("tool_use_id")]
+    assert [record["tool_use_id"] for record in records] == [event["tool_use_id"] for event in events]
+
+
 ESCAPES = {
     "background": "sleep 300 &",
     "setsid": "setsid sleep 300 &",

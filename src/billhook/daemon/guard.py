@@ -1,7 +1,9 @@
 """What a daemon started must not outlive it, even when it is killed and can clean up nothing.
 
-Everything that a daemon starts carries its marker (`billhook.tree`). A small process of its own waits for the daemon's
-end, and kills what carries the marker, unless the daemon says goodbye. Linux only: elsewhere processes can't be found.
+A small process of its own waits for the daemon's end, and kills what that left, unless the daemon says goodbye. For one
+in the background it is the parent, which inherits all that the daemon leaves. One in the foreground keeps its own
+parent; there the daemon's marker (`billhook.tree`) is looked for, which everything carries that did not empty its
+variables. Linux only: elsewhere processes can't be found.
 """
 
 import os
@@ -11,31 +13,56 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from billhook.tree import MARKER, Tree, forget_markers
+from billhook.tree import MARKER, Tree, adopt_orphans, forget_markers
 
 _GOODBYE = b"."
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """While the block runs, this process's death takes along what it started. Before there is any thread."""
+def guarded(*, detached: bool = False) -> Iterator[None]:
+    """While the block runs, this process's death takes along what it started. Before there is any thread.
+
+    One that is `detached` goes on as another process, a child of the one it was, which ends with the same code."""
     marker = os.urandom(8).hex()
     os.environ[MARKER] = marker
     if sys.platform != "linux":
         yield
         return
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        _leave_to_another(read, marker)
-    os.close(read)
-    os.waitpid(child, 0)
+    write = _go_on_as_child(marker) if detached else _have_another(marker)
     try:
         yield
     finally:
         with suppress(OSError):
             os.write(write, _GOODBYE)
         os.close(write)
+
+
+def _go_on_as_child(marker: str) -> int:
+    """Where to say goodbye. Comes back in the child: the parent waits for its end."""
+    read, write = os.pipe()
+    adopt_orphans()
+    child = os.fork()
+    if child:
+        try:
+            _wait(read, marker)
+            _, status = os.waitpid(child, 0)
+            os._exit(max(os.waitstatus_to_exitcode(status), -1) & 0xFF)
+        finally:
+            os._exit(1)
+    os.close(read)
+    os.setsid()
+    return write
+
+
+def _have_another(marker: str) -> int:
+    """The same, where this process is somebody's child and has to stay that."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        _leave_to_another(read, marker)
+    os.close(read)
+    os.waitpid(child, 0)
+    return write
 
 
 def _leave_to_another(read: int, marker: str) -> None:

@@ -305,7 +305,7 @@ def run(
         logs.begin(folder)
         return await daemon.run(ready)
 
-    with guarded():
+    with guarded(detached=detached):
         process.adopt_orphans()
         try:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:

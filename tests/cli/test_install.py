@@ -246,7 +246,7 @@ def test_gemini(me: Person) -> None:
 @@ -1 +1 @@
 -{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
-+{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
++{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
 \\ No newline at end of file
 
 Gemini CLI: installed in ~/.gemini/settings.json; it asks billhook at
@@ -260,7 +260,7 @@ note: ~/.gemini/settings.json:1 switches all hooks off (`hooksConfig.enabled`): 
 --- ~/.gemini/settings.json
 +++ ~/.gemini/settings.json
 @@ -1 +1 @@
--{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
+-{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
 \\ No newline at end of file
 +{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
@@ -276,11 +276,12 @@ def test_qwen(me: Person) -> None:
     assert steady(me, me.install("qwen", "--project", "--events", "PreToolUse,Stop")) == snapshot("""\
 --- /dev/null
 +++ .qwen/settings.json
-@@ -0,0 +1,28 @@
+@@ -0,0 +1,30 @@
 +{
 +  "hooks": {
 +    "PreToolUse": [
 +      {
++        "sequential": true,
 +        "hooks": [
 +          {
 +            "name": "billhook",
@@ -293,6 +294,7 @@ def test_qwen(me: Person) -> None:
 +    ],
 +    "Stop": [
 +      {
++        "sequential": true,
 +        "hooks": [
 +          {
 +            "name": "billhook",
@@ -317,11 +319,12 @@ next
     assert steady(me, me.alone("uninstall", "qwen", "--project")) == snapshot("""\
 --- .qwen/settings.json
 +++ /dev/null
-@@ -1,28 +0,0 @@
+@@ -1,30 +0,0 @@
 -{
 -  "hooks": {
 -    "PreToolUse": [
 -      {
+-        "sequential": true,
 -        "hooks": [
 -          {
 -            "name": "billhook",
@@ -334,6 +337,7 @@ next
 -    ],
 -    "Stop": [
 -      {
+-        "sequential": true,
 -        "hooks": [
 -          {
 -            "name": "billhook",
@@ -732,6 +736,14 @@ def test_from_a_throw_away_environment(me: Person) -> None:
     assert "uv tool install billhook" in ended.stderr
     named = subprocess.run([*argv, "--program", str(me.bin)], env=env, cwd=me.project, capture_output=True, check=False)
     assert named.returncode == 0
+
+
+def test_installed_elsewhere(me: Person) -> None:
+    """Who looks in the wrong file is told the right one."""
+    me.install("claude", "--project", "--events", "Stop")
+    ended = me.alone("uninstall", "claude")
+    assert ended.code == 0
+    assert "note: it is installed in .claude/settings.json: `billhook uninstall claude --project`" in ended.err
 
 
 def test_without_billhook_on_path(me: Person) -> None:

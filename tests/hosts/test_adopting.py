@@ -310,6 +310,20 @@ def test_adopting_twice(home: Home) -> None:
     assert not (home.project / ".billhook").exists()
 
 
+@pytest.mark.parametrize("first", ["claude", "codex"])
+def test_two_agents(home: Home, first: str) -> None:
+    """Two agents' handlers in one hooks.yaml go back in either order, and nothing is left."""
+    text = json.dumps({"hooks": TWO})
+    for host in ("claude", "codex"):
+        home.write(text, host)
+        home.install(host, adopt=True)
+    assert list(hooks_of(home)) == ["guard", "make", "guard-2", "make-2"]
+    for host in (first, "codex" if first == "claude" else "claude"):
+        home.uninstall(host)
+        assert home.file(host).read_text() == text
+    assert not (home.project / ".billhook").exists()
+
+
 def test_into_the_users_own(home: Home) -> None:
     """Handlers of one's own settings go to one's own hooks.yaml."""
     file = home.write(json.dumps({"hooks": TWO}), scope="user")

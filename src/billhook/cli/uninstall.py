@@ -1,15 +1,20 @@
 """`billhook uninstall`: an agent's file as it was."""
 
+from contextlib import suppress
 from functools import partial
 
 import click
+import msgspec
 
 from billhook import strictjson
 from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, scope_options
 from billhook.cli.install_screen import as_data, show
 from billhook.cli.show import say
+from billhook.errors import BillhookError
 from billhook.hosts import Host, Scope
+from billhook.hosts.agentfile import ours
 from billhook.hosts.installing import Target, carry_out, plan_uninstall
+from billhook.hosts.jsontext import measured
 from billhook.store.files import state_root
 
 
@@ -44,6 +49,8 @@ def verb(agents: tuple[str, ...], scope: Scope | None, dry: bool, as_json: bool)
 
 def _uninstall(host: Host, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
     change = plan_uninstall(Target(host, scope, project, state_root()))
+    if change.state == "absent":
+        change = msgspec.structs.replace(change, notes=(*change.notes, *_elsewhere(host, scope, project)))
     if not dry:
         carry_out(change)
     if as_json:
@@ -51,3 +58,13 @@ def _uninstall(host: Host, scope: Scope, project: str, dry: bool, as_json: bool)
     else:
         show(change, dry=dry)
     return True
+
+
+def _elsewhere(host: Host, scope: Scope, project: str) -> list[str]:
+    """Where it is installed instead."""
+    other: Scope = "project" if scope == "user" else "user"
+    with suppress(BillhookError):
+        target = Target(host, other, project, state_root())
+        if target.path != host.file(scope, project) and ours(measured(target.text()), host):
+            return [f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"]
+    return []

@@ -57,6 +57,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's own switch, key and value, that refuses when a hook fails; None when it has none."""
     named: bool = False
     """Whether an entry may have a `name`."""
+    group: Mapping[str, bool] = MappingProxyType({})
+    """What the group of an entry says beside its handlers."""
     http: bool = False
     """Whether a hook may be an HTTP request."""
     no_http: frozenset[str] = frozenset()
@@ -89,10 +91,6 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         if moved and self.home_is == "folder":
             return caller.abspath(caller.expanduser(moved))
         return os.path.join(caller.abspath(caller.expanduser(moved or "~")), self.user_file.partition("/")[0])
-
-    def number(self, seconds: float) -> int:
-        """A time-out in the agent's own unit."""
-        return max(1, int(seconds * self.unit_per_second))
 
 
 _USUAL: Final = (
@@ -166,6 +164,8 @@ _ALL: Final = (
         unit_per_second=1000,
         default_timeout=60,
         named=True,
+        # In turn, and we are the last: other hooks may rewrite what we judge.
+        group={"sequential": True},
         spellings=EVENT_NAMES["gemini"],
         # It says PreCompress at every turn, compacted or not: only for hooks that want it.
         events=_usual("gemini", "PreCompact"),
@@ -181,6 +181,8 @@ _ALL: Final = (
         unit_per_second=1000,
         default_timeout=60,
         named=True,
+        # In turn, and we are the last: other hooks may rewrite what we judge.
+        group={"sequential": True},
         spellings=EVENT_NAMES["qwen"],
         events=_usual("qwen"),
         marks=("QWEN_CODE", "QWEN_PROJECT_DIR"),

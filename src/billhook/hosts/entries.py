@@ -51,7 +51,7 @@ def entry(host: Host, event: str, options: Options) -> dict[str, Any]:
     handler = _http(host, event, options) if options.http and event not in host.no_http else _run(host, event, options)
     if host.fail_closed and event in REFUSED_WITHOUT:
         handler[host.fail_closed[0]] = host.fail_closed[1]
-    return {"hooks": [handler]} if host.shape == "nested" else handler
+    return {**host.group, "hooks": [handler]} if host.shape == "nested" else handler
 
 
 def _run(host: Host, event: str, options: Options) -> dict[str, Any]:

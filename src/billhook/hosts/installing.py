@@ -16,7 +16,7 @@ from billhook.hosts.entries import Options, is_written, wanted
 from billhook.hosts.jsontext import decoded, measured
 from billhook.hosts.keeping import Adopted, Kept, Moved, Shelf, digest
 from billhook.hosts.noticing import notes_about
-from billhook.hosts.yamltext import names_in, says_parallel, with_hooks
+from billhook.hosts.yamltext import is_bare, names_in, says_parallel, with_hooks
 
 State = Literal["installed", "updated", "already", "removed", "absent"]
 
@@ -278,7 +278,8 @@ def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | Non
     if left:
         names = ", ".join(one.name for one in moved.handlers)
         notes.append(f"{moved.file} was changed, so remove what went back from it yourself: {names}")
-    return FileChange(moved.file, moved.file, data, text.encode("utf-8", "surrogateescape"))
+    after = None if is_bare(text) else text.encode("utf-8", "surrogateescape")
+    return FileChange(moved.file, moved.file, data, after)
 
 
 def carry_out(change: Change) -> None:
@@ -307,14 +308,20 @@ def _with_folders(kept: Kept, made: Mapping[str, list[str]], real: str) -> Kept:
 
 
 def _take_out(change: Change) -> None:
-    kept = change.kept
     for one in change.files:
         if one.before == one.after:
             continue
         if one.after is not None:
             writing.replace(one.real, one.after, change.scope, one.before)
-            continue
-        of_yaml = kept is not None and kept.moved is not None and one.real == kept.moved.file
-        made = kept.moved.made if of_yaml and kept and kept.moved else kept.made if kept else ()
-        writing.remove(one.real, one.before, list(made))
+        else:
+            writing.remove(one.real, one.before, _made_for(one, change.kept))
     change.shelf.forget()
+
+
+def _made_for(one: FileChange, kept: Kept | None) -> list[str]:
+    """The folders that go with a file, when they are empty."""
+    if kept is None:
+        return []
+    if kept.moved is not None and one.real == kept.moved.file:
+        return list(kept.moved.made) or [os.path.dirname(one.real)]
+    return list(kept.made)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import yaml
 
 _HEAD: Final = "# Hooks that an agent's own file had. `billhook uninstall` puts them back there.\n"
+_PARALLEL: Final = "parallelExecution: true\n"
 _KEYS: Final = ("hooks", "handlers")
 
 
@@ -21,7 +22,7 @@ def with_hooks(data: bytes | None, file: str, hooks: dict[str, dict[str, Any]], 
     A new file says how its hooks run; what an existing one says about that stays.
     """
     if data is None or not data.strip():
-        head = _HEAD + ("parallelExecution: true\n" if parallel else "")
+        head = _HEAD + (_PARALLEL if parallel else "")
         piece = rendered(hooks, "  ", "\n")
         return f"{head}hooks:\n{piece}".encode(), piece
     before = _read(data, file)
@@ -31,6 +32,11 @@ def with_hooks(data: bytes | None, file: str, hooks: dict[str, dict[str, Any]], 
     new = (mark + text[:at] + piece + text[at:]).encode()
     _same_otherwise(before, _read(new, file), hooks, file)
     return new, piece
+
+
+def is_bare(text: str) -> bool:
+    """Whether nothing is left of a file that was made for hooks of an agent."""
+    return text.removeprefix(_HEAD).removeprefix(_PARALLEL) == "hooks:\n" and text.startswith(_HEAD)
 
 
 def names_in(data: bytes | None, file: str) -> set[str]:

@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 
 from billhook import strictjson
 from billhook.errors import EventError, StrictJSONError
+from billhook.later import pattern
 
 if TYPE_CHECKING:
     Json = Any
@@ -30,7 +31,7 @@ else:
     Json = Raw
 
 # Escapes that hide plain characters from a guard that greps the text: \u002d for a hyphen, \/ for a slash.
-_HIDING = re.compile(rb"\\u00[2-7]|\\/", re.IGNORECASE)
+_HIDING = pattern(rb"\\u00[2-7]|\\/", re.IGNORECASE)
 
 
 class Block(enum.StrEnum):

@@ -1,10 +1,12 @@
-"""Modules that are imported when they are first used: `billhook hook` starts at every tool call, and needs few of them.
+"""Modules that are imported, and patterns that are compiled, when they are first used: `billhook hook` starts at every
+tool call, and needs few of them.
 
 Where a module says `asyncio = later("asyncio")`, type checkers read the import beside it.
 """
 
+import re
 from types import ModuleType
-from typing import Any
+from typing import Any, AnyStr, cast
 
 
 def later(name: str) -> Any:
@@ -21,3 +23,18 @@ class _Later(ModuleType):
             return getattr(module, name)
         self.__dict__.update(module.__dict__)
         return module.__dict__[name]
+
+
+def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """`re.compile`, done when the pattern is first asked."""
+    return cast("re.Pattern[AnyStr]", _Pattern(text, flags))
+
+
+class _Pattern:
+    def __init__(self, text: Any, flags: int) -> None:
+        self._made_of = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(re.compile(*self._made_of), name)
+        self.__dict__[name] = found
+        return found

@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
+from billhook.later import pattern
 from billhook.meanings import Matching
 from billhook.tools import canonical
 
-_NAMES_ONLY = re.compile(r"[A-Za-z0-9_\- ,|]*")
-_FEWER_NAMES_ONLY = re.compile(r"[A-Za-z0-9_|]*")
-_GLOB = re.compile(r"[*?\[]")
+_NAMES_ONLY = pattern(r"[A-Za-z0-9_\- ,|]*")
+_FEWER_NAMES_ONLY = pattern(r"[A-Za-z0-9_|]*")
+_GLOB = pattern(r"[*?\[]")
 
 LONGEST_NAME = 1024
 """Characters. Nothing real is called by a longer name: it matches every expression, and none spends time on it."""

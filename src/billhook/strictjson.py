@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never
 import msgspec
 
 from billhook.errors import StrictJSONError
-from billhook.later import later
+from billhook.later import later, pattern
 
 if TYPE_CHECKING:
     import json
@@ -23,7 +23,7 @@ MAX_DEPTH = 64
 MAX_BYTES = 1 << 20
 
 # A string that is never closed runs to the end; the possessive `*+` keeps hostile text from making this quadratic.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_TOKEN = pattern(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _MAX_PREVIEW = 160
 
 

@@ -11,11 +11,12 @@ from billhook import caller
 from billhook.answering.whom import dialect_of, event_of, who_calls
 from billhook.errors import BillhookError, EventError
 from billhook.events import EVENTS, Event, parse
+from billhook.later import pattern
 
 if TYPE_CHECKING:
     from billhook.dialects import Dialect
 
-_NAME = re.compile(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
+_NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
 _LIKELY = 0.75
 """How like a known name one has to be to count as a slip; configuration files are read by the same measure."""

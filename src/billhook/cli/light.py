@@ -1,8 +1,9 @@
 """msgspec, without what it brings along for types that no event has.
 
 A hook starts at every tool call, and half of its start-up would be modules that are imported by modules that are
-imported: typing_extensions for what `typing` has as well, `platform` for the name of the system, JSON Schema for people
-who ask for one. Whatever of it is used later is imported then; only a process that is nothing but a hook comes here.
+imported: typing_extensions for what `typing` has as well, JSON Schema for people who ask for one, a second `datetime`
+in Python, `uuid` and `decimal` to recognise values that JSON does not have. Whatever of it is used later is imported
+then. Only a process that is nothing but a hook comes here: no code but ours runs in it.
 """
 
 import sys
@@ -34,7 +35,9 @@ def import_lightly() -> None:
 def _stand_ins() -> dict[str, ModuleType | None]:
     return {
         "typing_extensions": None,
-        "platform": _module("platform", system=_system),
+        "uuid": _module("uuid", UUID=_Nothing, SafeUUID=_Nothing),
+        "decimal": _module("decimal", Decimal=_Nothing),
+        "datetime": _datetime(),
         "urllib.parse": _module("urllib.parse", quote_from_bytes=_later("urllib.parse", "quote_from_bytes")),
         "msgspec.inspect": _Later("msgspec.inspect"),
         "msgspec._json_schema": _module(
@@ -51,10 +54,20 @@ def _module(name: str, **names: Any) -> ModuleType:
     return module
 
 
-def _system() -> str:
-    import os
+def _datetime() -> ModuleType | None:
+    """What `datetime` hands on, without what it has in case that this is missing."""
+    import importlib
 
-    return os.uname().sysname
+    try:
+        return importlib.import_module("_datetime")
+    except ImportError:
+        return importlib.import_module("datetime")
+
+
+class _Nothing:
+    """A type that no value has."""
+
+    unknown = None
 
 
 def _later(module: str, name: str) -> Any:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from billhook.config.declared import Action, Declared, Exec, Python, Say, Url
+from billhook.later import pattern
 
-_VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}\\]|\\.)*))?\}")
+_VARIABLE = pattern(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}\\]|\\.)*))?\}")
 
 
 class UnsetError(Exception):

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from billhook import strictjson
+from billhook.later import pattern
 
-GATE_WORDS = re.compile(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
+GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
 """Words that only a guard has."""
 
 Scalar: TypeAlias = str | int | float | bool | None

@@ -176,7 +176,20 @@ def output_text(event: Event) -> str | None:
     if isinstance(response, dict) and isinstance(response.get("stdout"), str):
         parts = (response["stdout"], response.get("stderr"))
         return "\n".join(part for part in parts if isinstance(part, str) and part)
-    return event.text_of("tool_response")
+    told = _told_by_agents(response) if isinstance(response, dict) else ""
+    return told or event.text_of("tool_response")
+
+
+def _told_by_agents(response: Mapping[str, Any]) -> str:
+    """The text in what Copilot (`textResultForLlm`), Gemini and Qwen (`returnDisplay`, `llmContent`) return."""
+    for key in ("textResultForLlm", "text_result_for_llm", "returnDisplay", "llmContent"):
+        value = response.get(key)
+        if key == "llmContent" and isinstance(value, list):
+            texts = [part.get("text") for part in value if isinstance(part, dict)]
+            value = "\n".join(text for text in texts if isinstance(text, str))
+        if isinstance(value, str) and value:
+            return value
+    return ""
 
 
 def is_error(event: Event) -> bool:

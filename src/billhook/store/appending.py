@@ -5,12 +5,12 @@ Everything here is done by whoever holds the log's lock.
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from billhook.later import pattern
 from billhook.store import lines
 from billhook.store.digest import sha256
 from billhook.store.files import StoreError
@@ -20,7 +20,7 @@ CURRENT = "hooks.jsonl"
 LOCK = "hooks.lock"
 LONGEST_LINE = 16 << 20
 """Bytes. A longer line is not looked at: it is none of ours."""
-_ROTATED = re.compile(r"hooks-([0-9]{12})\.jsonl")
+_ROTATED = pattern(r"hooks-([0-9]{12})\.jsonl")
 _BLOCK = 64 << 10
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

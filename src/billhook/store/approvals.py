@@ -7,7 +7,6 @@ approved: switching branches does not ask again.
 
 import functools
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from billhook.later import later
+from billhook.later import later, pattern
 from billhook.store import files
 from billhook.store.files import StoreError
 
@@ -25,8 +24,8 @@ else:
     json = later("json")
 
 MAX_RECORD = 16 << 20
-_HASH = re.compile(r"[0-9a-f]{64}")
-_FOLDER = re.compile(r"[0-9a-f]{32}")
+_HASH = pattern(r"[0-9a-f]{64}")
+_FOLDER = pattern(r"[0-9a-f]{32}")
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,20 +8,20 @@ follow the chain. `tests/store/test_lines.py` holds the two ends and `record.Rec
 """
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from billhook import strictjson
+from billhook.later import pattern
 from billhook.store.digest import sha256
 
 START = b'{"v":1,"seq":'
 """How every line of ours begins; also one that was never finished."""
 ROOM = 200
 """More than what the chain adds to a record: version, number, two hashes, the newline."""
-_HEAD = re.compile(START + rb'([1-9][0-9]{0,17}),"prev":"((?:[0-9a-f]{64})?)",(?:"note":"([a-z]+)",)?')
-_TAIL = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
+_HEAD = pattern(START + rb'([1-9][0-9]{0,17}),"prev":"((?:[0-9a-f]{64})?)",(?:"note":"([a-z]+)",)?')
+_TAIL = pattern(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
 _NOTHING_YET = sha256()
 

@@ -4,10 +4,11 @@ import os
 import re
 from pathlib import Path
 
+from billhook.later import pattern
 from billhook.store.digest import sha256
 
-_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
+_PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_RESERVED = pattern(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
 _LONGEST = 200
 """Bytes of a folder's name: file systems take 255, and something is added to some."""
 

@@ -6,7 +6,6 @@ process died in between is added to the list when it is next heard of.
 """
 
 import itertools
-import re
 import time
 from collections.abc import Callable
 from typing import Final, Literal
@@ -14,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from billhook.errors import UsageError
+from billhook.later import pattern
 from billhook.store import names
 from billhook.store.interfaces import State, Value
 from billhook.strictjson import preview
@@ -24,7 +24,7 @@ _LONGEST: Final = 1 << 19
 """Characters of session ids in that list: ids may be of any length."""
 VERBS: Final = frozenset({"list", "search", "show", "files", "stats", "rename", "verify", "export"})
 """The sub-commands of `billhook events`, which takes a session's name in the same place."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 _PREVIEWED: Final = 64
 """Characters beyond which a name that is none is cut off in a message."""

@@ -1,15 +1,15 @@
 """Where configurations are kept that records name by their hash, and whether one is still what it was."""
 
-import re
 from pathlib import Path
 from typing import Final
 
+from billhook.later import pattern
 from billhook.store import files
 from billhook.store.digest import sha256
 from billhook.store.files import StoreError
 
 LARGEST_SNAPSHOT: Final = 64 << 20
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_HASH: Final = pattern(r"[0-9a-f]{64}")
 
 
 def snapshot_path(root: Path, hash: str) -> Path:  # noqa: A002 (the word that records use)

@@ -33,6 +33,7 @@ A hook that answers later may end within its time-out, after the verdict; its an
 def verb(**given: object) -> int:
     """Be a hook: read one event as JSON on stdin, ask the configured hooks, and answer on stdout, stderr and exit code.
 
-    EVENT names the event for agents whose JSON does not. Case, `_` and `-` in it don't matter.
+    EVENT names the event for agents whose JSON does not, in the agent's spelling or in ours. Case, `_` and `-` in it
+    don't matter.
     """
     return main(sys.argv[2:])

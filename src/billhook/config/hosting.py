@@ -93,10 +93,10 @@ def limits(hook: Declared, agent: Agent) -> list[Limit]:
     events = [event for event in hook.events or CAPABILITIES[agent.name] if event not in missing]
     known = _known(hook)
     found += _losses(hook, agent, events, known or (), sure=True)
-    if hook.gate and "deny" not in (known or ()):
-        found += _losses(hook, agent, filter(_refusable, events), ("deny",), sure=True)
+    if hook.gate and hook.on_failure not in (known or ()):
+        found += _losses(hook, agent, filter(_refusable, events), (hook.on_failure,), sure=True)
     if known is None:
-        found += _losses(hook, agent, events, [want for want in _DOES if want != "deny" or not hook.gate], sure=False)
+        found += _losses(hook, agent, events, [want for want in _DOES if want != hook.on_failure], sure=False)
     return [*found, *_late(hook, agent, events)]
 
 

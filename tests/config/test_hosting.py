@@ -1,0 +1,80 @@
+"""What an agent can't honour of a hook: in one sentence each, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from billhook.config import load_config
+from billhook.config.hosting import Agent, limits
+from billhook.dialects.capabilities import CAPABILITIES
+from billhook.hosts import HOSTS
+
+CASES: dict[str, tuple[str, str, list[str]]] = {
+    "an ask": ("codex", "events: PreToolUse, ask: sure?", ["on Codex's PreToolUse its ask becomes deny"]),
+    "an ask where it can be asked": ("claude", "events: PreToolUse, ask: sure?", []),
+    "a deny": ("gemini", "events: PreToolUse, deny: no", []),
+    "a context that waits": (
+        "gemini",
+        "events: PreToolUse, inject: mind the gap",
+        ["on Gemini CLI's BeforeTool its context is held until AfterTool"],
+    ),
+    "an event that it does not have": (
+        "gemini",
+        "events: [SubagentStop, TaskCreated], deny: no",
+        ["its events SubagentStop and TaskCreated do not exist in Gemini CLI and never fire there"],
+    ),
+    "words in its line": (
+        "cursor",
+        """events: PreToolUse, run: 'echo "{\\"hookSpecificOutput\\":{\\"permissionDecision\\":\\"ask\\"}}"'""",
+        ["on Cursor's preToolUse its ask becomes deny"],
+    ),
+    "words in its module": (
+        "codex",
+        "events: PreToolUse, python: 'asks:f'",
+        ["on Codex's PreToolUse its ask becomes deny"],
+    ),
+    "anything": (
+        "codex",
+        "events: PreToolUse, url: 'http://localhost:1/x'",
+        ["on Codex's PreToolUse it may ask or stop the run, which becomes deny"],
+    ),
+    "a failure that asks": (
+        "codex",
+        "events: PreToolUse, url: 'http://localhost:1/x', on_failure: ask",
+        ["on Codex's PreToolUse its ask becomes deny", "on Codex's PreToolUse it may stop the run, which becomes deny"],
+    ),
+    "a gate where nothing can be prevented": (
+        "copilot",
+        "events: PreCompact, exec: [./x], gate: true",
+        ["on Copilot's preCompact its deny is lost: this can't be prevented"],
+    ),
+    "a time-out": (
+        "codex",
+        "events: SessionEnd, exec: [./x], timeout: 9",
+        ["its timeout of 9 s is above the 2 s that hooks have on Codex's SessionEnd: then it counts as failed"],
+    ),
+    "a time-out that nobody waits for": ("codex", "events: SessionEnd, exec: [./x], timeout: 9, background: true", []),
+}
+
+
+@pytest.mark.parametrize(("name", "hook", "expected"), CASES.values(), ids=CASES.keys())
+def test_sentences(tmp_path: Path, name: str, hook: str, expected: list[str]) -> None:
+    """What is sure comes first, then what may be."""
+    (tmp_path / "asks.py").write_text("from billhook import ask\ndef f(event):\n    return ask('sure?')\n")
+    (tmp_path / "hooks.yaml").write_text(f"hooks: {{one: {{{hook}}}}}\n")
+    (entry,) = load_config(tmp_path, layers=("project",), builtins=False, trust="all", home=tmp_path).entries
+    agent = Agent(name, HOSTS[name].title, lambda event, wanted: 2.0 if event == "SessionEnd" else 60.0)
+    assert [limit.sentence for limit in limits(entry.declared, agent)] == expected
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
+@pytest.mark.parametrize("said", ["deny: no", "ask: sure?", "inject: mind", "exec: [./x]"])
+def test_hooks_for_every_event(tmp_path: Path, name: str, said: str) -> None:
+    """Every agent, event and answer has its sentence, and each tells what becomes of it."""
+    events = ", ".join(CAPABILITIES["claude"])
+    (tmp_path / "hooks.yaml").write_text(f"hooks: {{one: {{events: [{events}], {said}}}}}\n")
+    (entry,) = load_config(tmp_path, layers=("project",), builtins=False, trust="all", home=tmp_path).entries
+    agent = Agent(name, HOSTS[name].title, lambda event, wanted: 60.0)
+    for limit in limits(entry.declared, agent):
+        assert limit.becomes and HOSTS[name].title in limit.sentence and limit.events and limit.wants
+        assert limit.wants == ("event",) or set(limit.events) <= set(CAPABILITIES[name])

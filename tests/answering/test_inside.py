@@ -33,7 +33,7 @@ CALLERS: dict[str, tuple[dict[str, str], list[dict[str, Any]], int]] = {
 
 @pytest.mark.parametrize(("variables", "more", "asked"), CALLERS.values(), ids=CALLERS.keys())
 def test_nested_entries(agent: Agent, variables: dict[str, str], more: list[dict[str, Any]], asked: int) -> None:
-    """The guard runs where nobody else runs it; what is ours runs everywhere, and the log says why the other doesn't."""
+    """The guard runs where nobody else runs it; what is ours runs everywhere; the log says why the other doesn't."""
     guarded(agent, *more)
     agent.variables = variables
     agent.ask({**CLAUDE, **BASH, "cwd": str(agent.project)}, "--as", "claude")

@@ -58,6 +58,11 @@ def _tool(ran: Ran, place: Place, words: str = WORDS) -> str:
     return ", ".join(said + ({0: ["never asked"], 1: ["ended"]}.get(ran.turns, [])))
 
 
+def _rewriting(ran: Ran, place: Place) -> str:
+    """Told counts where the call is denied: then the model has to read what was wanted."""
+    return _tool(ran, place, "touch rewritten").replace("rewritten run, told", "rewritten run")
+
+
 def _output(ran: Ran, place: Place) -> str:
     kept = "kept" if ran.model_saw(OUTPUT + "\\n") or ran.model_saw(f'"{OUTPUT}') else "replaced"
     return f"output {kept}, told" if ran.model_saw(WORDS) else f"output {kept}"
@@ -147,7 +152,7 @@ CASES: Final = (
         title="another command instead",
         hooks=_printing("PreToolUse", _REWRITTEN),
         promised=_rewrite,
-        seen=_tool,
+        seen=_rewriting,
         calls=_one_command,
     ),
     Case(

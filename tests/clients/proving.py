@@ -52,7 +52,7 @@ def _run(agent: Agent, case: Case, binary: Path, place: Place, scope: str) -> Ru
         words=[str(case.times[0] / 1000)] if case.times and not agent.installs else [],
         before=list(installing(agent, place, scope, case.times)),
         after=[[BILLHOOK, "daemon", "stop", "--force"]],
-        seconds=60,
+        seconds=180,
     )
 
 

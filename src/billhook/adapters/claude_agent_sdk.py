@@ -52,10 +52,14 @@ def _matcher(engine: Engine, name: HookEvent, timeout: float, tell: Tell | None)
 
 def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
     async def answer(payload: Mapping[str, Any], tool_use_id: str | None, context: Any) -> dict[str, Any]:
-        event = parse(payload)
-        verdict = await engine.fire(event, deadline=deadline)
-        rows = meanings.CLAUDE
-        output, lost = write_output(event, _fitting(event, verdict.as_answer(rows.join)), rows)
+        try:
+            event = parse(payload)
+            verdict = await engine.fire(event, deadline=deadline)
+            rows = meanings.CLAUDE
+            output, lost = write_output(event, _fitting(event, verdict.as_answer(rows.join)), rows)
+        except Exception as error:  # Claude Code is told that it failed, and blocks, but not its person
+            say([f"{payload.get('hook_event_name')} was not judged: {type(error).__name__}: {error}"], tell)
+            raise
         say([*verdict.warnings, *(f"Claude Code can't be told: {one}" for one in lost)], tell)
         return output
 

@@ -80,6 +80,64 @@ def test_paths_of() -> None:
     assert tools.paths_of("LS", None) == ()
 
 
+PATCH = "*** Begin Patch\n*** Add File: /a b.txt\n+x\n*** Update File: c\n*** Move to: d\n*** Delete File: c\n"
+
+
+@pytest.mark.parametrize("key", ["command", "patch", "input"])
+def test_paths_of_a_patch(key: str) -> None:
+    """The files that a patch changes are its paths; whoever guards Write or Edit guards it, too."""
+    assert tools.paths_of("apply_patch", {key: PATCH}) == ("/a b.txt", "c", "d")
+    assert tools.paths_of("apply_patch", {key: 5}) == ()
+    assert tools.also_called("apply_patch") == ("Write", "Edit")
+    assert tools.also_called("Write") == ()
+
+
+AGENTS_TOOLS = [
+    # naming, its own name, ours, its own input, ours
+    ("gemini", "run_shell_command", "Bash", {"command": "ls", "is_background": True}, {"run_in_background": True}),
+    ("gemini", "read_file", "Read", {"absolute_path": "/a"}, {"file_path": "/a"}),
+    ("gemini", "search_file_content", "Grep", {"pattern": "x", "dir_path": "/a"}, {"path": "/a"}),
+    ("qwen", "edit", "Edit", {"file_path": "/a", "old_string": "x"}, {"old_string": "x"}),
+    ("copilot", "create", "Write", {"path": "/a", "file_text": "x"}, {"file_path": "/a", "content": "x"}),
+    ("copilot", "edit", "Edit", {"path": "/a", "old_str": "x", "new_str": "y"}, {"old_string": "x", "new_string": "y"}),
+    ("copilot", "create_file", "Write", {"filePath": "/a", "content": "x"}, {"file_path": "/a", "content": "x"}),
+    ("copilot", "task", "Agent", {"prompt": "x", "agent_type": "y"}, {"subagent_type": "y"}),
+    ("cursor", "Shell", "Bash", {"command": "ls"}, {"command": "ls"}),
+    ("cursor", "Grep", "Grep", {"pattern": "x", "file_path": "/a"}, {"path": "/a"}),
+    ("codex", "spawn_agent", "Agent", {"message": "x"}, {"prompt": "x"}),
+]
+
+
+@pytest.mark.parametrize(("naming", "own", "name", "given_", "holds"), AGENTS_TOOLS, ids=lambda value: str(value)[:30])
+def test_agents_tools_and_inputs(
+    naming: str, own: str, name: str, given_: dict[str, object], holds: dict[str, object]
+) -> None:
+    """An agent's tool and what it is given have our names, and go back under its own."""
+    assert tools.canonical(own, naming) == name
+    made, renamed = tools.canonical_input(name, given_, naming)
+
+    assert holds.items() <= made.items()
+    assert len(made) == len(given_)
+    assert tools.own_input(name, made, naming, renamed) == given_
+
+
+def test_names_of_agents_only_count_in_what_they_send() -> None:
+    """`create` and `edit` are good names for tools of your own."""
+    assert tools.canonical("create") == "create"
+    assert tools.canonical("edit") == "edit"
+    assert tools.canonical("create", "copilot") == "Write"
+
+
+def test_a_field_that_is_there_already_is_not_overwritten() -> None:
+    """Both are kept, and both paths are seen by guards."""
+    both = {"path": "/a", "file_path": "/b"}
+
+    assert tools.canonical_input("Write", both, "copilot") == (both, {})
+    assert tools.own_input("Write", both, "copilot") == both
+    assert tools.own_input("Write", {"file_path": "/b", "content": "x"}, "copilot") == {"path": "/b", "file_text": "x"}
+    assert tools.own_input("Write", None, "copilot") is None
+
+
 @given(st.text(), JSON)
 def test_accessors_take_any_json(tool: str, tool_input: object) -> None:
     """Whatever the input is, the answer is a string or None."""

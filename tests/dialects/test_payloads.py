@@ -232,6 +232,10 @@ OUTPUTS = [
     pytest.param({"stdout": "out", "stderr": ""}, "out", "0", id="a shell's result"),
     pytest.param({"stdout": "out", "stderr": "err"}, "out\nerr", "0", id="both streams"),
     pytest.param({"content": "é"}, '{"content":"é"}', "0", id="any object"),
+    pytest.param({"resultType": "success", "textResultForLlm": "out"}, "out", "0", id="Copilot's"),
+    pytest.param({"result_type": "success", "text_result_for_llm": "out"}, "out", "0", id="Copilot's, Pascal"),
+    pytest.param({"llmContent": "Output: out", "returnDisplay": "out"}, "out", "0", id="Gemini's"),
+    pytest.param({"llmContent": [{"text": "out"}, {"x": 1}], "returnDisplay": {}}, "out", "0", id="Gemini's, in parts"),
     pytest.param({"stdout": "", "is_error": True}, "", "1", id="a result that says it failed"),
     pytest.param(None, "null", "0", id="null"),
 ]

@@ -1,9 +1,11 @@
 """What a dialect writes as somebody's hook, it reads as somebody's agent."""
 
+import json
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from billhook.answers import NOTHING, Answer, Decision, Status, deny, inject, keep_going, stop
+from billhook.answers import NOTHING, Answer, Decision, Status, deny, inject, keep_going, rewrite, stop
 from billhook.dialects import DIALECTS
 from billhook.events import Event
 from strategies import SAMPLES, answers, sample, some_events
@@ -82,3 +84,25 @@ def test_an_agent_that_only_knows_exit_codes_understands_a_deny(name: str, answe
     written = DIALECTS[name].write_exit(GATED, answer)
 
     assert written.exit.code == (1 if name == "lesson" else 2)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+def test_a_stop_before_a_tool_is_a_deny_as_well(event: str) -> None:
+    """`continue: false` alone would end the run after the call has been made."""
+    written = DIALECTS["claude"].write_exit(sample(event), stop("over"))
+    said = json.loads(written.exit.stdout)
+    inside = said["hookSpecificOutput"]
+
+    assert said["continue"] is False
+    assert inside.get("permissionDecision", inside.get("decision", {}).get("behavior")) == "deny"
+    assert written.lost == ("a stop became a deny and a stop",)
+
+
+def test_text_for_the_output_of_a_shell_has_its_shape() -> None:
+    """The reference drops an output that has not the tool's own shape."""
+    event = sample("PostToolUse", tool_response={"stdout": "secret", "stderr": "more", "interrupted": False})
+    written = DIALECTS["claude"].write_exit(event, rewrite(output="[cut]"))
+    said = json.loads(written.exit.stdout)["hookSpecificOutput"]["updatedToolOutput"]
+
+    assert said == {"stdout": "[cut]", "stderr": "", "interrupted": False}
+    assert len(written.lost) == 1

@@ -85,7 +85,10 @@ class JsonDialect(msgspec.Struct, frozen=True):
             reason = answer.stop_reason or answer.reason or "a hook stopped the run"
             firm = self._write(event, replace(answer, decision=Decision.DENY, reason=reason))
             return Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
-        output, lost = write_output(event, answer, self.meanings)
+        shaped = _shaped(event, answer) if self.exit_2_blocks else answer
+        output, lost = write_output(event, shaped, self.meanings)
+        if shaped is not answer:
+            lost.append("a rewritten output is said in the shape that the tool's output has")
         return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
@@ -177,6 +180,16 @@ def _plain(answer: Answer) -> tuple[object, ...] | None:
         return None
     flags = (answer.keep_going, answer.stop, answer.quiet)
     return answer.decision, reason, context, message, stop_reason, flags
+
+
+def _shaped(event: Event, answer: Answer) -> Answer:
+    """The reference drops an output that has not the tool's own shape: text becomes what a shell printed."""
+    if not isinstance(answer.updated_output, str) or event.hook_event_name != "PostToolUse":
+        return answer
+    response = getattr(event, "tool_response", None)
+    if not isinstance(response, dict) or not isinstance(response.get("stdout"), str):
+        return answer
+    return replace(answer, updated_output={**response, "stdout": answer.updated_output, "stderr": ""})
 
 
 def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:

@@ -178,6 +178,9 @@ class Connection:
         if why:
             self._finish(wire.not_started(why))
             return
+        if not self._is_there():  # it has given up, or is its own hook: its event is judged once
+            self.abort()
+            return
         said = server.begin(asked)
         if isinstance(said, Heard):  # nobody's hooks were run: until it has the answer, it may still be its own hook
             server.served += 1
@@ -195,11 +198,15 @@ class Connection:
 
     def _says_started(self) -> bool:
         try:
-            if self._sock.send(wire.STARTED) != len(wire.STARTED):
-                return False
+            return self._sock.send(wire.STARTED) == len(wire.STARTED) and self._is_there()
+        except OSError:
+            return False
+
+    def _is_there(self) -> bool:
+        try:
             return self._sock.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
-            return True  # it is there, and says nothing
+            return True  # and says nothing
         except OSError:
             return False
 

@@ -16,7 +16,6 @@ import pytest
 from answering.agents import Agent, said
 from billhook.answering import Heard
 from billhook.store.calls import Call, Calls
-from billhook.store.state import FileState
 from daemon.running import Home, home_in
 
 GUARD = "hooks: {guard: {events: [PreToolUse, Stop], run: 'echo asked >> TRACE; echo no >&2; exit 2', gate: true}}"
@@ -206,7 +205,7 @@ def _taken_by(copilot: Agent, pid: int) -> None:
 
 def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     """A session with many calls keeps the last ones, and a large answer is not kept."""
-    calls = Calls(FileState(tmp_path))
+    calls = Calls(tmp_path)
     for number in range(100):
         calls.take(Call("s", str(number), "a", 10.0))
     record = json.loads(next((tmp_path / "billhook" / "calls").glob("*.json")).read_text())
@@ -219,7 +218,7 @@ def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
 
 def test_after_the_window_it_is_another_call(tmp_path: Path) -> None:
     """What came long ago through another entry was another call."""
-    calls, call = Calls(FileState(tmp_path)), Call("s", "k", "a", 0.05)
+    calls, call = Calls(tmp_path), Call("s", "k", "a", 0.05)
     calls.say(call, calls.take(call).id, {})
     time.sleep(0.06)
     assert calls.take(call._replace(entry="b")).mine

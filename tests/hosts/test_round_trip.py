@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.config.reading import read_text
-from billhook.hosts import HOSTS
+from billhook.hosts import HOSTS, Host
 from billhook.hosts.agentfile import ours, with_entries, without
 from billhook.hosts.entries import Options, is_written, wanted
 from billhook.hosts.jsontext import decoded, measured
@@ -77,16 +77,16 @@ def _nothing_lost(before: bytes, after: bytes) -> None:
     assert all(comment in after.decode() for comment in comments)
 
 
+@pytest.mark.parametrize("host", ["claude", pytest.param("cursor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", [name for name, text in SHAPES.items() if plain(text.encode())], ids=str)
-def test_with_changes_of_others(home: Home, shape: str) -> None:
+def test_with_changes_of_others(home: Home, shape: str, host: str) -> None:
     """A key that somebody adds after us stays, and only our entries go: what is left is the first file and that key."""
     text = SHAPES[shape]
-    for host in ("claude", "cursor"):
-        file = home.write(text, host)
-        home.install(host, events=["PreToolUse", "Stop"])
-        file.write_text(_with_a_key(file.read_bytes()), newline="", encoding="utf-8")
-        home.uninstall(host)
-        assert file.read_bytes().decode() == _with_a_key(text.encode()), host
+    file = home.write(text, host)
+    home.install(host, events=["PreToolUse", "Stop"])
+    file.write_text(_with_a_key(file.read_bytes()), newline="", encoding="utf-8")
+    home.uninstall(host)
+    assert file.read_bytes().decode() == _with_a_key(text.encode())
 
 
 def _with_a_key(data: bytes) -> str:
@@ -215,12 +215,23 @@ def texts(draw: st.DrawFn) -> str:
     return draw(spaces) + "".join(out) + draw(spaces)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(), st.sampled_from(["claude", "cursor", "gemini"]))
 def test_any_layout(text: str, name: str) -> None:
     """Whatever stands between the values: our entries come in whole, nothing else changes its meaning, and taken out
     structurally the text means what it did."""
-    host = HOSTS[name]
+    _in_and_out(text, HOSTS[name])
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(texts(), st.sampled_from(["claude", "cursor", "gemini"]))
+def test_many_layouts(text: str, name: str) -> None:
+    """The same, for long."""
+    _in_and_out(text, HOSTS[name])
+
+
+def _in_and_out(text: str, host: Host) -> None:
     if [one for one in read_text(text.encode(), "x.json").findings if one.code != "BH105"]:
         return
     entries = wanted(host, ("PreToolUse", "Stop"), Options(scope="project"))

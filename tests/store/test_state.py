@@ -633,7 +633,7 @@ DAMAGED = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_record_is_no_record(tmp_path: Path, kind: str, data: bytes) -> None:
     """Reading it is an error that says which file to remove. An update doesn't overwrite it, but turns and
-    what lives for seconds count anew."""
+    what is held count anew."""
     state = FileState(tmp_path)
     state.update(kind, "a", one_more)
     file = state.path(kind, "a")

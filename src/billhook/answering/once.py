@@ -21,7 +21,6 @@ from billhook.errors import BillhookError
 from billhook.events import Event
 from billhook.store.calls import Call, Calls, Taken
 from billhook.store.files import StoreError
-from billhook.store.state import FileState
 
 if TYPE_CHECKING:
     from billhook.config import Config
@@ -79,7 +78,7 @@ class Once:
     """One call, from this process's side. Lives as long as that takes."""
 
     def __init__(self, root: str, call: Call, seconds: float | None) -> None:
-        self._calls = Calls(FileState(Path(root)))
+        self._calls = Calls(Path(root))
         self._call = call
         self._ends = time.monotonic() + (PATIENCE if seconds is None else seconds * _SHARE)
 

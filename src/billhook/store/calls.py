@@ -7,12 +7,13 @@ it says. One whose judge died, or never said anything that may be kept, is taken
 
 import os
 import time
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from billhook import strictjson
-from billhook.store.interfaces import State, Value
+from billhook.store.interfaces import Value
+from billhook.store.scratch import Scratch
 
-KIND: Final = "calls"
 LARGEST: Final = 256 << 10
 """Bytes of what was said. Nobody keeps more: the other one then judges the call itself."""
 _MOST: Final = 32
@@ -47,8 +48,8 @@ class Taken(NamedTuple):
 class Calls:
     """The calls of all sessions, below one root. Keeps nothing open; every method raises StoreError."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, root: Path) -> None:
+        self._state = Scratch(root / "billhook" / "calls", root=root)
 
     def take(self, call: Call) -> Taken:
         """Join a call that another entry brought, or begin it."""
@@ -67,12 +68,12 @@ class Calls:
                 found.append(Taken(joined["id"], False, joined.get("said")))
             return {"calls": calls}
 
-        self._state.update(KIND, call.session, change)
+        self._state.update(call.session, change)
         return found[0]
 
     def look(self, call: Call, id: str) -> Taken | None:  # noqa: A002 (the word that the record has)
         """What became of a call that somebody else judges; None: nobody judges it any more."""
-        record = self._state.read(KIND, call.session)
+        record = self._state.read(call.session)
         one = next((one for one in _fresh(record) if one["id"] == id), None)
         if one is None or ("said" not in one and not _is_alive(one["by"])):
             return None
@@ -87,14 +88,12 @@ class Calls:
             calls = _fresh(record)
             return {"calls": [{**one, "said": said, "ended": time.time()} if one["id"] == id else one for one in calls]}
 
-        self._state.update(KIND, call.session, change)
+        self._state.update(call.session, change)
         return None
 
     def give_up(self, call: Call, id: str) -> None:  # noqa: A002
         """Leave a call that is ours to whoever waits for it."""
-        self._state.update(
-            KIND, call.session, lambda record: {"calls": [one for one in _fresh(record) if one["id"] != id]}
-        )
+        self._state.update(call.session, lambda record: {"calls": [one for one in _fresh(record) if one["id"] != id]})
 
 
 def _fresh(record: Value | None) -> list[dict[str, Any]]:

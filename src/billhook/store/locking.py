@@ -63,6 +63,11 @@ class LockFile:
         """Whether a thread of this process holds it through this object."""
         return self._turn.locked()
 
+    def fileno(self) -> int:
+        """The open file, for as long as it is held: for what is kept in the lock file itself."""
+        assert self._file is not None and self.held
+        return self._file
+
     def acquire(self, seconds: float = PATIENCE, *, check: bool = True) -> None:
         """Take the lock, waiting for at most `seconds`. Raises StoreError, and then it is not held.
 

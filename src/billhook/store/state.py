@@ -26,11 +26,10 @@ FOLDERS: Final = {
     "sessions": "billhook/sessions",
     "names": "billhook/names",
     "limits": "billhook/limits",
-    "calls": "billhook/calls",
     "held": "billhook/held",
 }
 """Where the records of each kind lie below the root."""
-COUNTED_ANEW: Final = frozenset({"turns", "calls", "held"})
+COUNTED_ANEW: Final = frozenset({"turns", "held"})
 """Kinds whose damaged records `update` takes for missing. A session must not stay without turns because of a power
 loss; other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
 

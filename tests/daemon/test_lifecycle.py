@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -550,53 +549,3 @@ def test_log_is_rotated(tmp_path: Path) -> None:
     assert all(file.stat().st_size <= 1_000_000 and file.stat().st_mode & 0o777 == 0o600 for file in files)
     last = files[0].read_text().splitlines()[-2:]
     assert "\\udc80 odd" in last[0] and last[1] == "ValueError"
-
-
-# -- a long life -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_memory_is_flat(home: Home, copied: tuple[Path, dict[str, str]]) -> None:
-    """After a warm-up thousands of requests of hundreds of sessions and environments cost no memory, no descriptor."""
-    many = int(os.environ.get("BILLHOOK_TEST_REQUESTS", "20000"))
-    home.own(
-        "hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n"
-        "  later: {events: Stop, run: 'echo later', background: true}\n"
-    )
-    daemon = home.start(env=home.env(**copied[1]))
-
-    def send(first: int, last: int) -> None:
-        for number in range(first, last):
-            name = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart")[number % 4]
-            if number % 500 == 0:
-                name = "Stop"
-            more = {
-                "prompt": "p",
-                "stop_hook_active": False,
-                "source": "startup",
-                "tool_response": "r" * (number % 999),
-            }
-            event = home.event(name, session_id=f"s{number % 700}", **more)
-            reply = home.ask(event, env=home.env(NUMBER=str(number % 300)))
-            assert reply.code == 0, reply
-
-    def measured() -> tuple[int, int]:
-        status = home.status()
-        assert status is not None
-        return status.memory, len(os.listdir(f"/proc/{daemon.pid}/fd"))
-
-    send(0, 4000)
-    before = measured()
-    threads = [
-        threading.Thread(target=send, args=(4000 + part * many // 4, 4000 + (part + 1) * many // 4))
-        for part in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    after = measured()
-    status = home.status()
-    assert status is not None and status.requests == 4000 + many // 4 * 4
-    assert after[0] - before[0] < 8 << 20, (before, after)
-    assert after[1] <= before[1] + 4

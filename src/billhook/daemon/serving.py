@@ -4,9 +4,12 @@ An engine lives as long as the configuration it was made from is the same; `load
 request. What depends on a caller (variables, folder) is told to the task that serves it (`billhook.caller`).
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
+
+import re2
 
 from billhook import caller
 from billhook.answering import Answering, Heard
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from billhook.config import Config
     from billhook.engine import Engine
 
+_QUICK: Final = hashlib, re2
+"""Libraries that take long to load and are quick then: where they are loaded, digests and searches use them."""
 _MOST_ENGINES: Final = 64
 _MOST_ENVIRONMENTS: Final = 64
 _LARGE: Final = 1 << 18

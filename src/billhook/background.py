@@ -6,10 +6,9 @@ carry context. Its own time-out bounds it; when the process ends, what still run
 """
 
 import atexit
-import contextvars
-import threading
 import time
-import weakref
+from _thread import allocate_lock
+from _weakrefset import WeakSet
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,14 @@ from msgspec.structs import replace
 
 from billhook.answers import NOTHING, Answer, Outcome
 from billhook.events import Event
+from billhook.later import later
 
 if TYPE_CHECKING:
     import asyncio
+    import contextvars
+    import threading
+else:
+    contextvars, threading = later("contextvars"), later("threading")
 
 Job = Callable[[], Awaitable[Outcome]]
 
@@ -33,7 +37,7 @@ class Background:
         self.answers: dict[str, list[Outcome]] = {}
         """Answers that wait, by session."""
         self._running: dict[threading.Thread, _Running] = {}
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def start(self, event: Event, job: Job, *, keep: bool = True) -> None:
         """Run a job; `keep=False` drops its answer (it is only being ended properly)."""
@@ -138,7 +142,7 @@ def _as_context(outcome: Outcome) -> Outcome:
     return replace(outcome, answer=told if told != NOTHING else NOTHING)
 
 
-_open_backgrounds: "weakref.WeakSet[Background]" = weakref.WeakSet()
+_open_backgrounds: WeakSet[Background] = WeakSet()
 
 
 @atexit.register

@@ -7,8 +7,12 @@ callers at once: what is set holds for the task that set it, and for the tasks a
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from contextvars import ContextVar
+else:
+    from _contextvars import ContextVar  # the same; the module around it costs its import
 
 
 class Caller(NamedTuple):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,8 +13,10 @@ from billhook.later import later
 
 if TYPE_CHECKING:
     import difflib
+    from typing import Protocol
 else:
     difflib = later("difflib")
+    Protocol = object  # at run time an interface is only a name
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 Order: priority ascending, then `after`, then the order in which the hooks were given. Stable.
 """
 
-import heapq
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from operator import attrgetter
@@ -16,11 +15,16 @@ from billhook.answers import OnFailure
 from billhook.errors import PlanError
 from billhook.events import EVENTS, Event
 from billhook.hook import Condition, Handler, Hook
+from billhook.later import later
 from billhook.match import ExpressionSet, Matcher, compile_matcher
 from billhook.meanings import Meanings, meanings
 
 if TYPE_CHECKING:
+    import heapq
+
     from billhook.progress import Asking
+else:
+    heapq = later("heapq")
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
 _CACHE_LIMIT = 1024
@@ -254,6 +258,8 @@ def _order(hooks: list[Hook], renamed: dict[str, str]) -> list[Hook]:
                 )
             needed.update(positions[name])
         waits_for.append(needed - {i} if hook.name not in hook.after else needed)
+    if not any(waits_for):
+        return sorted(hooks, key=attrgetter("priority"))
     ordered: list[Hook] = []
     ready = [(hooks[i].priority, i) for i in range(len(hooks)) if not waits_for[i]]
     heapq.heapify(ready)

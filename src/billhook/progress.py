@@ -5,8 +5,8 @@ is what the hook itself came to; what the engine makes of it for the verdict is 
 """
 
 import itertools
-import threading
 import time
+from _thread import allocate_lock
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,7 +83,7 @@ class Audience:
         """`changed` is called when somebody comes or goes."""
         self._changed = changed
         self._listeners: dict[object, Listener] = {}
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def __bool__(self) -> bool:
         return bool(self._listeners)

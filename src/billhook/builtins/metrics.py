@@ -11,15 +11,20 @@ the event log; a program without a log gives an engine `Metrics`:
 """
 
 import math
-from array import array
 from collections import Counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from billhook.answers import FAILURES, Answer, Outcome, Status, Verdict
 from billhook.hook import Context, Hook, Source
+from billhook.later import later
 from billhook.store.record import Said
+
+if TYPE_CHECKING:
+    import array
+else:
+    array = later("array")
 
 NAME: Final = "metrics"
 WARN_MS: Final = 1000.0
@@ -87,7 +92,7 @@ class Durations:
     def __init__(self) -> None:
         self.count = 0
         self.max = 0.0
-        self._exact = array("d")
+        self._exact = array.array("d")
         self._classes: Counter[int] = Counter()
 
     def add(self, ms: float) -> None:
@@ -100,7 +105,7 @@ class Durations:
         self._exact.append(ms)
         if len(self._exact) > _EXACT:
             self._classes.update(map(_class_of, self._exact))
-            self._exact = array("d")
+            self._exact = array.array("d")
 
     def percentile(self, share: float) -> float | None:
         """The smallest duration that this share of all does not exceed."""

@@ -1,6 +1,5 @@
 """Firing from a process of our own: a signal that ends us ends the hooks first."""
 
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,12 @@ from billhook.later import later
 
 if TYPE_CHECKING:
     import asyncio
+    import signal
 
     from billhook.engine import Engine
 else:
+    import _signal as signal  # without enumerations, which take long to make
+
     asyncio = later("asyncio")
 
 

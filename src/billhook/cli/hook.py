@@ -10,7 +10,6 @@ Start-up is felt at every tool call: nothing here imports click.
 """
 
 import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 from billhook.answering import Answering, Heard
@@ -21,8 +20,12 @@ from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.events import Event
 
 if TYPE_CHECKING:
+    import signal
+
     from billhook.config import Config
     from billhook.engine import Engine
+else:
+    import _signal as signal  # without enumerations, which take long to make
 
 
 def main(argv: list[str]) -> int:

@@ -10,11 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from billhook.config import sources
-from billhook.config.fingerprint import FileMark, unchanged
+from billhook.later import later
 
 if TYPE_CHECKING:
+    from billhook.config import fingerprint
+    from billhook.config.fingerprint import FileMark
     from billhook.config.loading import Config
     from billhook.store.approvals import Approvals
+else:
+    fingerprint = later("billhook.config.fingerprint")
 
 _SETTLED: Final = 1_000_000_000
 """Nanoseconds. A folder that has changed just now may change once more without a trace in its times."""
@@ -29,7 +33,7 @@ class Kept:
         *,
         folder: str,
         probed: Iterable[tuple[str, sources.Identity]],
-        marks: Iterable[FileMark],
+        marks: "Iterable[FileMark]",
         used: Mapping[str, str | None],
         approvals: "Approvals",
         stamps: Mapping[str, tuple[int, ...]],
@@ -53,7 +57,7 @@ class Kept:
         return self._none_has_come() and not (
             any(self._approvals.stamp(file) != stamp for file, stamp in self._stamps.items())
             or any(env.get(name) != value for name, value in self._used.items())
-            or not all(unchanged(mark) for mark in self._marks)
+            or not all(fingerprint.unchanged(mark) for mark in self._marks)
         )
 
     def _none_has_come(self) -> bool:

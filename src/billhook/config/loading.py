@@ -15,12 +15,9 @@ import msgspec
 from billhook import caller
 from billhook.config import merging, sources
 from billhook.config.builtin import Builtins, speaking_last
-from billhook.config.consent import Consent, Trust, consents, what_changed
 from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
-from billhook.config.dependencies import settle_order
 from billhook.config.fileread import Builtin, FileRead
 from billhook.config.findings import Finding
-from billhook.config.fingerprint import definition
 from billhook.config.inside import Inside, believed, inside, runs_itself
 from billhook.config.interpolate import UnsetError, Values, interpolated
 from billhook.config.kept import Kept
@@ -35,6 +32,7 @@ from billhook.store.files import state_root
 
 if TYPE_CHECKING:
     from billhook.config import building, shapes
+    from billhook.config.consent import Consent, Trust
     from billhook.config.permitting import Rules
     from billhook.config.recording import Recording
     from billhook.engine import Engine, Observer
@@ -49,7 +47,7 @@ class Entry(msgspec.Struct, frozen=True):
     """One configured hook and what became of it."""
 
     declared: Declared
-    consent: Consent
+    consent: "Consent"
     state: State
     """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a kind that we don't run;
     `same`: a more trusted layer has the very same hook; `elsewhere`: the agent that we are inside of runs it itself."""
@@ -88,7 +86,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     plan: Any = None
     knowing: Knowing | None = None
     """Tells hooks their session's name and turn; None without built-ins."""
-    trust: Trust = "approved"
+    trust: "Trust" = "approved"
     """What it was loaded with."""
     host: str = ""
     """The agent that it was loaded for, where that runs some of the entries itself."""
@@ -163,7 +161,7 @@ def load_config(
     layers: Iterable[Layer] | None = None,
     home: str | os.PathLike[str] | None = None,
     builtins: bool = True,
-    trust: Trust = "approved",
+    trust: "Trust" = "approved",
     env: Mapping[str, str] | None = None,
     host: str | Inside = "",
 ) -> Config:
@@ -182,7 +180,7 @@ def load_config(
 
 
 def load_kept(
-    cwd: str, *, files: tuple[str, ...], layers: tuple[Layer, ...], trust: Trust, host: "str | Inside"
+    cwd: str, *, files: tuple[str, ...], layers: tuple[Layer, ...], trust: "Trust", host: "str | Inside"
 ) -> Kept:
     """The same, with what tells for how long it is true."""
     return _kept_or_loaded(cwd, files, layers, None, True, trust, None, host)
@@ -194,7 +192,7 @@ def _kept_or_loaded(
     layers: Iterable[Layer] | None,
     home: str | os.PathLike[str] | None,
     builtins: bool,
-    trust: Trust,
+    trust: "Trust",
     env: Mapping[str, str] | None,
     host: "str | Inside",
 ) -> Kept:
@@ -232,7 +230,7 @@ class _Loading:
     """One load."""
 
     def __init__(
-        self, found: sources.Found, root: Path, *, builtins: bool, trust: Trust, env: Mapping[str, str], agent: Inside
+        self, found: sources.Found, root: Path, *, builtins: bool, trust: "Trust", env: Mapping[str, str], agent: Inside
     ) -> None:
         self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
         self.approvals = Approvals(root)
@@ -247,12 +245,12 @@ class _Loading:
         declared, off, attempts = merging.switched_off(self.reads)
         settings, more = merging.builtin_settings(self.reads)
         self.problems += [*attempts, *more]
-        standing = consents(declared, self.approvals, self.trust)
+        standing = _consents(declared, self.approvals, self.trust)
         all_of_them = zip(declared, standing, off, strict=True)
         entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
         builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
         present = builtins.names if builtins is not None else frozenset[str]()
-        entries, cycles = settle_order(_once(entries), builtins=present)
+        entries, cycles = _settled(entries, present)
         self.problems += cycles
         parallel = merging.parallel(self._with_consent(entries))
         if parallel and builtins is not None:
@@ -311,7 +309,7 @@ class _Loading:
             stamps=stamps,
         )
 
-    def _entry(self, declared: Declared, consent: Consent, off: str) -> Entry:
+    def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:
         if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
             return Entry(declared, consent, "off", off)
         if self.agent.host and (elsewhere := self._elsewhere(declared)):
@@ -334,7 +332,7 @@ class _Loading:
         read = next(read for read in self.reads if read.source.path == declared.file)
         return runs_itself(self.agent, declared, read, os.path.realpath(caller.expanduser("~")))
 
-    def _running(self, declared: Declared, consent: Consent) -> Entry:
+    def _running(self, declared: Declared, consent: "Consent") -> Entry:
         try:
             filled = interpolated(declared, self.values)
             limits = merging.limits(self.reads, declared.layer)
@@ -350,11 +348,13 @@ class _Loading:
         hook = building.refusal(declared, f"{why} ({declared.place})") if declared.gate else None
         return Entry(declared, consent, "broken", why, hook)
 
-    def _pending(self, declared: Declared, consent: Consent) -> Entry:
+    def _pending(self, declared: Declared, consent: "Consent") -> Entry:
         if consent.standing == "new":
             why = "not approved; `billhook trust` shows it"
             return Entry(declared, consent, "new", why, _absence(declared, why))
         assert consent.before is not None
+        from billhook.config.consent import what_changed
+
         what = what_changed(declared, consent)
         why = f"{what} changed since it was approved; `billhook trust` shows how"
         if not consent.before.gate:
@@ -418,6 +418,8 @@ def _judges_the_same(entry: Entry) -> bool:
     """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
     before = entry.consent.before
     assert before is not None
+    from billhook.config.fingerprint import definition
+
     now = definition(entry.declared)
     return before.gate and all(now[key] == before.definition[key] for key in ("events", "match", "if", "dialect"))
 
@@ -428,6 +430,22 @@ _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "
 def _absence(declared: Declared, why: str) -> Hook | None:
     """A broken hook that may not run either has nothing to show."""
     return building.absence(declared, why) if not declared.broken else None
+
+
+def _consents(declared: list[Declared], approvals: Approvals, trust: "Trust") -> "list[Consent]":
+    if not declared:
+        return []
+    from billhook.config.consent import consents
+
+    return consents(declared, approvals, trust)
+
+
+def _settled(entries: list[Entry], builtins: frozenset[str]) -> tuple[list[Entry], list[Finding]]:
+    if not entries:
+        return [], []
+    from billhook.config.dependencies import settle_order
+
+    return settle_order(_once(entries), builtins=builtins)
 
 
 def _once(entries: Iterable[Entry]) -> list[Entry]:
@@ -460,7 +478,7 @@ def load(
     layers: Iterable[Layer] | None = None,
     home: str | os.PathLike[str] | None = None,
     builtins: bool = True,
-    trust: Trust = "approved",
+    trust: "Trust" = "approved",
     hooks: Iterable[Hook] = (),
 ) -> "Engine":
     """An engine with the hooks that are configured for a folder, and `hooks` of the caller's own. `load_config` tells

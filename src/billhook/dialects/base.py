@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,6 +14,11 @@ from billhook.exits import Exit
 from billhook.hook import Context
 from billhook.later import pattern
 from billhook.meanings import Meanings
+
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object  # at run time an interface is only a name
 
 ENV_LIMIT = 64 * 1024
 """Bytes of one variable. The kernel refuses a process with one of 131,072, and a guard that can't start is off."""

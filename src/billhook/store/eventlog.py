@@ -8,11 +8,11 @@ the loss of power, too.
 
 import os
 import sys
-import weakref
+from _thread import allocate_lock
+from _weakrefset import WeakSet
 from collections.abc import Callable, Mapping
 from os import SEEK_END, lseek, write
 from pathlib import Path
-from threading import Lock
 from time import monotonic, sleep
 from typing import Any, Final, Never
 
@@ -84,7 +84,7 @@ class EventLog:
         self._look_again = 0.0
         self._durable = 0
         """With `sync`: the last record that is known to be on the disk."""
-        self._flushing = Lock()
+        self._flushing = allocate_lock()
         _living.add(self)
 
     def append(self, content: Mapping[str, Any]) -> Appended:
@@ -334,7 +334,7 @@ class EventLog:
 
     def _after_fork(self) -> None:
         """In the child: another thread may have been at work, so nothing of it is believed."""
-        self._seq, self._hash, self._turn, self._durable, self._flushing = 0, "", [True], 0, Lock()
+        self._seq, self._hash, self._turn, self._durable, self._flushing = 0, "", [True], 0, allocate_lock()
         try:
             self._close_file()
         except OSError:
@@ -397,6 +397,6 @@ def _leave_logs_to_the_parent() -> None:
 
 _opened: dict[tuple[Path, Path, int, bool], EventLog] = {}
 """The logs that were used last, the latest at the end."""
-_living: weakref.WeakSet[EventLog] = weakref.WeakSet()
+_living: WeakSet[EventLog] = WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_logs_to_the_parent)

@@ -1,7 +1,12 @@
 """What the rest of billhook knows of state and log: two small interfaces, whoever serves them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object  # at run time an interface is only a name
 
 Value = dict[str, Any]
 

@@ -10,11 +10,11 @@ import errno
 import os
 import stat
 import time
-import weakref
+from _thread import allocate_lock
+from _weakrefset import WeakSet
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from billhook.store import files
@@ -54,7 +54,7 @@ class LockFile:
         self.path = path
         self.root = root
         self._file: int | None = None
-        self._turn = Lock()
+        self._turn = allocate_lock()
         """Held by the thread that holds the file's lock, which all threads of the process share."""
         _open_ones.add(self)
 
@@ -132,7 +132,7 @@ class LockFile:
 
     def _after_fork(self) -> None:
         """In the child: the open file is the parent's, too, so it is closed and never unlocked."""
-        self._turn = Lock()
+        self._turn = allocate_lock()
         try:
             self._forget()
         except OSError:
@@ -197,6 +197,6 @@ def _leave_locks_to_the_parent() -> None:
         lock._after_fork()
 
 
-_open_ones: weakref.WeakSet[LockFile] = weakref.WeakSet()
+_open_ones: WeakSet[LockFile] = WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_locks_to_the_parent)

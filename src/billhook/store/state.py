@@ -126,7 +126,7 @@ class FileState:
         if data is None:
             return None
         try:
-            record = strictjson.loads(data, max_bytes=None)
+            record = strictjson.loads_own(data)
         except StrictJSONError as error:
             raise _Damaged(str(error), path) from None
         if not isinstance(record, dict):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,9 @@ def _words(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content)
 
 
-def claude(folder: Path, hooks: Any, commands: Sequence[str], *, prompt: str = "please do it") -> Ran:
+def claude(
+    folder: Path, hooks: Any, commands: Sequence[str], *, prompt: str = "please do it", can_use_tool: Any = None
+) -> Ran:
     """Run Claude Code in a folder; its model calls Bash with each command and is done."""
     project = folder / "project"
     project.mkdir()
@@ -51,13 +53,24 @@ def claude(folder: Path, hooks: Any, commands: Sequence[str], *, prompt: str = "
     with serving(Script([*steps, Step("all done"), Step("done again")])) as model:
         environ = {"HOME": str(folder), "ANTHROPIC_BASE_URL": model.url, **QUIET}
         options = ClaudeAgentOptions(
-            allowed_tools=["Bash"], hooks=hooks, cwd=project, env=environ, setting_sources=[], stderr=lambda line: None
+            allowed_tools=["Bash(touch *)", "Bash(false *)"] if can_use_tool else ["Bash"],
+            hooks=hooks,
+            cwd=project,
+            env=environ,
+            setting_sources=[],
+            stderr=lambda line: None,
+            can_use_tool=can_use_tool,
         )
-        said = asyncio.run(asyncio.wait_for(_result(prompt, options), 120))
+        said = asyncio.run(asyncio.wait_for(_result(_streamed(prompt), options), 120))
         return Ran(project, said, [request for request in model.asked if request.main])
 
 
-async def _result(prompt: str, options: ClaudeAgentOptions) -> str:
+async def _streamed(prompt: str) -> AsyncIterator[dict[str, Any]]:
+    """As a stream, which is how somebody can be asked."""
+    yield {"type": "user", "message": {"role": "user", "content": prompt}}
+
+
+async def _result(prompt: AsyncIterator[dict[str, Any]], options: ClaudeAgentOptions) -> str:
     said = ""
     async for message in query(prompt=prompt, options=options):
         if isinstance(message, ResultMessage):

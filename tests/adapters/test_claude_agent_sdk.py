@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 from claude_agent_sdk.types import HookEvent
 
 from adapters.claude_client import claude
@@ -184,6 +185,22 @@ def test_ask_without_anybody(tmp_path: Path) -> None:
 
     assert not (ran.folder / "made").exists()
     assert "is this fine" in ran.results[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("yes", [True, False])
+def test_ask(tmp_path: Path, yes: bool) -> None:
+    """`can_use_tool` is asked, with the hook's reason, though the command is allowed by a rule."""
+    reasons = []
+
+    async def can_use_tool(tool: str, given: Any, context: Any) -> Any:
+        reasons.append(context.decision_reason)
+        return PermissionResultAllow() if yes else PermissionResultDeny(message="the person says no")
+
+    careful = hook("PreToolUse", ask("is this fine"))
+    ran = claude(tmp_path, hooks([careful]), ["touch made"], can_use_tool=can_use_tool)
+
+    assert (reasons, (ran.folder / "made").exists()) == (["is this fine"], yes)
 
 
 @pytest.mark.slow

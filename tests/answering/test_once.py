@@ -108,6 +108,22 @@ def test_claude_code_is_left_alone(agent: Agent) -> None:
     assert not (agent.root / "billhook" / "calls").exists()
 
 
+def test_claude_code_with_billhook_in_two_files(agent: Agent) -> None:
+    """The user's entry and the project's are two commands, which Claude Code both runs: by its id it is one call."""
+    agent.hooks(GUARD)
+    agent.variables = {"CLAUDECODE": "1"}
+    for folder, command in ((agent.home, "exec /opt/billhook-hook"), (agent.project, "exec billhook-hook")):
+        entry = {"hooks": [{"type": "command", "command": f"{command} --as claude --deadline 20000"}]}
+        (folder / ".claude").mkdir()
+        (folder / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    event = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(agent.project)}
+    call = {**event, "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    for number in (1, 2, 3):
+        both = [agent.ask({**call, "tool_use_id": f"t{number}"}, *CLAUDES) for _ in range(2)]
+        assert [said(one)["hookSpecificOutput"]["permissionDecision"] for one in both] == ["deny", "deny"]
+        assert (agent.asked, len(agent.records())) == (number, number)
+
+
 def test_other_hooks_make_another_call(copilot: Agent, tmp_path: Path) -> None:
     """An entry with a file of its own has hooks that the first one did not ask."""
     more = tmp_path / "more.yaml"

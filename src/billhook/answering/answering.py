@@ -111,15 +111,20 @@ class Answering:
     def nobody_waits(self) -> bool:
         """Whether, after `prepare`, all that `judge` asks for is there at once."""
         assert self.config is not None and self.event is not None
-        return self.agent not in OTHERS and nobody_waits(self.config, self.event)
+        return not self._may_come_twice(self.config, self.event) and nobody_waits(self.config, self.event)
 
     async def judge(self) -> Heard:
         """Ask the hooks."""
         assert self.config is not None and self.event is not None
-        if self.agent not in OTHERS:
+        if not self._may_come_twice(self.config, self.event):
             return self._said(await self._ask(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
         return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config))
+
+    def _may_come_twice(self, config: "Config", event: Event) -> bool:
+        """Whether the same call may be brought by several files. Claude Code runs the same command only once, but the
+        user's entry and the project's are not the same."""
+        return self.agent in OTHERS or (self.agent == "claude" and config.installed.get(event.hook_event_name, 0) > 1)
 
     async def _judged_once(self, config: "Config", event: Event) -> "Judged":
         """What the hooks say, where the same call may come through several files."""

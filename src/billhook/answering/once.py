@@ -2,8 +2,8 @@
 
 Copilot, Cursor and VS Code read hooks from several files, Claude Code's among them, and run what stands in each.
 Whoever comes first judges the call; the other one gets the same answer, and says it in its own words. It waits for it
-no longer than it can afford: then, or when the first one died, it judges the call itself. Claude Code runs the same
-command only once, and pays nothing here.
+no longer than it can afford: then, or when the first one died, it judges the call itself. Claude Code pays nothing here
+unless billhook is in several of its files.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import msgspec
 
 from billhook import strictjson
 from billhook.answering.arguments import Arguments
-from billhook.answers import Answer
+from billhook.answers import Answer, Decision
 from billhook.errors import BillhookError
 from billhook.events import Event
 from billhook.store.calls import Call, Calls, Taken
@@ -61,7 +61,8 @@ def call_of(event: Event, stdin: bytes, config: "Config", said: Arguments) -> Ca
         return None
     window = WINDOW_BY_ID if given else WINDOW
     entry = strictjson.compact([said.dialect, said.event, said.seconds])
-    return Call(event.session_id, hashlib.sha256(key).hexdigest(), entry, window)
+    times = config.installed.get(event.hook_event_name, 0) if given and said.dialect == "claude" else 1
+    return Call(event.session_id, hashlib.sha256(key).hexdigest(), entry, window, max(1, times))
 
 
 def _given_id(stdin: bytes) -> str:
@@ -138,6 +139,8 @@ def _kept(judged: Judged) -> dict[str, Any] | None:
     """What is written down for the other one; None for what can't be, or should not: with a secret in it."""
     from billhook.store.redaction import Redactor
 
+    if judged.answer.decision is Decision.DEFER:
+        return None  # the same call comes again, and is to be judged then
     answer = msgspec.structs.replace(judged.answer, data=None, background=False)
     try:
         said: dict[str, Any] = {"answer": msgspec.to_builtins(answer), "warnings": list(judged.warnings)}

@@ -6,6 +6,7 @@ looked at before each call.
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -95,6 +96,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def pending(self) -> tuple[Entry, ...]:
         """The hooks that wait for consent."""
         return tuple(entry for entry in self.entries if entry.pending)
+
+    @functools.cached_property
+    def installed(self) -> Mapping[str, int]:
+        """In how many of the files billhook itself is a hook, by event."""
+        found = [{event for entry in read.entries if entry.ours for event in entry.events} for read in self.sources]
+        return Counter(event for events in found for event in events)
 
     @functools.cached_property
     def permissions(self) -> "Rules":

@@ -30,9 +30,11 @@ class Call(NamedTuple):
     """What makes two calls the same one."""
     entry: str
     """Through which entry of which file it came, as far as that can be told. No entry gets the same call twice: what
-    comes through it once more is another call."""
+    comes through it once more is another call, unless several entries have the same words."""
     window: float
     """Seconds after the judgement in which it may still arrive through another entry."""
+    times: int = 1
+    """How many entries of the same words there are, where a call has an id: then it may come through each of them."""
 
 
 class Taken(NamedTuple):
@@ -115,7 +117,7 @@ def _is_fresh(one: dict[str, Any], now: float) -> bool:
 
 
 def _is_same(one: dict[str, Any], call: Call) -> bool:
-    if one["key"] != call.key or call.entry in one["entries"]:
+    if one["key"] != call.key or one["entries"].count(call.entry) >= call.times:
         return False
     return "said" in one or _is_alive(one["by"])
 

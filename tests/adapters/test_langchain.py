@@ -121,6 +121,21 @@ def test_a_refused_prompt_is_forgotten(invoke: Invoke) -> None:
     assert shown == ["no keys", "hello"]
 
 
+def test_a_prompt_without_words(invoke: Invoke) -> None:
+    """A picture is a prompt, too: whoever guards prompts is asked."""
+
+    @on("UserPromptSubmit")
+    def never(event: Any) -> Any:
+        return deny("no pictures")
+
+    told: list[str] = []
+    picture = HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}])
+    agent = langchain_agent(bash(), told, Tools(), [HookMiddleware([never])])
+
+    assert invoke(agent, {"messages": [picture]}, None)["messages"][-1].text == "no pictures"
+    assert told == []
+
+
 def test_what_other_middleware_makes_of_a_call_is_judged(invoke: Invoke) -> None:
     """As the last one it sees what the others have rewritten."""
 

@@ -149,6 +149,21 @@ def test_an_agent_is_judged_once() -> None:
     assert [one.name for one in agent.tools] == ["bash", "look_up"]
 
 
+def test_two_sets_of_hooks() -> None:
+    """A tool that somebody else's hooks judge is judged by ours, too."""
+
+    @on("PreToolUse")
+    def never(event: Any) -> Any:
+        return deny("never")
+
+    tools = Tools()
+    agent, model = openai_agent(bash("ls"), tools)
+    agent.tools = [Hooked([]).tool(one) for one in agent.tools]
+    Hooked([never]).run_sync(Hooked([guard]).agent(agent), "go")
+
+    assert (tools.ran, outputs(model)) == ([], ["never"])
+
+
 def test_one_tool_alone() -> None:
     """A judged tool in an agent that is not: block, rewrite in and out."""
 
@@ -169,9 +184,9 @@ def test_one_tool_alone() -> None:
     assert (tools.ran, outputs(model)) == (["ls -l"], ["<ran ls -l>"])
 
 
-@pytest.mark.parametrize("arguments", ["", "[1]", "rm -r /", "null"])
+@pytest.mark.parametrize("arguments", ["", "[1]", "rm -r /", "null", '{"a": 1, "a": 2}'])
 def test_an_input_that_is_no_object(arguments: str) -> None:
-    """What hooks can't read does not run; nothing at all is an empty input."""
+    """What hooks can't read, or could read in two ways, does not run; nothing at all is an empty input."""
     given = []
 
     async def anything(context: Any, raw: str) -> str:

@@ -79,7 +79,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         with_session = SyncSession(session)
         with_session.__enter__()
         prompt = _prompt(state)
-        verdict = with_session.prompt(prompt) if prompt and session.stopped is None else None
+        verdict = None if prompt is None or session.stopped is not None else with_session.prompt(prompt)
         return self._begun(key, session, state, verdict)
 
     @hook_config(can_jump_to=["end"])
@@ -87,7 +87,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         key, session = self._opened(state)
         await session.__aenter__()
         prompt = _prompt(state)
-        verdict = await session.prompt(prompt) if prompt and session.stopped is None else None
+        verdict = None if prompt is None or session.stopped is not None else await session.prompt(prompt)
         return self._begun(key, session, state, verdict)
 
     @hook_config(can_jump_to=["end"])
@@ -213,8 +213,9 @@ def _prompts(state: HookState) -> list[AnyMessage]:
     return [message for message in messages[spoke + 1 :] if isinstance(message, HumanMessage)]
 
 
-def _prompt(state: HookState) -> str:
-    return "\n\n".join(message.text for message in _prompts(state))
+def _prompt(state: HookState) -> str | None:
+    prompts = _prompts(state)
+    return "\n\n".join(message.text for message in prompts) if prompts else None
 
 
 def _said(state: HookState) -> str | None:

@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Final
 
+from billhook import strictjson
 from billhook.adapters.runs import (
     Attempt,
     BlockedError,
@@ -26,7 +27,7 @@ from billhook.adapters.runs import (
     plain,
     text,
 )
-from billhook.errors import UsageError
+from billhook.errors import StrictJSONError, UsageError
 
 try:
     from agents import (
@@ -116,7 +117,7 @@ class Hooked(RunHooks[Any]):
         """A tool whose calls are judged: blocked, rewritten on their way in and out."""
         invoke = tool.on_invoke_tool
         inner = getattr(invoke, "_invoke_tool_impl", None)
-        if getattr(inner or invoke, "billhook", None) is not None:
+        if self in getattr(inner or invoke, "billhook", ()):
             return tool
         if inner is None:
             return replace(tool, on_invoke_tool=self._judged(tool, invoke))
@@ -136,7 +137,8 @@ class Hooked(RunHooks[Any]):
             result = await attempted(run, tool.name, given, attempt, context.tool_call_id)
             return run.output_of(attempt, result) if attempt.began else result.content
 
-        judged.__dict__.update(getattr(invoke, "__dict__", {}), billhook=self)
+        others = getattr(invoke, "billhook", ())
+        judged.__dict__.update(getattr(invoke, "__dict__", {}), billhook=(self, *others))
         return judged
 
     def _guardrail(self) -> InputGuardrail[Any]:
@@ -146,7 +148,7 @@ class Hooked(RunHooks[Any]):
         """UserPromptSubmit. A refused prompt trips the guardrail, and the reason is its `output_info`."""
         run = await self._run(context)
         prompt = _prompt(given)
-        if run.turn or not prompt or run.stopped is not None:
+        if run.turn or prompt is None or run.stopped is not None:
             return GuardrailFunctionOutput(None, tripwire_triggered=False)
         verdict = await run.prompt(prompt)
         if verdict.denied:
@@ -253,22 +255,26 @@ def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
 
 
 def _read(arguments: str) -> dict[str, Any] | None:
+    """The input as hooks see it. What another reader could take for something else is no input."""
     try:
-        given = json.loads(arguments) if arguments.strip() else {}
-    except ValueError:
+        given = strictjson.loads(arguments, max_bytes=None) if arguments.strip() else {}
+    except StrictJSONError:
         return None
     return given if isinstance(given, dict) else None
 
 
-def _prompt(given: Any) -> str:
-    """What the person has said since the agent last spoke."""
+def _prompt(given: Any) -> str | None:
+    """What the person has said since the agent last spoke; None when a run goes on without a new prompt."""
     if isinstance(given, str):
         return given
     said: list[str] = []
     for item in given if isinstance(given, list) else []:
         role = item.get("role") if isinstance(item, Mapping) else None
-        said = [*said, _words(item["content"])] if role == "user" else said if role in ("system", "developer") else []
-    return "\n\n".join(filter(None, said))
+        if role == "user":
+            said.append(_words(item.get("content")))
+        elif role not in ("system", "developer"):
+            said.clear()
+    return "\n\n".join(said) if said else None
 
 
 def _words(content: Any) -> str:

@@ -137,7 +137,7 @@ class HookCapability(AbstractCapability[Any]):
 
     async def call(self, toolset: AbstractToolset[Any], name: str, args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Have a call judged and run: a deny is a failure that the model reads, and costs no retry."""
-        given, run = plain(args), self._run
+        given, run = {key: plain(value) for key, value in args.items()}, self._run
         attempt = Attempt(
             lambda final: toolset.call_tool(name, args if final == given else _typed(ctx, tool, final), ctx, tool),
             passing=(ApprovalRequired, CallDeferred),

@@ -16,7 +16,7 @@ from billhook.hook import Hook
 from billhook.session import Call, Session, ToolResult
 from billhook.session.waiting import awaited
 
-Hooks = Engine | Iterable[Hook] | None
+Hooks = Engine | Iterable[Hook] | Hook | None
 """What an adapter is given: an engine, hooks, or nothing for what is configured."""
 
 Tell = Callable[[str], None]
@@ -76,7 +76,7 @@ class Run(Session):
     async def ask_hooks(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
         verdict = await super().ask_hooks(event, deadline=deadline, **fields)
         if verdict.tool_output is not UNSET:
-            self._outputs[fields["tool_use_id"]] = verdict.tool_output
+            self._outputs[fields.get("tool_use_id", "")] = verdict.tool_output
         self._say(verdict)
         return verdict
 

@@ -19,7 +19,6 @@ from billhook.answering.arguments import Arguments
 from billhook.answering.at_once import nobody_waits
 from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received, received_from
 from billhook.answering.saying import lines_for_people
-from billhook.answering.vscode import own_input_of
 from billhook.answering.whom import OTHERS, dialect_of
 from billhook.answers import NOTHING, Answer, Decision, Verdict
 from billhook.errors import BillhookError, EventError, UsageError
@@ -218,7 +217,9 @@ class Answering:
     def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
         if self.agent == "vscode" and answer.updated_input is not None:
-            answer = msgspec.structs.replace(answer, updated_input=own_input_of(self.stdin or b"", answer))
+            from billhook.answering.vscode import rewritten_for_vscode
+
+            answer = rewritten_for_vscode(self.stdin or b"", answer)
         written = self.dialect.write_exit(event, answer)
         spoken = written.exit.stderr
         unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]

@@ -6,7 +6,6 @@ no longer than it can afford: then, or when the first one died, it judges the ca
 unless billhook is in several of its files.
 """
 
-import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from billhook.answers import Answer, Decision
 from billhook.errors import BillhookError
 from billhook.events import Event
 from billhook.store.calls import Call, Calls, Taken
+from billhook.store.digest import sha256
 from billhook.store.files import StoreError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def call_of(event: Event, stdin: bytes, config: "Config", said: Arguments) -> Ca
     window = WINDOW_BY_ID if given else WINDOW
     entry = strictjson.compact([said.dialect, said.event, said.seconds])
     times = config.installed.get(event.hook_event_name, 0) if given and said.dialect == "claude" else 1
-    return Call(event.session_id, hashlib.sha256(key).hexdigest(), entry, window, max(1, times))
+    return Call(event.session_id, sha256(key).hexdigest(), entry, window, max(1, times))
 
 
 def _given_id(stdin: bytes) -> str:

@@ -7,6 +7,9 @@ which was written for `Bash` and `file_path` is asked; what it sent stays as it 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from billhook import strictjson
 from billhook.answers import Answer
 
 _TOOLS: Final = {
@@ -52,12 +55,12 @@ def input_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **added}
 
 
-def own_input_of(stdin: bytes, answer: Answer) -> dict[str, Any]:
-    """The input as an answer rewrites it, in the names that were sent."""
-    from billhook import strictjson
-
+def rewritten_for_vscode(stdin: bytes, answer: Answer) -> Answer:
+    """The answer with the rewritten input in the names that were sent."""
     sent = strictjson.loads_leniently(stdin, max_depth=400).get("tool_input")
-    return own_input(answer.updated_input or {}, sent if isinstance(sent, Mapping) else {})
+    return replace(
+        answer, updated_input=own_input(answer.updated_input or {}, sent if isinstance(sent, Mapping) else {})
+    )
 
 
 def own_input(rewritten: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ A file that is replaced, as other records are, waits for the disk on some file s
 anybody after a crash, so a torn record is none.
 """
 
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 
 from billhook import strictjson
 from billhook.errors import StrictJSONError
+from billhook.store.digest import sha256
 from billhook.store.files import StoreError
 from billhook.store.interfaces import Value
 from billhook.store.locking import LockFile
@@ -48,7 +48,7 @@ class Scratch:
         return found[0]
 
     def _path(self, key: str) -> Path:
-        return self._folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+        return self._folder / f"{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
     def _write(self, file: int, key: str, record: Value) -> None:
         data = strictjson.encode(record)

@@ -1,0 +1,65 @@
+"""The tables of docs/dialects.md are what the data says."""
+
+from pathlib import Path
+
+import pytest
+
+from billhook.dialects import AGENTS
+from billhook.dialects.capabilities import CAPABILITIES, FIELDS, NARROWER_CAPABILITIES, Can
+from billhook.dialects.names import EVENT_NAMES, NARROWER, TITLES
+from billhook.meanings import MEANINGS
+from billhook.tools import NAMINGS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text("utf-8")
+COLUMNS = ("event", *(field.replace("_", " ") for field in FIELDS))
+
+
+def line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def cells(row: Can) -> list[str]:
+    return ["yes" if getattr(row, field) else row.instead.get(field, "-") for field in FIELDS]
+
+
+def capabilities(agent: str) -> str:
+    """The table of one agent: what it can be told on each event, and what becomes of the rest."""
+    lines = [line(*COLUMNS), "|" + "---|" * len(COLUMNS)]
+    for event, row in CAPABILITIES[agent].items():
+        own = EVENT_NAMES[agent][event]
+        lines.append(line(event if own == event else f"{event} (`{own}`)", *cells(row)))
+    for own, row in NARROWER_CAPABILITIES.get(agent, {}).items():
+        lines.append(line(f"{NARROWER[agent][own]} (`{own}`)", *cells(row)))
+    return "\n".join(lines)
+
+
+def tools() -> str:
+    """What the agents call the tools."""
+    agents = [name for name in AGENTS if name in NAMINGS]
+    names = sorted({name for agent in agents for name in NAMINGS[agent].values()})
+    lines = [line("tool", *(TITLES[agent] for agent in agents)), "|" + "---|" * (len(agents) + 1)]
+    for name in names:
+        owns = [", ".join(f"`{own}`" for own, ours in NAMINGS[agent].items() if ours == name) for agent in agents]
+        lines.append(line(f"`{name}`", *(own or "-" for own in owns)))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_capabilities_of_an_agent_stand_in_the_documents(agent: str) -> None:
+    """A reader sees what the codec does, before it matters."""
+    assert f"\n### {TITLES[agent]}\n" in PAGE
+    assert f"\n\n{capabilities(agent)}\n" in PAGE
+
+
+def test_the_names_of_tools_stand_in_the_documents() -> None:
+    """A reader finds a tool under the name that an agent has for it."""
+    assert f"\n\n{tools()}\n" in PAGE
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_time_of_an_agent_stands_in_the_documents(agent: str) -> None:
+    """Time units differ, and a time-out that is a thousand times too short lets every call through."""
+    row = MEANINGS[agent]
+    unit = "milliseconds" if row.time_per_second == 1000 else "seconds"
+
+    assert f"| {TITLES[agent]} | {unit} | {row.timeout:g} s |" in PAGE

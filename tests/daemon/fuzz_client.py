@@ -83,6 +83,10 @@ WORDS += [
     b"=",
     b"\xff\xfe",
     b"Stop",
+    b"beforeShellExecution",
+    b"--as=copilot",
+    b"--as=cursor",
+    b"--as=universal",
     b"%s%n",
 ]
 WORDS += [b"x" * 5000, b"--deadline=-1", b"claw", b"--asx", b"--helpx"]

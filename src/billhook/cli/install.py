@@ -8,7 +8,7 @@ import click
 
 from billhook import caller, strictjson
 from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, scope_options
-from billhook.cli.install_screen import as_data, show
+from billhook.cli.install_screen import as_data, show_difference, show_outcome
 from billhook.cli.main import VERBS
 from billhook.cli.show import note, say
 from billhook.cli.table import shown_path, with_shown_paths
@@ -156,6 +156,8 @@ def _install(host: Host, asked: _Asked, here: dict[str, str] | None) -> bool:
     needs = Needs(target)
     events = chosen_events(host, asked.events) or needs.events
     change = plan_install(target, events, asked.options, adopt=asked.adopt, seconds=needs.seconds)
+    if not asked.as_json:
+        show_difference(change)
     if not asked.dry:
         carry_out(change)
         _approve(change, asked)
@@ -163,7 +165,7 @@ def _install(host: Host, asked: _Asked, here: dict[str, str] | None) -> bool:
     if asked.as_json:
         say(strictjson.dumps(as_data(change, dry=asked.dry)))
     else:
-        show(change, dry=asked.dry)
+        show_outcome(change, dry=asked.dry)
     return True
 
 

@@ -14,8 +14,15 @@ _DONE = {"installed": "installed", "updated": "updated", "removed": "removed"}
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
 
 
-def show(change: Change, *, dry: bool) -> None:
-    """Print it all."""
+def show_difference(change: Change) -> None:
+    """Print what changes in which file."""
+    if change.state not in ("already", "absent"):
+        for line in (line for one in change.files for line in diff(one)):
+            say(line)
+
+
+def show_outcome(change: Change, *, dry: bool) -> None:
+    """Print what was done, or would be."""
     say("\n".join(_lines(change, dry)))
     for text in change.notes:
         note(with_shown_paths(text))
@@ -29,8 +36,6 @@ def _lines(change: Change, dry: bool) -> Iterator[str]:
     if change.state == "absent":
         yield f"{title}: not installed in {file}; nothing was changed"
         return
-    for one in change.files:
-        yield from diff(one)
     word = (_WOULD if dry else _DONE)[change.state]
     if change.state == "removed":
         yield f"{title}: {word} billhook's entries in {file}{_as_before(change)}"

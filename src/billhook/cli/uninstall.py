@@ -8,7 +8,7 @@ import msgspec
 
 from billhook import strictjson
 from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, scope_options
-from billhook.cli.install_screen import as_data, show
+from billhook.cli.install_screen import as_data, show_difference, show_outcome
 from billhook.cli.show import say
 from billhook.errors import BillhookError
 from billhook.hosts import Host, Scope
@@ -51,12 +51,14 @@ def _uninstall(host: Host, scope: Scope, project: str, dry: bool, as_json: bool)
     change = plan_uninstall(Target(host, scope, project, state_root()))
     if change.state == "absent":
         change = msgspec.structs.replace(change, notes=(*change.notes, *_elsewhere(host, scope, project)))
+    if not as_json:
+        show_difference(change)
     if not dry:
         carry_out(change)
     if as_json:
         say(strictjson.dumps(as_data(change, dry=dry)))
     else:
-        show(change, dry=dry)
+        show_outcome(change, dry=dry)
     return True
 
 

@@ -31,8 +31,7 @@ ESCAPES = (
 )
 
 
-@pytest.mark.parametrize("how", ["killed", "stopped by force"])
-def test_nothing_is_left_of_a_daemon_in_the_background(home: Home, how: str) -> None:
+def test_nothing_is_left_of_a_daemon_in_the_background(home: Home) -> None:
     """Children without a trace of where they come from are gone, too, and so is the process that saw to it."""
     pids = home.project / "pids"
     escapes = [line.format(sleeps=SLEEPS.format(pids=pids), pids=pids) for line in ESCAPES]
@@ -43,10 +42,7 @@ def test_nothing_is_left_of_a_daemon_in_the_background(home: Home, how: str) -> 
     guard = parent_of(daemon)
     with home.call() as call:
         started = numbers_in(pids, 4)
-        if how == "killed":
-            os.kill(daemon, signal.SIGKILL)
-        else:
-            assert home.billhook("daemon", "stop", "--force").returncode == 0
+        os.kill(daemon, signal.SIGKILL)
         assert call.reply()[:2] == (True, None)
     eventually(lambda: not any(map(is_alive, [*started, guard, daemon])), 15)
 

@@ -42,12 +42,12 @@ hooks:
 class Load:
     """Many callers in one event loop, each with a connection of its own for each call."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, environments: int) -> None:
         self.home = home
         self.seconds: list[float] = []
         self.wrong: list[tuple[str, Reply | str]] = []
         self.calls = 0
-        self._environments = [home.env(NUMBER=str(number)) for number in range(300)]
+        self._environments = [home.env(NUMBER=str(number)) for number in range(environments)]
 
     def event(self, number: int) -> tuple[str, dict[str, Any]]:
         """The event of that number and what kind it is; of each hundred one runs a shell."""
@@ -70,7 +70,7 @@ class Load:
         number = self.calls
         self.calls += 1
         kind, event = self.event(number)
-        env = self._environments[number % 300]
+        env = self._environments[number // 20 % len(self._environments)]  # one terminal after the other
         stdin = json.dumps(event).encode()
         request = wire.request(billhook.__version__, ["--as", "claude"], str(self.home.project), env, stdin)
         began = time.perf_counter()
@@ -125,7 +125,7 @@ def test_two_hundred_connections_for_a_minute(home: Home, record_property: Recor
     """Each is asked again as soon as it has its answer: no error, no wrong answer, and memory is flat."""
     home.own(HOOKS)
     daemon = home.start()
-    load = Load(home)
+    load = Load(home, environments=8)
 
     async def go_on(until: float) -> None:
         while time.monotonic() < until:
@@ -150,7 +150,7 @@ def test_memory_is_flat_over_a_hundred_thousand_events(home: Home, record_proper
     """Of hundreds of sessions and environments; descriptors, too."""
     home.own(HOOKS)
     daemon = home.start()
-    load = Load(home)
+    load = Load(home, environments=200)
 
     async def many(calls: int) -> None:
         until = load.calls + calls

@@ -98,6 +98,16 @@ def test_ids_tell_calls_apart(agent: Agent) -> None:
     assert (agent.asked, len(agent.records())) == (2, 2)
 
 
+def test_another_agent_makes_another_call(agent: Agent) -> None:
+    """Agents that happen to share a session's name and a command share nothing else."""
+    agent.hooks(GUARD)
+    tool = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t"}
+    event = {"session_id": "s", "cwd": str(agent.project), "hook_event_name": "PreToolUse", **tool}
+    for name in ("codex", "qwen", "gemini", "cursor", "copilot"):
+        agent.ask(event, "--as", name)
+    assert (agent.asked, len(agent.records())) == (5, 5)
+
+
 def test_claude_code_is_left_alone(agent: Agent) -> None:
     """It runs the same command once: nothing is remembered for it, and nothing is taken for the same."""
     agent.hooks(GUARD)

@@ -139,7 +139,7 @@ class Answering:
             answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
             return Judged(answer, tuple(_discreet(verdict.warnings)))
 
-        call = call_of(event, self.stdin or b"", config, self.arguments)
+        call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
         seconds = self.arguments.seconds_for_hooks
         return await (judged() if call is None else Once(config.root, call, seconds).judged(judged))
 

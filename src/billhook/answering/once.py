@@ -46,16 +46,17 @@ class Judged(msgspec.Struct, frozen=True):
 Judge = Callable[[], Awaitable[Judged]]
 
 
-def call_of(event: Event, stdin: bytes, config: "Config", said: Arguments) -> Call | None:
-    """The call that an event is about; None when nobody could tell it from another session's. Other hooks, or another
-    failure rule, make another call of it; `--as`, the event's name and the deadline tell the entries apart."""
+def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Arguments) -> Call | None:
+    """The call that an event is about; None when nobody could tell it from another session's. Another agent, other
+    hooks or another failure rule make another call of it; `--as`, the event's name and the deadline tell the entries
+    apart."""
     if not event.session_id:
         return None
     given = _given_id(stdin)
     tool, held = getattr(event, "tool_name", None), getattr(event, "tool_input", None)
     about = [given] if given else [tool, held, *(event.payload.get(name) for name in ("prompt", "message"))]
     try:
-        whose = [config.project, said.files, said.on_failure]
+        whose = [agent, config.project, said.files, said.on_failure]
         key = strictjson.encode([event.hook_event_name, *whose, *about])
     except (BillhookError, ValueError, TypeError):
         return None

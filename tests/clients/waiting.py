@@ -10,7 +10,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,8 @@ from clients.table import DOCUMENT, between, put_between
 
 HOOKS: Final = 10
 ROUND: Final = 20
-"""Tool calls of one run of the agent; the first one of a run is not counted."""
+"""Tool calls of one run of the agent. The first is not counted, nor is the last, which shows that hooks are asked."""
+NONE: Final = "no hook at all"
 _SHELL: Final = "grep -q forbidden && { echo 'forbidden by {name}' >&2; exit 2; }; exit 0"
 _PYTHON: Final = """\
 import json, sys
@@ -34,24 +35,61 @@ if "forbidden" in event["tool_input"].get("command", ""):
     print("forbidden", file=sys.stderr)
     sys.exit(2)
 """
+_FUNCTION: Final = """\
+from billhook import deny
+
+
+def guard(event):
+    return deny("forbidden") if "forbidden" in event.tool_input.get("command", "") else None
+"""
 
 
 class Way(msgspec.Struct, frozen=True):
     """One way to have the ten hooks asked."""
 
     title: str
+    hooks: Callable[[str, Place], dict[str, str]]
     installed: bool = False
-    hooks: bool = True
     environ: Mapping[str, str] = {}
 
 
-WAYS: Final = (
-    Way("no hook at all", hooks=False),
-    Way("ten plain Claude Code hooks"),
-    Way("the same ten in billhook, with its daemon", installed=True),
-    Way("the same ten in billhook, without a daemon", installed=True, environ={"BILLHOOK_NO_DAEMON": "1"}),
+def _plain(kind: str, place: Place) -> dict[str, str]:
+    """Settings with the ten hooks, as somebody has them who does not know billhook."""
+    files = {}
+    commands = []
+    for number in range(HOOKS):
+        name = f"guard-{number}.{'py' if 'Python' in kind else 'sh'}"
+        files[f"home/hooks/{name}"] = _PYTHON if name.endswith("py") else _SHELL.replace("{name}", name) + "\n"
+        commands.append(f"{sys.executable if name.endswith('py') else 'sh'} {place.home}/hooks/{name}")
+    hooks = [{"type": "command", "command": command, "timeout": 30} for command in commands]
+    settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]}}
+    return files | {"home/.claude/settings.json": json.dumps(settings, indent=2) + "\n"}
+
+
+def _functions(kind: str, place: Place) -> dict[str, str]:
+    """The same checks as Python functions, which the daemon keeps ready."""
+    hook = "{events: PreToolUse, match: Bash, python: 'guards:guard', timeout: 30}"
+    hooks = "".join(f"  guard-{number}: {hook}\n" for number in range(HOOKS))
+    return {
+        "home/.config/billhook/guards.py": _FUNCTION,
+        "home/.config/billhook/hooks.yaml": f"hooks:\n{hooks}",
+    }
+
+
+_ALONE: Final = {"BILLHOOK_NO_DAEMON": "1"}
+_WAYS: Final = (
+    Way("ten plain Claude Code hooks", _plain),
+    Way("the same ten in billhook, with its daemon", _plain, installed=True),
+    Way("the same ten in billhook, without a daemon", _plain, installed=True, environ=_ALONE),
 )
-SETS: Final = ("shell commands", "Python scripts")
+WAYS: Final[Mapping[str, Sequence[Way]]] = {
+    "none": (Way(NONE, lambda kind, place: {}),),
+    "ten shell commands": _WAYS,
+    "ten Python scripts": (
+        *_WAYS,
+        Way("the same checks as Python functions in billhook, with its daemon", _functions, installed=True),
+    ),
+}
 
 
 def measure(calls: int) -> Iterator[str]:
@@ -62,10 +100,10 @@ def measure(calls: int) -> Iterator[str]:
         yield "Claude Code: not here (scripts/clients --install gets it)"
         return
     load = os.getloadavg()[0]
-    times: dict[tuple[str, str], list[float]] = {(kind, way.title): [] for kind in SETS for way in WAYS}
+    times: dict[tuple[str, str], list[float]] = {(kind, way.title): [] for kind, ways in WAYS.items() for way in ways}
     while any(len(held) < calls for held in times.values()):
-        for kind in SETS:
-            for way in WAYS:
+        for kind, ways in WAYS.items():
+            for way in ways:
                 times[kind, way.title] += _round(way, kind, binary)
         yield f"{min(map(len, times.values()))} of {calls} calls each way"
     lines = _table(times)
@@ -84,43 +122,32 @@ def _round(way: Way, kind: str, binary: Path) -> list[float]:
     """The times of one run, in milliseconds."""
     with tempfile.TemporaryDirectory(prefix="bh-", ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder).resolve())
-        step = Step(calls=[AGENTS["claude"].shell("true")])
+        shell = AGENTS["claude"].shell
+        steps = [Step(calls=[shell(command)]) for command in [*["true"] * (ROUND + 1), "touch forbidden"]]
         install = [[BILLHOOK, "install", "claude", "--user", "--adopt"], [BILLHOOK, "daemon", "start"]]
         ran = run(
             Run(
                 "claude",
                 str(binary),
                 str(place.root),
-                Script([*[step] * (ROUND + 1), Step("all done")]),
+                Script([*steps, Step("all done")]),
                 environ=way.environ,
-                files=_files(kind, place) if way.hooks else {},
+                files=way.hooks(kind, place),
                 before=install[: 1 if way.environ else 2] if way.installed else [],
                 after=[[BILLHOOK, "daemon", "stop", "--force"]] if way.installed else [],
                 seconds=300,
             )
         )
+        guarded = not (place.project / "forbidden").exists()
     asked = [request for request in ran.asked if request.main]
     spans = [(after.came - before.answered) * 1000 for before, after in itertools.pairwise(asked)]
-    if len(spans) != ROUND + 1:
-        raise RuntimeError(f"{way.title}: {len(spans)} calls, not {ROUND + 1}: {ran.stdout[-500:]}{ran.stderr[-500:]}")
-    return spans[1:]
-
-
-def _files(kind: str, place: Place) -> dict[str, str]:
-    """Settings with the ten hooks, as somebody has them who does not know billhook."""
-    files = {}
-    commands = []
-    for number in range(HOOKS):
-        name = f"guard-{number}.{'py' if kind.startswith('Python') else 'sh'}"
-        files[f"home/hooks/{name}"] = _PYTHON if name.endswith("py") else _SHELL.replace("{name}", name) + "\n"
-        commands.append(f"{sys.executable if name.endswith('py') else 'sh'} {place.home}/hooks/{name}")
-    hooks = [{"type": "command", "command": command, "timeout": 30} for command in commands]
-    settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]}}
-    return files | {"home/.claude/settings.json": json.dumps(settings, indent=2) + "\n"}
+    if len(spans) != ROUND + 2 or guarded != (way.title != NONE):
+        raise RuntimeError(f"{way.title}: {len(spans)} calls, {guarded=}: {ran.stdout[-500:]}{ran.stderr[-500:]}")
+    return spans[1:-1]
 
 
 def _table(times: Mapping[tuple[str, str], Sequence[float]]) -> list[str]:
-    lines = ["| ten hooks | asked | p50 | p99 |", "| --- | --- | --- | --- |"]
+    lines = ["| hooks | how they are asked | p50 | p99 |", "| --- | --- | --- | --- |"]
     for (kind, title), spans in times.items():
         lines.append(f"| {kind} | {title} | {statistics.median(spans):.0f} ms | {_p99(spans):.0f} ms |")
     return lines

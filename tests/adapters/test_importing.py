@@ -46,8 +46,8 @@ def test_a_framework_that_is_not_there(adapter: str) -> None:
 
 def test_what_is_no_hook_is_refused() -> None:
     """A function without `@on`, or the SDK's own map, is a mistake that must not pass for no hooks."""
-    for wrong in ([print], {"PreToolUse": []}):
-        given: Any = wrong
+    wrong: list[Any] = [[print], {"PreToolUse": []}]
+    for given in wrong:
         with pytest.raises(UsageError, match="is no hook"):
             engine_for(given)
 

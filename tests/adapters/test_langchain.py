@@ -8,7 +8,9 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware, ToolRetryMiddleware
 from langchain.tools import InjectedToolCallId, tool
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -278,6 +280,74 @@ def test_many_runs_at_once() -> None:
     assert asyncio.run(all_of_them()) == [f"ran {n}" if n != 3 else "not you" for n in range(8)]
     assert [told[n][0] for n in range(8)] == [f"be brief\n\nthis is run {n}" for n in range(8)]
     assert not middleware._runs
+
+
+def test_runs_in_threads() -> None:
+    """`batch` runs an agent in many threads at once."""
+
+    @on("PreToolUse")
+    def guard(event: Any) -> Any:
+        return deny(f"not {event.tool_input['command']}") if event.tool_input["command"] != "call 3" else None
+
+    class Echo(GenericFakeChatModel):
+        def bind_tools(self, tools: Any, **options: Any) -> Any:
+            return self
+
+        def _generate(self, messages: Any, *rest: Any, **options: Any) -> ChatResult:
+            asked, last = messages[0].text, messages[-1]
+            call: Any = {"name": "bash", "args": {"command": asked}, "id": asked}
+            said = AIMessage(last.text) if last.type == "tool" else AIMessage("", tool_calls=[call])
+            return ChatResult(generations=[ChatGeneration(message=said)])
+
+    tools = Tools()
+    middleware = HookMiddleware([guard])
+    agent: Any = create_agent(Echo(messages=iter([])), [tool(tools.bash)], middleware=[middleware])
+    states = agent.batch([said(f"call {number}") for number in range(8)])
+
+    answers = [state["messages"][-1].text for state in states]
+    assert answers == [f"not call {n}" if n != 3 else "ran call 3" for n in range(8)]
+    assert tools.ran == ["call 3"] and not middleware._runs
+
+
+@pytest.mark.parametrize("mode", ["updates", "values"])
+def test_streams(mode: Any) -> None:
+    """A run that is streamed is judged like any other."""
+    tools, watched = Tools(), Watched([_no_rm])
+    pieces = list(
+        langchain_agent(bash("rm x", "ls"), [], tools, [HookMiddleware(watched.engine)]).stream(
+            said("go"), stream_mode=mode
+        )
+    )
+
+    assert pieces and tools.ran == ["ls"]
+    assert watched.events[-2:] == ["Stop", "SessionEnd"]
+
+
+@on("PreToolUse")
+def _no_rm(event: Any) -> Any:
+    return deny("no") if "rm" in event.tool_input["command"] else None
+
+
+def test_an_agent_inside_a_tool(invoke: Invoke) -> None:
+    """With the same middleware, it has a session of its own."""
+    tools, middleware = Tools(), HookMiddleware([_no_rm])
+    inner = langchain_agent(bash("rm x", "ls"), [], tools, [middleware])
+
+    @tool
+    def delegate(task: str) -> str:
+        """Have somebody else do it."""
+        return str(inner.invoke(said(task))["messages"][-1].text)
+
+    model = langchain_model([[("delegate", {"task": "tidy up"})], "all done"], [])
+
+    @on("PreToolUse", match="delegate")
+    def watch(event: Any) -> None: ...
+
+    outer = HookMiddleware([watch])
+    state = invoke(create_agent(model, [delegate], middleware=[outer]), said("go"), None)
+
+    assert (state["messages"][-2].text, state["messages"][-1].text) == ("done", "all done")
+    assert tools.ran == ["ls"] and not middleware._runs and not outer._runs
 
 
 def test_a_sync_agent_inside_a_running_loop() -> None:

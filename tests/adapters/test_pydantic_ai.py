@@ -250,6 +250,21 @@ def test_a_run_that_is_cancelled() -> None:
     assert set(watched.events[-2:]) == {"PostToolUseFailure", "SessionEnd"}
 
 
+def test_a_run_that_is_iterated() -> None:
+    """`agent.iter` walks the same nodes, and its calls are judged."""
+    watched, tools = Watched([]), Tools()
+    agent = pydantic_agent(bash("ls"), [], tools, capabilities=[HookCapability(watched.engine)])
+
+    async def program() -> Any:
+        async with agent.iter("go") as run:
+            async for _ in run:
+                pass
+        return run.result.output
+
+    assert asyncio.run(program()) == "done"
+    assert watched.events == [*("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")]
+
+
 def test_many_runs_at_once() -> None:
     """One capability serves them all, and nothing gets from one to another."""
 

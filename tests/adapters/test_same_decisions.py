@@ -52,6 +52,8 @@ def test_the_same_decisions(home: Path, framework: str, expected: Expected) -> N
     assert tools.ran == ([expected.runs] if expected.runs else [])
     assert made(home / "project") == [one.removeprefix("touch ") for one in [expected.runs] if one]
     assert expected.told in (seen.results[0][0] if expected.denied else seen.told[-1])
+    logged = [path.read_text() for path in (home / "state").rglob("*.jsonl")]
+    assert sum(text.count('"PreToolUse"') for text in logged) >= 1  # and it is in the event log
 
 
 def _langchain() -> Any:

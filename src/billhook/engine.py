@@ -33,7 +33,7 @@ from billhook.events import Block, Event, parse
 from billhook.hook import Condition, Context, Hook, Knows
 from billhook.later import later
 from billhook.observing import Observer, noted, tell
-from billhook.outputs import read_returned
+from billhook.outputs.returned import read_returned
 from billhook.plan import Plan, Step
 from billhook.progress import Asking, Audience, Listener
 

@@ -39,7 +39,7 @@ def _stand_ins() -> dict[str, ModuleType | None]:
         "decimal": _module("decimal", Decimal=_Nothing),
         "datetime": _datetime(),
         "urllib.parse": _module("urllib.parse", quote_from_bytes=_later("urllib.parse", "quote_from_bytes")),
-        "msgspec.inspect": _Later("msgspec.inspect"),
+        **{name: _Later(name) for name in ("msgspec.inspect", "msgspec.toml", "msgspec.yaml")},
         "msgspec._json_schema": _module(
             "msgspec._json_schema",
             schema=_later("msgspec._json_schema", "schema"),

@@ -1,7 +1,7 @@
 """The reference's protocol: event JSON on stdin, JSON or an exit code back. Also `spec`, its in-process cousin."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,14 +22,24 @@ from billhook.dialects.base import (
     launch_note,
     settled,
 )
-from billhook.dialects.printed import Printed, objection_in, printed
 from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
 from billhook.hook import Context
+from billhook.later import later
 from billhook.meanings import Meanings
-from billhook.outputs import blocked, read_output, write_output
-from billhook.outputs.schema import HEARD, UNIVERSAL
+
+if TYPE_CHECKING:
+    from billhook import outputs
+    from billhook.dialects import printed as printing
+    from billhook.dialects.printed import Printed
+    from billhook.outputs import schema
+else:
+    outputs, schema = later("billhook.outputs"), later("billhook.outputs.schema")
+    printing = later("billhook.dialects.printed")
+
+_SILENT = Written(exits(0), ())
+"""An answer that says nothing, in every event."""
 
 
 class JsonDialect(msgspec.Struct, frozen=True):
@@ -66,6 +76,8 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return event
 
     def write_exit(self, event: Event, answer: Answer) -> Written:
+        if answer == NOTHING:
+            return _SILENT
         plain = _plain(answer)
         if plain is None:
             return self._write(event, answer)
@@ -86,7 +98,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             firm = self._write(event, replace(answer, decision=Decision.DENY, reason=reason))
             return Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
         shaped = _shaped(event, answer) if self.exit_2_blocks else answer
-        output, lost = write_output(event, shaped, self.meanings)
+        output, lost = outputs.write_output(event, shaped, self.meanings)
         if shaped is not answer:
             lost.append("a rewritten output is said in the shape that the tool's output has")
         return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
@@ -94,10 +106,10 @@ class JsonDialect(msgspec.Struct, frozen=True):
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
             return self._failed(event, exit)
-        out = printed(exit)
-        reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
+        out = printing.printed(exit)
+        reply = Reply() if out.output is None else outputs.read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
-        objection = objection_in(exit, event, self.meanings) if out.output is None else None
+        objection = printing.objection_in(exit, event, self.meanings) if out.output is None else None
         if exit.code == 2 and self.exit_2_blocks:
             return self._block(event, exit, out, reply if readable else objection or Reply())
         if objection is not None:
@@ -120,13 +132,13 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return True
         return self.exit_2_blocks and exit.code is not None and event.hook_event_name != "WorktreeCreate"
 
-    def _block(self, event: Event, exit: Exit, out: Printed, reply: Reply) -> Reply:  # noqa: A002
+    def _block(self, event: Event, exit: Exit, out: "Printed", reply: Reply) -> Reply:  # noqa: A002
         """Exit 2 blocks whatever the JSON says; the JSON's reason is used when it blocks too, and its other fields."""
         said = reply.answer
         if said.decision is Decision.DENY or (said != NOTHING and _blocks_with_reason(event, out.output)):
             return reply
         told = exit.stderr_text.strip() or out.plain
-        block = blocked(event, told, self.meanings)
+        block = outputs.blocked(event, told, self.meanings)
         if block.status is not Status.OK and said.objects:
             return reply
         made = block.answer
@@ -193,7 +205,7 @@ def _shaped(event: Event, answer: Answer) -> Answer:
 
 
 def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:
-    if output is None or "decision" not in HEARD.get(event.hook_event_name, UNIVERSAL):
+    if output is None or "decision" not in schema.HEARD.get(event.hook_event_name, schema.UNIVERSAL):
         return False
     return output.get("decision") == "block" and bool(output.get("reason"))
 

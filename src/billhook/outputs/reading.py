@@ -86,16 +86,8 @@ def is_answer(output: Mapping[str, Any]) -> bool:
     return any(key in UNIVERSAL or key in ALL_SPECIFIC or folded(key) in PIPELINE for key in output)
 
 
-def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
-    """Read what a Python callback returned: an Answer, a Reply, a dict of seed 001 or seed 002, or nothing."""
-    if value is None:
-        return Reply()
-    if type(value) is Answer:  # quicker than isinstance, which asks the metaclass
-        if value.decision is Decision.DENY and event.block is Block.KEEP_GOING:
-            return Reply(answer=replace(value, decision=Decision.NONE, keep_going=True))  # a block of Stop
-        return Reply(answer=value)
-    if type(value) is Reply:
-        return value
+def read_mapping(event: Event, value: object, meanings: Meanings) -> Reply:
+    """Read what a Python callback returned that is no record of ours: a dict of seed 001 or seed 002."""
     if not isinstance(value, Mapping):
         error = f"returned {type(value).__name__}; return an Answer, a dict or nothing"
         return Reply(status=Status.FAILED, error=error)

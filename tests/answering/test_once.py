@@ -134,6 +134,21 @@ def test_claude_code_with_billhook_in_two_files(agent: Agent) -> None:
         assert (agent.asked, len(agent.records())) == (number, number)
 
 
+def test_changed_hooks_are_asked(copilot: Agent) -> None:
+    """Somebody edits a file between the two: what stands there now counts."""
+    assert denied(copilot.ask(copilot.copilot(), *OWN))
+    copilot.hooks(GUARD.replace("echo no", "echo never"))
+    assert said(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))["permissionDecisionReason"] == "never"
+    assert copilot.asked == 2
+
+
+def test_another_deadline_is_no_other_entry(copilot: Agent) -> None:
+    """The same entry with another deadline brings another call."""
+    for deadline in ("20000", "30000"):
+        assert denied(copilot.ask(copilot.copilot(), *OWN, "--deadline", deadline))
+    assert copilot.asked == 2
+
+
 def test_other_hooks_make_another_call(copilot: Agent, tmp_path: Path) -> None:
     """An entry with a file of its own has hooks that the first one did not ask."""
     more = tmp_path / "more.yaml"

@@ -6,6 +6,7 @@ no longer than it can afford: then, or when the first one died, it judges the ca
 unless billhook is in several of its files.
 """
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from billhook.store.files import StoreError
 
 if TYPE_CHECKING:
     from billhook.config import Config
+    from billhook.config.fileread import FileRead
 
 WINDOW: Final = 10.0
 """Seconds in which a call without an id that comes through another entry is taken for the same one."""
@@ -48,22 +50,30 @@ Judge = Callable[[], Awaitable[Judged]]
 
 def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Arguments) -> Call | None:
     """The call that an event is about; None when nobody could tell it from another session's. Another agent, other
-    hooks or another failure rule make another call of it; `--as`, the event's name and the deadline tell the entries
-    apart."""
+    hooks or another failure rule make another call of it; `--as` and the event's name tell the entries apart."""
     if not event.session_id:
         return None
     given = _given_id(stdin)
     tool, held = getattr(event, "tool_name", None), getattr(event, "tool_input", None)
     about = [given] if given else [tool, held, *(event.payload.get(name) for name in ("prompt", "message"))]
     try:
-        whose = [agent, config.project, said.files, said.on_failure]
+        whose = [agent, config.project, said.files, said.on_failure, *map(_as_it_is, config.sources)]
         key = strictjson.encode([event.hook_event_name, *whose, *about])
     except (BillhookError, ValueError, TypeError):
         return None
     window = WINDOW_BY_ID if given else WINDOW
-    entry = strictjson.compact([said.dialect, said.event, said.seconds])
+    entry = f"{said.dialect} {said.event}"
     times = config.installed.get(event.hook_event_name, 0) if given and said.dialect == "claude" else 1
     return Call(event.session_id, sha256(key).hexdigest(), entry, window, max(1, times))
+
+
+def _as_it_is(read: "FileRead") -> list[Any]:
+    """A file of hooks: what changed between two calls has to be asked anew."""
+    try:
+        found = os.stat(read.source.path)
+    except OSError:
+        return [read.source.path]
+    return [read.source.path, found.st_mtime_ns, found.st_size]
 
 
 def _given_id(stdin: bytes) -> str:

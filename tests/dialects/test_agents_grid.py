@@ -298,6 +298,23 @@ def test_gemini_would_keep_what_a_rewrite_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "given_", "field"),
+    [
+        pytest.param("gemini", {"command": "ls", "description": "lists"}, "tool_input", id="gemini"),
+        pytest.param("cursor", {"command": "ls", "cwd": "/", "timeout": 5}, "updated_input", id="cursor"),
+    ],
+)
+def test_a_rewriter_may_leave_out_what_changes_nothing(name: str, given_: dict[str, Any], field: str) -> None:
+    """Nearly every shell call carries more than its command; a rewrite of the command alone is taken over."""
+    event = sample("PreToolUse", tool_input=given_)
+    written = dialect(name).write_exit(event, rewrite(input={"command": "ls -l"}))
+    said = json.loads(written.exit.stdout)
+
+    assert said.get("hookSpecificOutput", said)[field]["command"] == "ls -l"
+    assert written.lost and all("stays as it was" in lost for lost in written.lost)
+
+
+@pytest.mark.parametrize(
     ("wanted", "said"),
     [
         pytest.param({"file_path": "/b", "content": "x"}, "updated_input", id="the path is taken over"),

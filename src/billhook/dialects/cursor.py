@@ -41,6 +41,8 @@ _TAKEN: Final = {
     "WebFetch": ("url",),
 }
 """By tool: what of a rewritten input the agent takes over. The tools of MCP servers take everything."""
+_STAYING: Final = ("description", "cwd", "timeout")
+"""What the agent always sends and a rewritten input need not have: it stays as it was."""
 _TOP: Final = {
     "permission": str,
     "user_message": str,
@@ -91,12 +93,17 @@ class _Cursor(Plain):
         given = getattr(event, "tool_input", None)
         given = given if isinstance(given, dict) else {}
         taken = _TAKEN.get(str(getattr(event, "tool_name", "")), ())
-        for key in (*given, *(key for key in wanted if key not in given)):
-            if key not in wanted or (wanted[key] != given.get(key) and not _is_mcp(event) and key not in taken):
-                return f"Cursor would not take over what it has for `{key}`"
-        return ""
+        changed = [key for key in wanted if key not in given or wanted[key] != given[key]]
+        if not _is_mcp(event):
+            changed = [key for key in changed if key not in taken]
+        left_out = [key for key in given if key not in wanted and key not in _STAYING]
+        odd = [*left_out, *changed]
+        return f"Cursor would not take over what it has for `{odd[0]}`" if odd else ""
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
+        given = getattr(event, "tool_input", None)
+        if answer.updated_input is not None and isinstance(given, dict):
+            lost += [f"`{key}` of the input stays as it was" for key in given if key not in answer.updated_input]
         if len(answer.context) <= LONGEST_CONTEXT:
             return answer
         lost.append(f"context was cut: Cursor drops more than {LONGEST_CONTEXT:,} characters")

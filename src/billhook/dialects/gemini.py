@@ -28,6 +28,8 @@ _TOP: Final = {
     "hookSpecificOutput": dict,
 }
 _SPECIFIC: Final = {"hookEventName": str, "additionalContext": str, "tool_input": dict}
+_WORDS_ONLY: Final = ("description", "instruction")
+"""Fields of an input that say what the model is about, and change nothing of what the tool does."""
 _WORDS: Final = {
     "deny": Decision.DENY,
     "block": Decision.DENY,
@@ -57,12 +59,15 @@ class _Gemini(Plain):
         return "PostToolUseFailure"
 
     def refused(self, event: Event, wanted: Payload) -> str:
-        given = getattr(event, "tool_input", None)
-        gone = [key for key in given if key not in wanted] if isinstance(given, dict) else []
+        gone = [key for key in _left_out(event, wanted) if key not in _WORDS_ONLY]
         return f"Gemini CLI would keep `{gone[0]}`, which it leaves out" if gone else ""
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        """Where the output is replaced, nothing is appended to it."""
+        """Where the output is replaced, nothing is appended to it; of an input, what does nothing stays."""
+        if answer.updated_input is not None:
+            kept = _left_out(event, answer.updated_input)
+            lost += [f"`{key}` of the input stays as it was" for key in kept]
+            answer = replace(answer, updated_input={**kept, **answer.updated_input})
         if answer.updated_output is UNSET or not answer.context:
             return answer
         lost.append("context is said as part of the rewritten output")
@@ -120,6 +125,12 @@ class _Gemini(Plain):
         if event.hook_event_name == "PostToolUse" and text:
             return Reply(answer=Answer(updated_output=text))
         return super().block(event, text)
+
+
+def _left_out(event: Event, wanted: Payload) -> Payload:
+    """What a rewritten input does not have any more."""
+    given = getattr(event, "tool_input", None)
+    return {key: value for key, value in given.items() if key not in wanted} if isinstance(given, dict) else {}
 
 
 def _decided(word: str, reason: str) -> Payload:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from billhook.dialects.capabilities import CAPABILITIES
 from clients import golden, installing, table, waiting
 from clients.agents import AGENTS, find, version
 from clients.cases import BY_NAME, Case
@@ -71,6 +72,7 @@ def _prove(hosts: Sequence[str], names: Sequence[str] | None) -> int:
         versions[host] = version(agent, binary)
         _say(f"{agent.title} {versions[host]}")
         cases = [BY_NAME[name] for name in names or BY_NAME if name not in agent.without]
+        cases = [case for case in cases if case.needs in CAPABILITIES[agent.speaks]]
         proved = list(_proved(host, binary, cases))
         missing += len(cases) - len(proved)
         results += proved

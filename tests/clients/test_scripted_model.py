@@ -1,13 +1,17 @@
 """The scripted model answers each wire in order, and what was recorded from real agents tells nothing of a machine."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import urllib.request
 from typing import Any
 
 import pytest
 
 from clients.golden import EVENTS, GOLDEN
+from clients.running import TESTS
 from clients.script import Call, Script, Step
 from clients.scripted_model import serving
 from clients.table import put_between
@@ -82,3 +86,12 @@ def test_between_marks() -> None:
     """Only what stands between the marks of a document is written anew."""
     text = "a\n<!-- x -->\nold\n<!-- end of x -->\nb\n"
     assert put_between(text, "x", "new\n") == "a\n<!-- x -->\nnew\n<!-- end of x -->\nb\n"
+
+
+def test_unknown_names() -> None:
+    """`scripts/clients` says which agents there are when it is given another name."""
+    words = [sys.executable, "-m", "clients", "nobody"]
+    told = subprocess.run(
+        words, env={**os.environ, "PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 2 and "nobody" in told.stderr and "codex" in told.stderr

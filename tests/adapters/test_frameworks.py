@@ -8,8 +8,10 @@ from adapters.driving import DRIVES, Drive, Tools, bash
 from billhook import Engine, Event, ask, deny, inject, keep_going, on, rewrite, stop
 from billhook.adapters import BlockedError, StoppedError
 
+MOST_USED = ("langchain", "langchain async", "openai_agents", "pydantic_ai")
 
-@pytest.fixture(params=DRIVES)
+
+@pytest.fixture(params=[pytest.param(one, marks=() if one in MOST_USED else pytest.mark.slow) for one in DRIVES])
 def drive(request: pytest.FixtureRequest) -> Drive:
     return DRIVES[request.param]
 

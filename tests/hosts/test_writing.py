@@ -146,6 +146,25 @@ def test_what_is_no_file(home: Home) -> None:
         assert error.value.hint
 
 
+def test_codex_has_a_second_file(home: Home) -> None:
+    """What it says about hooks is told; one that can't be read, a pipe for example, holds nobody up."""
+    second = home.project / ".codex" / "config.toml"
+    second.parent.mkdir()
+    for text, words in (
+        ("model = 'x'\n", ""),
+        ("[hooks.state]\n", ""),
+        ("[features]\nhooks = false\n", "switches hooks off"),
+        ("[[hooks.Stop]]\n", "has hooks of its own"),
+        ("model = \n", "can't be read"),
+    ):
+        second.write_text(text)
+        notes = " ".join(home.install("codex").notes)
+        assert words in notes and bool(notes) == bool(words)
+    second.unlink()
+    os.mkfifo(second)
+    assert "can't be read" in " ".join(home.install("codex").notes)
+
+
 def _below(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from billhook.config import load_config
-from billhook.config.declared import Layer
+from billhook.config.declared import Layer, needs_consent
 from billhook.dialects.names import canonical_event
 from billhook.errors import UsageError
 from billhook.hosts import Host
@@ -33,11 +33,18 @@ class Needs:
 
 
 def _configured(target: Target) -> list[tuple[str, float]]:
-    """The events of hooks that apply here and that the agent doesn't run itself, with their time-outs."""
-    layers = _OF_A_PROJECT if target.scope == "project" else None
-    config = load_config(target.project, layers=layers, builtins=False, host=target.host.name)
-    hooks = [one.declared for one in config.entries if one.state != "elsewhere" and not one.declared.ours]
-    return [(event, one.timeout or 0) for one in hooks if one.enabled for event in one.events]
+    """The events of hooks that apply here and that the agent doesn't run itself, with their time-outs.
+
+    What nobody approved has no say in the user's own settings: it may come from a clone.
+    """
+    own = target.scope == "user"
+    config = load_config(target.project, layers=None if own else _OF_A_PROJECT, builtins=False, host=target.host.name)
+    hooks = [
+        one.declared
+        for one in config.entries
+        if one.state != "elsewhere" and not (own and needs_consent(one.declared.layer) and not one.consent.given)
+    ]
+    return [(event, one.timeout or 0) for one in hooks if one.enabled and not one.ours for event in one.events]
 
 
 def _standing(target: Target) -> list[tuple[str, float]]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 
+from billhook.config import sources
 from billhook.config.declared import Run, Url
 from billhook.config.installed import is_billhook
 from billhook.hosts import Host, Scope
@@ -45,8 +46,7 @@ def _beside(file: str, host: Host) -> Iterator[str]:
 
     path = os.path.join(os.path.dirname(file), "config.toml")
     try:
-        with open(path, "rb") as stream:
-            said = tomllib.load(stream)
+        said = tomllib.loads(sources.read_bytes(path).decode())
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:

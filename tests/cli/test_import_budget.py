@@ -1,0 +1,320 @@
+"""What `billhook hook` loads. It starts at every tool call, and every module is felt there."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.place import Place
+
+EVENT = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "t"}
+HEAVY = {
+    *("_hashlib", "ast", "asyncio", "click", "concurrent.futures", "ctypes", "dataclasses", "decimal", "difflib"),
+    *(
+        "email",
+        "html",
+        "http",
+        "importlib.metadata",
+        "inspect",
+        "json",
+        "locale",
+        "logging",
+        "multiprocessing",
+        "pickle",
+    ),
+    *("platform", "random", "re2", "rich", "secrets", "selectors", "shlex", "signal", "socket", "ssl", "subprocess"),
+    *("pickle", "tempfile", "textwrap", "threading", "tokenize", "traceback", "typing_extensions", "unittest"),
+    *("urllib.parse", "uuid", "weakref", "yaml"),
+}
+"""Modules that cost more than asking every built-in; whoever needs one imports it where that is needed."""
+
+
+PROBE = """
+import atexit, sys
+sys.argv = ["billhook", "hook"]
+atexit.register(lambda: print("", *sys.modules, file=sys.stderr, sep=chr(10)))
+from billhook.cli.main import main
+main()
+"""
+
+
+def loaded(place: Place) -> set[str]:
+    """The modules that were imported for one event, by the second event of a session: the first one makes files."""
+    event = {**EVENT, "cwd": str(place.project), "tool_input": {"command": "ls -la"}}
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-c", PROBE],
+            input=json.dumps(event).encode(),
+            capture_output=True,
+            env=place.env(),
+            cwd=place.project,
+            check=True,
+        )
+    return set(ended.stderr.decode().split())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def ours(modules: set[str]) -> list[str]:
+    return sorted(name for name in modules if name.partition(".")[0] == "billhook")
+
+
+def test_an_event_that_nobody_wants(place: Place) -> None:
+    """Without files, what is loaded reads the event, asks the built-ins and writes the log: these, and no more."""
+    modules = loaded(place)
+    assert modules & HEAVY == set()
+    assert ours(modules) == snapshot(
+        [
+            "billhook",
+            "billhook.answering",
+            "billhook.answering.answering",
+            "billhook.answering.arguments",
+            "billhook.answering.at_once",
+            "billhook.answering.received",
+            "billhook.answering.saying",
+            "billhook.answering.whom",
+            "billhook.answers",
+            "billhook.background",
+            "billhook.builtins",
+            "billhook.builtins.event_logger",
+            "billhook.builtins.metrics",
+            "billhook.builtins.protected",
+            "billhook.builtins.self_protection",
+            "billhook.builtins.session_naming",
+            "billhook.builtins.turn_tracker",
+            "billhook.caller",
+            "billhook.cli",
+            "billhook.cli.firing",
+            "billhook.cli.hook",
+            "billhook.cli.light",
+            "billhook.cli.main",
+            "billhook.cli.pipes",
+            "billhook.config",
+            "billhook.config.builtin",
+            "billhook.config.configured",
+            "billhook.config.declared",
+            "billhook.config.fileread",
+            "billhook.config.findings",
+            "billhook.config.inside",
+            "billhook.config.interpolate",
+            "billhook.config.kept",
+            "billhook.config.keys",
+            "billhook.config.knowing",
+            "billhook.config.loading",
+            "billhook.config.looking",
+            "billhook.config.merging",
+            "billhook.config.nodes",
+            "billhook.config.options",
+            "billhook.config.protecting",
+            "billhook.config.recording",
+            "billhook.config.rows",
+            "billhook.config.snapshot",
+            "billhook.config.sources",
+            "billhook.config.stand_ins",
+            "billhook.dialects",
+            "billhook.dialects.base",
+            "billhook.dialects.claude",
+            "billhook.engine",
+            "billhook.errors",
+            "billhook.events",
+            "billhook.exits",
+            "billhook.hook",
+            "billhook.later",
+            "billhook.match",
+            "billhook.meanings",
+            "billhook.observing",
+            "billhook.outputs",
+            "billhook.outputs.returned",
+            "billhook.plan",
+            "billhook.progress",
+            "billhook.store",
+            "billhook.store.appending",
+            "billhook.store.approvals",
+            "billhook.store.digest",
+            "billhook.store.eventlog",
+            "billhook.store.files",
+            "billhook.store.interfaces",
+            "billhook.store.lines",
+            "billhook.store.locking",
+            "billhook.store.names",
+            "billhook.store.places",
+            "billhook.store.record",
+            "billhook.store.redaction",
+            "billhook.store.redaction_budget",
+            "billhook.store.secret_code",
+            "billhook.store.secret_hints",
+            "billhook.store.secret_names",
+            "billhook.store.secret_shapes",
+            "billhook.store.secret_texts",
+            "billhook.store.sessions",
+            "billhook.store.sidefiles",
+            "billhook.store.snapshots",
+            "billhook.store.state",
+            "billhook.strictjson",
+            "billhook.tools",
+        ]
+    )
+
+
+def test_one_plain_rule(place: Place) -> None:
+    """A rule that says deny needs a reader of files, and nothing that runs programs."""
+    place.own("hooks:\n  - {name: no, on: PreToolUse, match: Bash, deny: no}\n")
+    modules = loaded(place)
+    assert modules & HEAVY - {"yaml"} == snapshot({"ast", "difflib", "inspect", "json", "threading", "tokenize"})
+    assert ours(modules) == snapshot(
+        [
+            "billhook",
+            "billhook.answering",
+            "billhook.answering.answering",
+            "billhook.answering.arguments",
+            "billhook.answering.at_once",
+            "billhook.answering.received",
+            "billhook.answering.saying",
+            "billhook.answering.whom",
+            "billhook.answers",
+            "billhook.background",
+            "billhook.builtins",
+            "billhook.builtins.event_logger",
+            "billhook.builtins.metrics",
+            "billhook.builtins.protected",
+            "billhook.builtins.self_protection",
+            "billhook.builtins.session_naming",
+            "billhook.builtins.turn_tracker",
+            "billhook.callbacks",
+            "billhook.caller",
+            "billhook.cli",
+            "billhook.cli.firing",
+            "billhook.cli.hook",
+            "billhook.cli.light",
+            "billhook.cli.main",
+            "billhook.cli.pipes",
+            "billhook.config",
+            "billhook.config.actions",
+            "billhook.config.building",
+            "billhook.config.builtin",
+            "billhook.config.commandwords",
+            "billhook.config.configured",
+            "billhook.config.consent",
+            "billhook.config.declared",
+            "billhook.config.dependencies",
+            "billhook.config.entry",
+            "billhook.config.fileread",
+            "billhook.config.findings",
+            "billhook.config.fingerprint",
+            "billhook.config.inside",
+            "billhook.config.installed",
+            "billhook.config.interpolate",
+            "billhook.config.kept",
+            "billhook.config.keys",
+            "billhook.config.knowing",
+            "billhook.config.loading",
+            "billhook.config.looking",
+            "billhook.config.merging",
+            "billhook.config.named",
+            "billhook.config.naming",
+            "billhook.config.nodes",
+            "billhook.config.options",
+            "billhook.config.protecting",
+            "billhook.config.pyimports",
+            "billhook.config.reading",
+            "billhook.config.recording",
+            "billhook.config.rows",
+            "billhook.config.shapes",
+            "billhook.config.shellvars",
+            "billhook.config.snapshot",
+            "billhook.config.sources",
+            "billhook.config.stand_ins",
+            "billhook.config.unsaid",
+            "billhook.config.yamlfile",
+            "billhook.dialects",
+            "billhook.dialects.base",
+            "billhook.dialects.claude",
+            "billhook.dialects.printed",
+            "billhook.engine",
+            "billhook.errors",
+            "billhook.events",
+            "billhook.exits",
+            "billhook.globs",
+            "billhook.handlers",
+            "billhook.hook",
+            "billhook.later",
+            "billhook.match",
+            "billhook.meanings",
+            "billhook.observing",
+            "billhook.outputs",
+            "billhook.outputs.checking",
+            "billhook.outputs.reading",
+            "billhook.outputs.returned",
+            "billhook.outputs.schema",
+            "billhook.outputs.writing",
+            "billhook.plan",
+            "billhook.progress",
+            "billhook.rules",
+            "billhook.script",
+            "billhook.shell",
+            "billhook.stepping",
+            "billhook.store",
+            "billhook.store.appending",
+            "billhook.store.approvals",
+            "billhook.store.digest",
+            "billhook.store.eventlog",
+            "billhook.store.files",
+            "billhook.store.interfaces",
+            "billhook.store.lines",
+            "billhook.store.locking",
+            "billhook.store.names",
+            "billhook.store.places",
+            "billhook.store.record",
+            "billhook.store.redaction",
+            "billhook.store.redaction_budget",
+            "billhook.store.secret_code",
+            "billhook.store.secret_hints",
+            "billhook.store.secret_names",
+            "billhook.store.secret_shapes",
+            "billhook.store.secret_texts",
+            "billhook.store.sessions",
+            "billhook.store.sidefiles",
+            "billhook.store.snapshots",
+            "billhook.store.state",
+            "billhook.strictjson",
+            "billhook.tools",
+            "billhook.unwrap",
+        ]
+    )
+
+
+LIGHT = """
+import sys
+from billhook.cli.light import import_lightly
+import_lightly()
+import msgspec
+missing = [name for name in ("typing_extensions", "uuid", "decimal", "datetime", "urllib.parse") if name in sys.modules]
+import datetime, decimal, pathlib, uuid
+print(missing, datetime.__file__ is not None, decimal.Decimal("1.5"), uuid.UUID(int=1).version)
+print(msgspec.json.encode(datetime.date(2020, 1, 2)), msgspec.json.decode(b'"2020-01-02"', type=datetime.date))
+print(pathlib.Path("/a b").as_uri(), msgspec.json.schema(int), msgspec.inspect.type_info(int).gt, msgspec.yaml.encode)
+"""
+
+
+def test_what_was_left_out_comes_when_it_is_asked_for(place: Place) -> None:
+    """msgspec works as it does elsewhere, and the modules that others stood in for are the real ones."""
+    ended = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, env=place.env(), text=True, check=True)
+    first, second, third = ended.stdout.splitlines()
+    assert first == "[] True 1.5 None"
+    assert second == "b'\"2020-01-02\"' 2020-01-02"
+    assert third.startswith("file:///a%20b {'type': 'integer'} None <function encode")
+
+
+@pytest.mark.parametrize("end", ["", "\n"], ids=["nothing", "a line"])
+def test_stdout_is_whole_though_the_process_ends_at_once(place: Place, end: str) -> None:
+    """What was said before the end is there: the process does not wait to be taken apart."""
+    place.own("hooks:\n  - {name: no, on: PreToolUse, match: Bash, deny: no}\n")
+    event = {**EVENT, "cwd": str(place.project), "tool_input": {"command": "x" * 100_000}}
+    ended = place.run("hook", stdin=(json.dumps(event) + end).encode())
+    assert ended.code == 0 and json.loads(ended.out)["hookSpecificOutput"]["permissionDecision"] == "deny"

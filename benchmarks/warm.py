@@ -5,6 +5,7 @@ without one it is Python. All of it is measured with the event log on, as it is 
 """
 
 import asyncio
+import compileall
 import contextlib
 import multiprocessing
 import os
@@ -171,6 +172,8 @@ async def cold_script() -> AsyncGenerator[Trial, None]:
 
 
 async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
+    # As installers do: a tree that was edited just now would be compiled at each start where nobody may write it down.
+    compileall.compile_dir(str(Path(_FOLDER).parent), quiet=2)
     with project() as (base, env):
         run = process(base, {**env, "BILLHOOK_NO_DAEMON": "1"})
         cases = {name: run(argv), "a cchooks hook": run([sys.executable, "-c", _CCHOOKS])}

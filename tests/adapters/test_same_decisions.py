@@ -1,5 +1,6 @@
 """One hooks.yaml of a user gives the same decisions in every framework, without a word about it in the program."""
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from adapters.claude_client import claude
 from adapters.driving import DRIVES, Tools, bash
-from billhook import Engine, load
+from billhook import Engine, load, load_config
 from billhook.adapters.claude_agent_sdk import hooks
 from clients.same import FILES, HOOKS, TABLE, Expected
 
@@ -78,6 +79,31 @@ def _pydantic() -> Any:
 def test_without_hooks_those_that_are_configured(home: Path, made_by: Callable[[], Engine]) -> None:
     """An adapter that is given nothing has what `load()` has."""
     assert {"guard", "rewriter", "annotator"} <= {hook.name for hook in made_by().hooks}
+
+
+def test_the_log_names_the_framework(home: Path) -> None:
+    """Whoever reads the event log sees where a call was judged."""
+    from adapters.driving import langchain_agent
+    from billhook.adapters.langchain import HookMiddleware
+
+    agent = langchain_agent(bash("touch plain"), [], Shell(), [HookMiddleware()])
+    agent.invoke({"messages": [("user", "go")]})
+
+    logged = [line for path in (home / "state").rglob("*.jsonl") for line in path.read_text().splitlines()]
+    hosts = {json.loads(line).get("host") for line in logged if '"PreToolUse"' in line}
+    assert hosts == {"langchain"}
+
+
+def test_what_claude_code_runs_itself_can_be_left_to_it(home: Path) -> None:
+    """With `setting_sources` its own settings files are its affair, as the page says."""
+    settings = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}}
+    (home / "home" / ".claude").mkdir()
+    (home / "home" / ".claude" / "settings.json").write_text(json.dumps(settings))
+
+    all_of_them = {hook.source.file for hook in load().hooks}
+    without = {hook.source.file for hook in load_config(host="claude").engine().hooks}
+    assert {Path(file).name for file in all_of_them - without} == {"settings.json"}
+    assert hooks(load_config(host="claude").engine())
 
 
 @pytest.mark.slow

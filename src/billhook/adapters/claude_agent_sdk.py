@@ -40,7 +40,7 @@ def hooks(
     `hooks`: an engine, a list of hooks, or nothing for what is configured for `cwd`. `tell` gets a line for each hook
     that failed; without it, that is logged.
     """
-    engine = engine_for(hooks, cwd)
+    engine = engine_for(hooks, cwd, host="claude-agent-sdk")
     return {name: [_matcher(engine, name, timeout, tell)] for name in _NAMES}
 
 

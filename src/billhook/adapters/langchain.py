@@ -65,7 +65,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         an `interrupt`, which needs a checkpointer; resumed with True the call runs. `names`: what hooks are told that a
         tool is called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         super().__init__()
-        self.engine = engine_for(hooks, session.get("cwd", ""))
+        self.engine = engine_for(hooks, session.get("cwd", ""), host="langchain")
         ask = session.pop("ask", None) or (_interrupted if approval else None)
         asking = passing_on(ask, (GraphBubbleUp,)) if ask else None
         self._options = {"names": names, "tell": tell, "ask": asking, **session}

@@ -71,7 +71,7 @@ class Hooked(RunHooks[Any]):
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `unjudged`: names of tools that may
         be there although no hook sees their calls, such as `web_search`. `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        self.engine = engine_for(hooks, session.get("cwd", ""))
+        self.engine = engine_for(hooks, session.get("cwd", ""), host="openai-agents")
         self.unjudged = frozenset(unjudged)
         self._options = {"names": names, "tell": tell, **session}
         self._runs: OrderedDict[int, tuple[Any, Run]] = OrderedDict()

@@ -58,7 +58,7 @@ class HookCapability(AbstractCapability[Any]):
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about
         needs the approval of a deferred tool call (`DeferredToolRequests`). `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        self.engine = engine_for(hooks, session.get("cwd", ""))
+        self.engine = engine_for(hooks, session.get("cwd", ""), host="pydantic-ai")
         self._approval, self._ask = approval, session.pop("ask", None)
         self._options = {"names": names, "tell": tell, **session}
         self._session: Run | None = None

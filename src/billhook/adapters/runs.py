@@ -38,14 +38,15 @@ def not_installed(extra: str, missing: ImportError) -> ImportError:
     return ImportError(f"{missing}: `pip install 'billhook[{extra}]'` gets it", name=missing.name)
 
 
-def engine_for(hooks: Hooks, cwd: str | os.PathLike[str] = "") -> Engine:
-    """The engine that an adapter fires into; without hooks, one with all that is configured for the folder."""
+def engine_for(hooks: Hooks, cwd: str | os.PathLike[str] = "", *, host: str = "library") -> Engine:
+    """The engine that an adapter fires into; without hooks, one with all that is configured for the folder. `host` is
+    the framework, for the log."""
     if isinstance(hooks, Engine):
         return hooks
     if hooks is None:
-        from billhook.config import load
+        from billhook.config import load_config
 
-        return load(cwd or None)
+        return load_config(cwd or None).engine(host=host)
     given = [hooks] if isinstance(hooks, Hook) else list(hooks)
     for hook in given:
         if not isinstance(hook, Hook):

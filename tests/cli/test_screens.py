@@ -29,25 +29,27 @@ Options:
   -h, --help  Show this message and exit.
 
 Daily:
-  init     Write a first file with hooks that work.
-  list     Show every hook in the order in which it runs.
-  check    Find what is wrong with the hooks here, and how to mend it.
-  explain  Say which hooks an event or a command would get, and why.
-  fire     Fire one event at the configured hooks, or at given ones, and show
-           the verdict.
-  agent    Run an agent among your hooks: one prompt, or a chat.
-  trust    Show the hooks that came with this project, and approve them.
-  events   Ask the log: what happened, who decided, which hooks failed.
+  init       Write a first file with hooks that work.
+  install    Let Claude Code, Codex, Gemini and others ask billhook.
+  uninstall  Take billhook out of an agent's settings again.
+  list       Show every hook in the order in which it runs.
+  check      Find what is wrong with the hooks here, and how to mend it.
+  explain    Say which hooks an event or a command would get, and why.
+  fire       Fire one event at the configured hooks, or at given ones, and
+             show the verdict.
+  agent      Run an agent among your hooks: one prompt, or a chat.
+  trust      Show the hooks that came with this project, and approve them.
+  events     Ask the log: what happened, who decided, which hooks failed.
 
 Looking up:
-  demo     Watch an agent at work among hooks, without a key.
-  rule     Say what a code of `check` means.
+  demo       Watch an agent at work among hooks, without a key.
+  rule       Say what a code of `check` means.
 
 Plumbing:
-  hook     Be a hook: an event on stdin, the verdict in an agent's dialect.
-  daemon   Keep hooks warm: run, start, stop and status of the daemon.
-  schema   Print the JSON Schema of hooks.yaml or of settings files, for
-           editors.
+  hook       Be a hook: an event on stdin, the verdict in an agent's dialect.
+  daemon     Keep hooks warm: run, start, stop and status of the daemon.
+  schema     Print the JSON Schema of hooks.yaml or of settings files, for
+             editors.
 
   Try:
     billhook init
@@ -91,7 +93,7 @@ Options:
                                   that are configured. May be repeated.
   --exec 'ARGV...'                A hook: a program, without a shell; after
                                   all --run.
-  --dialect claude|spec|claw|claw-text|lesson
+  --dialect claude|spec|claw|claw-text|lesson|codex|gemini|qwen|copilot|cursor|universal
                                   How --run hooks are spoken to: what they
                                   get, what their exit codes mean.  [default:
                                   claude]

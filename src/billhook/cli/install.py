@@ -33,14 +33,15 @@ _NO_HTTP = {
     "install",
     epilog="""\b
 Examples:
-  billhook install claude               in your own settings, for every project
-  billhook install all --dry-run        what would change in every agent that is here
-  billhook install codex --project      in this repository, for everybody who clones it
-  billhook install claude --adopt       and move the hooks that are there to billhook
+  billhook install claude             in your own settings, for every project
+  billhook install all --dry-run      what would change in every agent here
+  billhook install codex --project    in this repository, for all who clone it
+  billhook install claude --adopt     and move the hooks there to billhook
   billhook install claude --events PreToolUse,Stop
 
 \b
-Exit code: 0 done, or installed already; 1 no agent was found; 2 refused, or a file can't be changed.""",
+Exit code: 0 done, or installed already; 1 no agent was found;
+2 refused, or a file can't be changed.""",
 )
 @click.argument("agents", nargs=-1, metavar="claude|codex|gemini|qwen|copilot|cursor|all")
 @scope_options

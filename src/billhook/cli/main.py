@@ -10,7 +10,7 @@ from typing import NoReturn
 GROUPS: dict[str, dict[str, str]] = {
     "Daily": {
         "init": "Write a first file with hooks that work.",
-        "install": "Let a coding agent ask billhook: Claude Code, Codex, Gemini, Qwen, Copilot, Cursor.",
+        "install": "Let Claude Code, Codex, Gemini and others ask billhook.",
         "uninstall": "Take billhook out of an agent's settings again.",
         "list": "Show every hook in the order in which it runs.",
         "check": "Find what is wrong with the hooks here, and how to mend it.",

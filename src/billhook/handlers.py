@@ -13,7 +13,6 @@ import msgspec
 
 from billhook import caller
 from billhook.answers import Answer, Reply, Status
-from billhook.callbacks import callback
 from billhook.dialects import dialect
 from billhook.dialects.base import fit, inherited
 from billhook.dialects.claude import promised
@@ -152,4 +151,4 @@ def literal(answer: Answer) -> Literally:
     return Literally(answer)
 
 
-__all__ = ["Command", "Literally", "callback", "command", "execute", "literal"]
+__all__ = ["Command", "Literally", "command", "execute", "literal"]

@@ -40,7 +40,7 @@ def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved", *, ho
 
 _known: dict[object, "tuple[Mapping[str, str], Kept]"] = {}
 """What applies where callers were that we served before, by their environment and folder."""
-_MOST_KNOWN = 64
+_MOST_KNOWN = 512
 
 
 def standing(folder: str) -> str:

@@ -178,20 +178,15 @@ class Connection:
         if why:
             self._finish(wire.not_started(why))
             return
-        if not self._is_there():  # it has given up, or is its own hook: its event is judged once
-            self.abort()
-            return
-        said = server.begin(asked)
-        if isinstance(said, Heard):  # nobody's hooks were run: until it has the answer, it may still be its own hook
-            server.served += 1
-            self._finish(wire.STARTED + wire.answer(said.code, said.stdout, said.all_of_stderr))
-            return
         if not self._says_started():
             # It may or may not have seen that we began, so we did not: it is its own hook, or it reports a failure.
-            said.close()
             self.abort()
             return
         server.served += 1
+        said = server.begin(asked)
+        if isinstance(said, Heard):
+            self._finish(wire.answer(said.code, said.stdout, said.all_of_stderr))
+            return
         self.task = self._loop.create_task(self._serve(said))
         # Whoever goes away takes its hooks along; most answers are there before anybody could.
         self._timer = self._loop.call_later(_SOON, self._watch)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _QUICK: Final = hashlib, re2
 """Libraries that take long to load and are quick then: where they are loaded, digests and searches use them."""
 _MOST_ENGINES: Final = 64
-_MOST_ENVIRONMENTS: Final = 64
+_MOST_ENVIRONMENTS: Final = 512
 _LARGE: Final = 1 << 18
 """Bytes of an environment that is not kept."""
 _MOST_WAITING: Final = 256

@@ -163,7 +163,7 @@ def _recorded(record: Value | None, session_id: str) -> Session | None:
 
 _known: dict[str, tuple[Value | None, Session]] = {}
 """Sessions as they were last read: they are asked for at every event."""
-_REMEMBERED: Final = 64
+_REMEMBERED: Final = 1024
 
 
 def _recent(listed: Value | None) -> list[Recent]:

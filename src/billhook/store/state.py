@@ -36,7 +36,7 @@ loss; other kinds hold what a person chose, or what a limit forbids, and wait fo
 
 _READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions"})
 """Flat records that are remembered for as long as their files stay the same."""
-_REMEMBERED: Final = 64
+_REMEMBERED: Final = 1024
 _SETTLED_NS: Final = 1_000_000_000
 """A file that was replaced just now may be replaced once more without a trace in its times."""
 

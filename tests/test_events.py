@@ -452,3 +452,34 @@ def test_decoding_does_not_look_into_the_input() -> None:
     raw = events._member(PreToolUse, "tool_input").__get__(event, PreToolUse)
 
     assert type(raw) is msgspec.Raw
+
+
+FIRST = [
+    b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}',
+    b'{"tool_name":"Bash","tool_input":{"hook_event_name":"Stop"},"hook_event_name":"PreToolUse"}',
+    b'{"tool_name":"Bash","tool_input":{"hook_event_name":"PreToolUse"}}',
+    b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"hook_event_name":"Stop"}',
+    b'{"hook_event_name":"Stop","tool_name":"Bash","tool_input":{},"hook_event_name":"PreToolUse"}',
+    b'{"hook_event_name":"Nobody","x":1}',
+    b'{"hook_event_name":3}',
+    b'{"hook_event_name":"PreToolUse"}',
+    b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"\\ud800"}}',
+    b"[]",
+    b"{",
+]
+
+
+@pytest.mark.parametrize("data", FIRST, ids=lambda data: data.decode()[:60])
+def test_the_first_event_of_a_process_is_read_like_any_other(data: bytes) -> None:
+    """A process that meets one event has a decoder for that kind alone: it gives the same event, or the same error."""
+
+    def outcome() -> object:
+        try:
+            event = decode(data)
+        except EventError as error:
+            return str(error), error.path
+        return type(event), event.payload
+
+    events._met.clear()
+    first = outcome()
+    assert events._met and first == outcome()

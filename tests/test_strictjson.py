@@ -130,3 +130,26 @@ def test_a_preview_is_one_short_line() -> None:
 
     assert shown.isascii() and shown.isprintable()
     assert shown.startswith("\\x1b[31m\\n") and shown.endswith("x...")
+
+
+@given(json_values)
+def test_what_we_wrote_ourselves_is_read_as_anything_else_is(value: Any) -> None:
+    """The quick look at our own files gives what the close one gives."""
+    data = strictjson.encode(value) + b"\n"
+    assert strictjson.loads_own(data) == strictjson.loads(data, max_bytes=None)
+
+
+OWN = [b'{"a":1,"a":2}', b'{"a": 1}', b"NaN", b'{"a":1e999}', b"{", b"\xff", b'{"a":"\\u0041"}', b"[" * 70 + b"]" * 70]
+
+
+@pytest.mark.parametrize("data", OWN, ids=repr)
+def test_what_somebody_else_wrote_there_is_looked_at_closely(data: bytes) -> None:
+    """A file of ours that somebody edited is refused, or read, by the same rules as all JSON."""
+
+    def outcome(read: Any) -> object:
+        try:
+            return read(data)
+        except StrictJSONError as error:
+            return str(error)
+
+    assert outcome(strictjson.loads_own) == outcome(strictjson.loads)

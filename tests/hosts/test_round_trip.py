@@ -150,9 +150,13 @@ def test_removed_by_hand(home: Home) -> None:
     file = home.write('{"model": "a"}')
     home.install()
     file.write_text('{"model": "b"}')
-    assert home.uninstall().state == "removed"
-    assert file.read_text() == '{"model": "b"}'
     assert home.uninstall().state == "absent"
+    assert file.read_text() == '{"model": "b"}'
+    assert home.target().kept is None, "nothing is remembered any more"
+    home.install()
+    file.unlink()
+    assert home.uninstall().state == "absent"
+    assert not file.exists()
 
 
 def test_an_update_after_changes_of_others(home: Home) -> None:

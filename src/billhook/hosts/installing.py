@@ -258,7 +258,7 @@ def plan_uninstall(target: Target) -> Change:
         changes.append(back)
     names = tuple(one.name for one in target.moved.handlers) if target.moved else ()
     same = all(one.before == one.after for one in changes)
-    state: State = "absent" if same and target.kept is None else "removed"
+    state: State = "absent" if same else "removed"
     return _made(target, state, tuple(changes), {}, notes=tuple(notes), adopted=names)
 
 
@@ -284,9 +284,9 @@ def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | Non
 
 def carry_out(change: Change) -> None:
     """Make the change. What has to be put back one day is remembered before anything is written."""
-    if change.state in ("already", "absent"):
+    if change.state == "already":
         return
-    if change.state == "removed":
+    if change.state in ("removed", "absent"):
         _take_out(change)
         return
     assert change.kept is not None
@@ -315,7 +315,8 @@ def _take_out(change: Change) -> None:
             writing.replace(one.real, one.after, change.scope, one.before)
         else:
             writing.remove(one.real, one.before, _made_for(one, change.kept))
-    change.shelf.forget()
+    if change.kept is not None:
+        change.shelf.forget()
 
 
 def _made_for(one: FileChange, kept: Kept | None) -> list[str]:

@@ -37,6 +37,8 @@ class Finding(msgspec.Struct, frozen=True):
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """The known name that was most likely meant, or nothing."""
     by_fold = {folded(one): one for one in known}
+    if folded(name) in by_fold:
+        return by_fold[folded(name)]
     close = difflib.get_close_matches(folded(name), by_fold, 1, cutoff)
     return by_fold[close[0]] if close else ""
 

@@ -24,6 +24,25 @@ def test_configuration_there_or_not(project: Project) -> None:
     assert judged(project, "src/main.py") is Decision.NONE
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".codex/hooks.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        ".qwen/settings.json",
+        ".cursor/hooks.json",
+        ".github/hooks/billhook.json",
+        "~/.codex/hooks.json",
+        "~/.gemini/settings.json",
+        "~/.copilot/hooks/billhook.json",
+    ],
+)
+def test_entries_that_call_billhook(project: Project, path: str) -> None:
+    """Whoever edits them may keep the agent from asking billhook at all."""
+    assert judged(project, path) is Decision.ASK
+
+
 def test_scripts_of_hooks(project: Project) -> None:
     """Those that were approved, and those of the user's own hooks; not those that nobody approved."""
     project.script("guard.sh", "exit 0")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from billhook import caller
 from billhook.builtins.protected import Protected
 from billhook.config import sources
 from billhook.config.declared import Python
@@ -14,7 +15,15 @@ from billhook.store.approvals import Approvals
 if TYPE_CHECKING:
     from billhook.config.loading import Entry
 
-NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES})
+_AGENTS = (
+    ".codex/hooks.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    ".qwen/settings.json",
+    ".cursor/hooks.json",
+)
+"""Where other agents keep the entry that calls billhook, in a project and below the home folder alike."""
+NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, ".github/hooks/billhook.json"})
 
 
 def protected(found: sources.Found, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
@@ -23,6 +32,8 @@ def protected(found: sources.Found, root: Path, entries: Sequence["Entry"], appr
     folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
     files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
     files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
+    home = caller.expanduser("~")
+    files += [os.path.join(home, name) for name in (*_AGENTS, ".copilot/hooks/billhook.json")]
     loaded = {file.path for file in found.files}
     below = [one for one in approvals.all() if one.file.startswith(found.project + os.sep) and one.file not in loaded]
     files += [path for one in below for path in (one.file, *one.files)]

@@ -1,10 +1,10 @@
-"""SHA-256. The library behind `hashlib` takes longer to load than a hook takes to answer: where nobody has loaded it,
-the interpreter's own reckons the few digests that one event needs."""
+"""SHA-256. The library behind `hashlib` takes longer to load than a hook takes to answer: in a process that answers one
+event, the interpreter's own reckons the few digests that this needs. Who has a loop will serve many: for them it pays."""
 
 import sys
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING or "_hashlib" in sys.modules:
+if TYPE_CHECKING or "_hashlib" in sys.modules or "asyncio" in sys.modules:
     from hashlib import sha256
 else:
     try:

@@ -1,5 +1,5 @@
 """SHA-256. The library behind `hashlib` takes longer to load than a hook takes to answer: in a process that answers one
-event, the interpreter's own reckons the few digests that this needs. Who has a loop will serve many: for them it pays."""
+event, the interpreter's own reckons the few digests that this needs. For who has a loop, and serves many, it pays."""
 
 import sys
 from typing import TYPE_CHECKING

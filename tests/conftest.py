@@ -20,7 +20,7 @@ for _number in signal.valid_signals() - _KEPT:
 _HOME = tempfile.mkdtemp(prefix="billhook-home-")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ["HOME"] = _HOME
-for _name in ("BILLHOOK_HOME", "XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR"):
+for _name in ("BILLHOOK_HOME", "XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"):
     os.environ.pop(_name, None)
 
 

@@ -261,10 +261,13 @@ class Answering:
             return Heard(passing, lines=(*lines, "the event passes without having been judged"))
         if event is None:
             return Heard(self.last_code, lines=tuple(lines))
-        refuses = event.block in _BLOCKS
-        return self._heard(
-            event, Answer(decision=Decision.DENY, reason=f"billhook: {why}") if refuses else NOTHING, lines
-        )
+        refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
+        return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
+
+    def _can_refuse(self, event: Event) -> bool:
+        """Whether a refusal of the event has an effect, and not that of keeping an agent going."""
+        row = getattr(self.dialect, "row", None)  # what an agent can be told stands in a table
+        return event.block in _BLOCKS if row is None else bool(row(event).deny)
 
     def _record(self, event: Event | None, why: str, denies: bool) -> BaseException | None:
         """An event that passed without having been judged, or was refused for that, is in the log as well; or why it

@@ -17,8 +17,6 @@ DIALECTS = (
     "lesson",
 )
 """What `--as` takes. Written out: to import the dialects for their names would be felt at every tool call."""
-OVER_HTTP = ("claude", "claw", "claw-text", "lesson")
-"""Those that can refuse in JSON alone, whatever the event."""
 _MARGIN = 0.1
 _LONGEST_MARGIN = 0.5
 _OPTIONS = ("--as", "--on-failure", "--config", "--deadline")

@@ -167,6 +167,35 @@ def test_they_run_as_the_agent_ran_them(home: Home) -> None:
     assert not load_config(home.project, home=home.root, trust="all").parallel
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("hooks:\n  a: {events: Stop, run: x}\n  b: {events: SessionStart, run: x}\n", True),
+        ("# top\r\nhooks:\r\n  a: {events: Stop, run: x}\r\n", True),
+        ("version: 1\n", True),
+        ("hooks:\n  a: {events: Stop, run: x}\n  b: {events: [PreToolUse, stop], run: x}\n", False),
+        ("hooks:\n  a: {events: Stop, run: x, priority: 5}\n", False),
+        ("hooks:\n  a: {events: Stop, run: x, dependsOn: [b]}\n", False),
+        ("hooks:\n- {name: a, events: Stop, run: x}\n", False),
+        ("hooks:\n  Stop:\n  - x\n", False),
+        ("parallelExecution: false\nhooks:\n  a: {events: Stop, run: x}\n", False),
+        ("settings: {parallelExecution: false}\nhooks:\n  a: {events: Stop, run: x}\n", False),
+    ],
+)
+def test_in_a_file_that_is_there(home: Home, text: str, says: bool) -> None:
+    """It is said that hooks run at once where none of those that are there can rely on their order."""
+    path = home.project / ".billhook" / "hooks.yaml"
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    home.write(json.dumps({"hooks": TWO}))
+    change = home.install(adopt=True)
+    assert (yaml.safe_load(path.read_text()).get("parallelExecution") is True) == says
+    assert bool(change.notes) == (not says and "false" not in text)
+    path.write_bytes(path.read_bytes() + b"# later\n")
+    assert home.uninstall().notes == ()
+    assert path.read_bytes() == text.encode() + b"# later\n"
+
+
 def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
     """The time-out that is written covers the longest of them."""
     slow = {"type": "command", "command": "x", "timeout": 300}

@@ -222,8 +222,8 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
     adoption = Adoption(target.host, handlers(measured(clean), target.host), names_in(data, path))
     if not adoption.picked:
         return adoption, None
-    after, piece = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
-    if data is not None and data.strip() and adoption.parallel and not says_parallel(data, path):
+    after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
+    if adoption.parallel and not says_parallel(after, path):
         how = "add `parallelExecution: true` to it to run all of its hooks at once, as the agent did"
         adoption.staying.append(f"in {path} hooks run in turn; {how}")
     before = target.moved
@@ -234,7 +234,7 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
             file=real,
             existed=original is not None,
             after=digest(after),
-            pieces=(*(before.pieces if before else ()), piece),
+            pieces=(*(before.pieces if before else ()), *pieces),
             handlers=(*(before.handlers if before else ()), *adoption.handlers),
             made=before.made if before else (),
         ),

@@ -1,7 +1,9 @@
 """Hooks more in a hooks.yaml, and all of its comments as they are."""
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
+from billhook.config.findings import folded
 from billhook.config.reading import read_text
 from billhook.errors import BillhookError
 from billhook.hosts.jsontext import FaultyFileError
@@ -14,24 +16,52 @@ _PARALLEL: Final = "parallelExecution: true\n"
 _KEYS: Final = ("hooks", "handlers")
 
 
-def with_hooks(data: bytes | None, file: str, hooks: dict[str, dict[str, Any]], *, parallel: bool) -> tuple[bytes, str]:
-    """The file with these hooks, and the text that was added.
+def with_hooks(
+    data: bytes | None, file: str, hooks: dict[str, dict[str, Any]], *, parallel: bool
+) -> tuple[bytes, tuple[str, ...]]:
+    """The file with these hooks, and the texts that were added.
 
-    Raises FaultyFileError, and BillhookError where that can't be done without writing it anew.
-
-    A new file says how its hooks run; what an existing one says about that stays.
+    `parallel`: they ran at once. A new file says so, and one that is there when it has no other opinion and none of its
+    hooks can rely on an order. Raises FaultyFileError, and BillhookError where it had to be written anew.
     """
     if data is None or not data.strip():
         head = _HEAD + (_PARALLEL if parallel else "")
         piece = rendered(hooks, "  ", "\n")
-        return f"{head}hooks:\n{piece}".encode(), piece
+        return f"{head}hooks:\n{piece}".encode(), (piece,)
     before = _read(data, file)
     mark = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
     text = data.decode("utf-8-sig")
     at, piece = _place(text, file, hooks)
-    new = (mark + text[:at] + piece + text[at:]).encode()
-    _same_otherwise(before, _read(new, file), hooks, file)
-    return new, piece
+    new = text[:at] + piece + text[at:]
+    pieces: tuple[str, ...] = (piece,)
+    if parallel and not says_parallel(data, file) and not _relies_on_order(before):
+        said, begins = _PARALLEL.replace("\n", "\r\n" if "\r\n" in text else "\n"), _hooks_line(new)
+        if begins >= 0:
+            new, pieces = new[:begins] + said + new[begins:], (piece, said)
+    after = (mark + new).encode()
+    _same_otherwise(before, _read(after, file), hooks, file)
+    return after, pieces
+
+
+def _relies_on_order(said: dict[str, Any]) -> bool:
+    """Whether two of a file's hooks may meet, or one says where it stands."""
+    hooks = next((said[key] for key in _KEYS if key in said), None) or {}
+    if not isinstance(hooks, dict) or not all(isinstance(one, dict) for one in hooks.values()):
+        return True
+    events: list[str] = []
+    for one in hooks.values():
+        wanted = one.get("events", one.get("event"))
+        events += wanted if isinstance(wanted, list) else [str(wanted)]
+        if {folded(str(key)) for key in one} & {"after", "dependson", "priority"}:
+            return True
+    names = [folded(str(event)) for event in events]
+    return len(set(names)) < len(names) or "none" in names
+
+
+def _hooks_line(text: str) -> int:
+    """Where the line begins in which the hooks do; -1 when it is none of its own."""
+    found = re.search(r"^(?:hooks|handlers)[ \t]*:", text, re.MULTILINE)
+    return found.start() if found else -1
 
 
 def is_bare(text: str) -> bool:
@@ -186,6 +216,7 @@ def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[s
         same = new == [*(old if isinstance(old, list) else ()), *({"name": name, **hooks[name]} for name in hooks)]
     else:
         same = new == {**(old if isinstance(old, dict) else {}), **hooks}
-    if not same or {**before, key: new} != {**after, key: new}:
+    rest = {name: value for name, value in after.items() if name != "parallelExecution" or name in before}
+    if not same or {**before, key: new} != {**rest, key: new}:
         hint = "write its `hooks:` in lines of their own, a name in each"
         raise BillhookError("hooks can't be added without writing the file anew", place=file, hint=hint)

@@ -137,7 +137,7 @@ def plan_install(
         clean = without(clean, host, lambda one: one in adoption.picked) if adoption.picked else clean
     entries = wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
     found = ours(measured(target.text()), host)
-    notes = (*notes_about(target.path, measured(clean), host, target.scope), *(adoption.staying if adoption else ()))
+    notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
     if holds(measured(target.text()), host, entries) and not (adoption and adoption.picked):
         same = (target.change(target.data),)
         return _made(target, "already", same, entries, notes=notes)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from billhook.config import sources
 from billhook.config.declared import Run, Url
 from billhook.config.installed import is_billhook
-from billhook.hosts import Host, Scope
+from billhook.hosts import Host
 from billhook.hosts.agentfile import handlers
 from billhook.hosts.entries import is_written
 from billhook.hosts.jsonedit import at_path
 from billhook.hosts.jsontext import Document
 
 
-def notes_about(file: str, document: Document, host: Host, scope: Scope) -> list[str]:
+def notes_about(file: str, document: Document, host: Host) -> list[str]:
     """Sentences; `document` is the file without our entries."""
     return [*_switches(file, document, host), *_second_callers(file, document, host), *_beside(file, host)]
 

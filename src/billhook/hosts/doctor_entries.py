@@ -1,0 +1,255 @@
+"""The entries in an agent's files: whether they lead to this billhook, in time."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from billhook import __version__, caller
+from billhook.errors import BillhookError
+from billhook.hosts import HOSTS, Host, Scope
+from billhook.hosts.agentfile import Handler, holds, ours
+from billhook.hosts.choosing import Needs
+from billhook.hosts.doctor_finding import Finding
+from billhook.hosts.entries import PROGRAM, UNGUARDED, IfMissing, Options, wanted
+from billhook.hosts.installing import Target
+from billhook.hosts.jsontext import Document, measured
+from billhook.hosts.noticing import notes_about
+
+_CALL: Final = re.compile(r"exec (?P<program>'.*?'(?:\"'\"'.*?')*|\S+) --as (?P<name>[\w-]+) --deadline (?P<ms>\d+)")
+_ADDRESS: Final = re.compile(r"(?P<base>https?://[^/]+)/hook/(?P<name>[\w-]+)\?.*?\bdeadline=(?P<ms>\d+)")
+_BY_CLAUDES_FILE: Final[dict[str, tuple[Scope, ...]]] = {"copilot": ("project",), "cursor": ("user", "project")}
+"""Agents that also read Claude Code's settings, and which of them."""
+_SECONDS: Final = 10.0
+
+
+class Called(msgspec.Struct, frozen=True):
+    """What an entry of ours says."""
+
+    dialect: str
+    deadline: int
+    """Milliseconds."""
+    program: str = ""
+    address: str = ""
+    """Where the daemon is asked over HTTP; then there is no program."""
+
+
+class Installation(msgspec.Struct, frozen=True):
+    """Our entries in one file of an agent."""
+
+    host: Host
+    scope: Scope
+    path: str
+    entries: tuple[Handler, ...]
+    document: Document
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The canonical names of what the agent asks about."""
+        own = {one.event for one in self.entries}
+        return tuple(name for name, spelling in self.host.spellings.items() if spelling in own)
+
+    @property
+    def if_missing(self) -> IfMissing:
+        return "allow" if any(UNGUARDED in str(one.data) for one in self.entries) else "deny"
+
+    @property
+    def command(self) -> str:
+        """What installs it anew."""
+        words = ["billhook install", self.host.name]
+        words += ["--project"] if self.scope == "project" else []
+        words += ["--http"] if any(one.address for one in self.calls()) else []
+        words += ["--if-missing allow"] if self.if_missing == "allow" else []
+        return " ".join(words)
+
+    def calls(self) -> list[Called]:
+        return [said for one in self.entries if (said := called(one)) is not None]
+
+
+def called(handler: Handler) -> Called | None:
+    """What an entry that `install` wrote runs or asks."""
+    text = handler.data.get("command") or handler.data.get("bash")
+    if isinstance(text, str) and (found := _CALL.search(text)):
+        return Called(found["name"], int(found["ms"]), program=shlex.split(found["program"])[0])
+    url = handler.data.get("url")
+    if isinstance(url, str) and (found := _ADDRESS.match(url)):
+        return Called(found["name"], int(found["ms"]), address=found["base"])
+    return None
+
+
+class Files:
+    """Both files of an agent: the user's and the project's."""
+
+    def __init__(self, host: Host, project: str, root: Path) -> None:
+        self.host, self.project = host, project
+        self.installed: list[Installation] = []
+        self.findings: list[Finding] = []
+        self._targets: list[Target] = []
+        for scope in _scopes(host, project):
+            try:
+                self._read(Target(host, scope, project, root))
+            except BillhookError as error:
+                where = f"{error.place}: " if error.place else ""
+                remedy = error.hint or "mend the file"
+                self.findings.append(Finding("fail", "installed", f"{where}{error.message}", remedy))
+
+    def _read(self, target: Target) -> None:
+        document = measured(target.text())
+        self._targets.append(target)
+        if entries := ours(document, target.host):
+            self.installed.append(Installation(target.host, target.scope, target.path, tuple(entries), document))
+        for text in notes_about(target.path, measured(target.clean()), target.host, target.scope):
+            if "switches" in text or "will not start" in text:
+                self.findings.append(Finding("fail", "installed", text, "change that setting"))
+            elif "calls billhook as well" in text:
+                self.findings.append(Finding("warn", "installed", text, "remove that entry"))
+
+    def needed(self) -> set[str]:
+        """The canonical names of events that configured hooks want, in this agent."""
+        usual = set(self.host.events)
+        found: set[str] = set()
+        for target in self._targets:
+            found |= set(Needs(target).events) - usual
+        return found
+
+
+def _scopes(host: Host, project: str) -> Iterable[Scope]:
+    same = os.path.realpath(host.file("user", project)) == os.path.realpath(host.file("project", project))
+    return ("user",) if same else ("user", "project")
+
+
+def by_another_file(host: Host, project: str, root: Path) -> list[Installation]:
+    """Entries that were installed for Claude Code, in files that this agent reads, too."""
+    scopes = _BY_CLAUDES_FILE.get(host.name, ())
+    return [one for one in Files(HOSTS["claude"], project, root).installed if one.scope in scopes] if scopes else []
+
+
+def entry_findings(files: Files, others: list[Installation]) -> Iterator[Finding]:
+    """What there is to say about being installed."""
+    host = files.host
+    if not files.installed and not others:
+        text = f"not installed: {host.title} does not ask billhook"
+        yield Finding("fail", "installed", text, f"billhook install {host.name}")
+    for one in (*files.installed, *others):
+        yield _present(one, host)
+        yield from _leads_here(one)
+        yield from _in_time(one)
+        yield from _up_to_date(one)
+    yield from files.findings
+    yield from _covered(files, [*files.installed, *others])
+
+
+def _present(one: Installation, host: Host) -> Finding:
+    through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
+    missing = "; lets everything pass where billhook is missing" if one.if_missing == "allow" else ""
+    number = len(one.events)
+    events = "1 event" if number == 1 else f"{number} events"
+    return Finding("ok", "installed", f"{one.path}: {events}{through}{missing}")
+
+
+def _covered(files: Files, installed: list[Installation]) -> Iterator[Finding]:
+    """Events that nobody asks about."""
+    if not installed:
+        return
+    have = {event for one in installed for event in one.events}
+    host, again = files.host, installed[-1].command
+    if "PreToolUse" not in have:
+        text = f"no tool call is judged: {host.spellings['PreToolUse']} is not among its events"
+        yield Finding("warn", "installed", text, again)
+    if lacking := sorted(files.needed() - have):
+        yield Finding("warn", "installed", f"hooks want what the agent does not ask about: {', '.join(lacking)}", again)
+
+
+def _leads_here(one: Installation) -> Iterator[Finding]:
+    """Whether the command is there, and is this billhook."""
+    for said in dict.fromkeys(one.calls()):
+        if said.dialect != one.host.name:
+            text = f"{one.path}: an entry speaks to {said.dialect}"
+            yield Finding("fail", "installed", text, one.command)
+    for program in dict.fromkeys(said.program for said in one.calls() if said.program):
+        yield from _program(one, program)
+
+
+def _program(one: Installation, program: str) -> Iterator[Finding]:
+    becomes = "then every tool call passes" if one.if_missing == "allow" else "then every tool call is refused"
+    remedy = "uv tool install billhook" if one.scope == "project" else one.command
+    path = program if "/" in program else shutil.which(program, path=caller.environ().get("PATH")) or ""
+    if not path:
+        yield Finding("fail", "installed", f"`{program}` is not on PATH here; {becomes}", "uv tool install billhook")
+    elif not os.path.exists(path):
+        yield Finding("fail", "installed", f"{path} is gone; {becomes}", remedy)
+    elif not os.access(path, os.X_OK) or os.path.isdir(path):
+        yield Finding("fail", "installed", f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}")
+    elif not _is_this(path):
+        version = _version_beside(path)
+        if version != __version__:
+            other = f"version {version}" if version else "of an unknown version"
+            text = f"it calls another billhook, {path}, {other}; this is {__version__}"
+            yield Finding("warn", "installed", text, one.command)
+
+
+def _is_this(path: str) -> bool:
+    beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
+    return os.path.realpath(path) == os.path.realpath(beside)
+
+
+def _version_beside(path: str) -> str:
+    """The version of the billhook that a billhook-hook belongs to; empty when it does not say."""
+    import subprocess
+
+    program = os.path.join(os.path.dirname(os.path.realpath(path)), "billhook")
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ""
+    found = re.search(r"\d+\.\d+\.\d+\S*", done.stdout)
+    return found[0] if found else ""
+
+
+def _in_time(one: Installation) -> Iterator[Finding]:
+    """Every agent lets a call pass when a hook is too late: our deadline has to lie below its time-out."""
+    late = []
+    for entry in one.entries:
+        said = called(entry)
+        number = entry.data.get(one.host.timeout_key)
+        plain = isinstance(number, int | float) and not isinstance(number, bool)
+        seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
+        if said is not None and said.deadline >= seconds * 1000:
+            late.append(f"{entry.event} ({said.deadline} ms against {seconds:g} s)")
+    if late:
+        text = f"{one.path}: the deadline is not below the agent's own time-out: {', '.join(late)}"
+        yield Finding("fail", "installed", text, one.command)
+
+
+def _up_to_date(one: Installation) -> Iterator[Finding]:
+    """Whether `install` would write the same."""
+    seconds = {}
+    for entry in one.entries:
+        event = next(name for name, own in one.host.spellings.items() if own == entry.event)
+        seconds[event] = entry.data.get(one.host.timeout_key, 0)
+    calls = one.calls()
+    options = Options(
+        scope=one.scope,
+        program=next((said.program for said in calls if said.program), PROGRAM),
+        if_missing=one.if_missing,
+        http=next((said.address for said in calls if said.address), ""),
+    )
+    plain = [entry for entry in one.entries if called(entry)]
+    if len(plain) != len(one.entries) or not _same(one, options):
+        text = f"{one.path}: entries of another form than this version writes"
+        yield Finding("warn", "installed", text, one.command)
+
+
+def _same(one: Installation, options: Options) -> bool:
+    """Alike but for the times, which hooks of any folder may have made longer."""
+    entries = wanted(one.host, one.events, options)
+    document = measured(_without_times(one.document.text))
+    return holds(document, one.host, _timeless(entries))

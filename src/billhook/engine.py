@@ -45,6 +45,7 @@ else:
 _FOREVER = float("inf")
 _now = time.monotonic
 _OK = Status.OK
+_ANSWERS = (Answer, Reply)
 
 
 class Engine:
@@ -259,7 +260,7 @@ class Engine:
                     said = end.value
                 else:
                     return self._finish(step, ctx, said, first, began, ends)
-            elif said is not None and type(said) is not Answer and inspect.isawaitable(said):
+            elif said is not None and type(said) not in _ANSWERS and inspect.isawaitable(said):
                 return self._finish(step, ctx, _awaiting(said), None, began, ends)
         except KeyboardInterrupt:
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from billhook import caller
 from billhook.builtins.protected import Protected
 from billhook.config import sources
-from billhook.config.declared import Python
+from billhook.config.declared import Exec, Python, Run
 from billhook.config.looking import Look
 from billhook.store.approvals import Approvals
 
@@ -52,6 +52,8 @@ def _named(entry: "Entry", look: Look) -> list[str]:
     if entry.consent.fingerprint is not None:
         return [mark.path for mark in entry.consent.fingerprint.files]
     action = entry.declared.action
+    if not isinstance(action, Run | Exec | Python):
+        return []
     folder = entry.declared.module_folder if isinstance(action, Python) else entry.declared.folder
     from billhook.config.named import named_files
 

@@ -137,7 +137,7 @@ class EventList:
                 self._patterns.append(position)
         if self._patterns:
             self._set = ExpressionSet([steps[position].matcher.expression for position in self._patterns])
-        self._seed_names = any(steps[position].meanings.naming == "seed" for position in self._patterns)
+        self._namings = {step.meanings.naming for step in steps if not step.matcher.everything} - {"canonical"}
 
     def steps(self, event: Event) -> tuple[Step, ...]:
         """The steps for what this event is about: compared once, then looked up in `known`."""
@@ -154,7 +154,7 @@ class EventList:
             return tuple(self.all)  # the event takes no matcher: none is looked at
         target = target or ""
         found = self._places(target)
-        if event.match_field == "tool_name" and (self._seed_names or tools.canonical(target) != target):
+        if event.match_field == "tool_name":
             found += self._by_other_names(target)
         steps = [self.all[i] for i in sorted(found)]
         return tuple(step for step in steps if self._starts(step, target)) if self.on_session_start else tuple(steps)
@@ -167,11 +167,14 @@ class EventList:
         return found
 
     def _by_other_names(self, called: str) -> set[int]:
-        """More steps, that want a tool by its canonical name, or by the name that the seeds have for it."""
+        """More steps, that want a tool by its canonical name, by the name that their own dialect has for it, or by that
+        of a tool which it is as good as: whoever guards `Write` guards patches, too."""
         canonical = tools.canonical(called)
-        own = tools.called(canonical, "seed")
-        by_seed = {i for i in self._places(own) if self.all[i].meanings.naming == "seed"} if self._seed_names else set()
-        return (set(self._places(canonical)) | by_seed) - set(self._places(called))
+        found = {i for name in (canonical, *tools.also_called(canonical)) for i in self._places(name)}
+        for naming in self._namings:
+            own = tools.called(canonical, naming)
+            found |= {i for i in self._places(own) if self.all[i].meanings.naming == naming}
+        return found - set(self._places(called))
 
     def _starts(self, step: Step, source: str) -> bool:
         sources = step.meanings.session_sources

@@ -20,7 +20,7 @@ from billhook.errors import RuleError
 from billhook.globs import ANY_DEPTH, Glob, glob, path_matches
 from billhook.script import UNKNOWN
 
-EDITS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+EDITS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch"})
 """`Edit` speaks for every tool that edits files."""
 READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
 """`Read` speaks for every tool that reads files; a search counts as reading the folder it searches."""
@@ -68,6 +68,8 @@ class Rule(msgspec.Struct, frozen=True):
         """Whether the rule is about this tool, by its canonical or dialect name."""
         name = tools.canonical(tool_name)
         if self.tool == name or (self.tool == "Edit" and name in EDITS) or (self.tool == "Read" and name in READS):
+            return True
+        if self.tool in tools.also_called(name):
             return True
         if "*" in self.tool:
             return glob(self.tool).matches(name)
@@ -224,6 +226,8 @@ def _path_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obje
 def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list[list[str]] | None:
     """The paths of a call, as named and with symbolic links followed, in segments. None: one of them can't be told."""
     named = list(tools.paths_of(name, tool_input))
+    if not named and tools.also_called(name):
+        return None  # a patch in which nobody finds a file
     if not named and name in ("Grep", "Glob", "LS") and cwd:
         named.append(cwd)
     searched = _searched(name, tool_input)

@@ -78,7 +78,7 @@ def _names(target: str, row: Meanings, field: str) -> list[str]:
     if field != "tool_name":
         return [target]
     canonical = tools.canonical(target)
-    names = [target, canonical, *([tools.called(canonical, "seed")] if row.naming == "seed" else [])]
+    names = [target, canonical, *([tools.called(canonical, row.naming)] if row.naming != "canonical" else [])]
     return list(dict.fromkeys(names))
 
 
@@ -97,7 +97,7 @@ def _in_case(pattern: str, names: list[str]) -> str:
 
 def _wider(hook: Declared, pattern: str, row: Meanings, names: list[str]) -> str:
     """The same matcher with one more name, where the dialect takes several."""
-    name = names[-1] if row.naming == "seed" else tools.canonical(names[0])
+    name = names[-1] if row.naming != "canonical" else tools.canonical(names[0])
     apart = f"write another hook for `{name}`, or leave the matcher out"
     if not _NAME.fullmatch(name):
         return "leave the matcher out"

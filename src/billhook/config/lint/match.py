@@ -254,7 +254,7 @@ def _hits_a_tool(matcher: Matcher, row: Meanings) -> bool:
 
 def _names_of(tool: str, row: Meanings) -> tuple[str, ...]:
     """What a tool goes by in a dialect: the seeds' dialects know the canonical name, too."""
-    return (tool, called(tool, row.naming)) if row.naming == "seed" else (tool,)
+    return (tool,) if row.naming == "canonical" else (tool, called(tool, row.naming))
 
 
 def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Finding]:

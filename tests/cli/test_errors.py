@@ -104,7 +104,7 @@ hint: did you mean `claude`?
 
 error: unknown --dialect `xyz`
 
-hint: one of claude, spec, claw, claw-text, lesson
+hint: one of claude, spec, claw, claw-text, lesson, codex, gemini, qwen, copilot, cursor, universal
 
 error: --timeout `soon` is not a positive number of seconds
 

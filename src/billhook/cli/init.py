@@ -26,7 +26,7 @@ _TRY = """billhook fire PreToolUse --tool Bash --input '{"command": "git push"}'
 _NEXT = (
     ("billhook list", "every hook, in the order in which they run"),
     (_TRY, "what the gate says to a push"),
-    ("billhook hook --help", "how an agent asks these hooks"),
+    ("billhook install claude", "let an agent ask these hooks: claude, codex, gemini, qwen, copilot, cursor"),
 )
 
 

@@ -1,31 +1,33 @@
 """The entries in an agent's files: whether they lead to this billhook, in time."""
 
+import json
 import os
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from billhook import __version__, caller
 from billhook.errors import BillhookError
 from billhook.hosts import HOSTS, Host, Scope
-from billhook.hosts.agentfile import Handler, holds, ours
+from billhook.hosts.agentfile import Handler, ours
 from billhook.hosts.choosing import Needs
 from billhook.hosts.doctor_finding import Finding
 from billhook.hosts.entries import PROGRAM, UNGUARDED, IfMissing, Options, wanted
 from billhook.hosts.installing import Target
-from billhook.hosts.jsontext import Document, measured
+from billhook.hosts.jsontext import measured
 from billhook.hosts.noticing import notes_about
 
 _CALL: Final = re.compile(r"exec (?P<program>'.*?'(?:\"'\"'.*?')*|\S+) --as (?P<name>[\w-]+) --deadline (?P<ms>\d+)")
 _ADDRESS: Final = re.compile(r"(?P<base>https?://[^/]+)/hook/(?P<name>[\w-]+)\?.*?\bdeadline=(?P<ms>\d+)")
 _BY_CLAUDES_FILE: Final[dict[str, tuple[Scope, ...]]] = {"copilot": ("project",), "cursor": ("user", "project")}
 """Agents that also read Claude Code's settings, and which of them."""
+_TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
 
 
@@ -47,7 +49,6 @@ class Installation(msgspec.Struct, frozen=True):
     scope: Scope
     path: str
     entries: tuple[Handler, ...]
-    document: Document
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -103,8 +104,8 @@ class Files:
         document = measured(target.text())
         self._targets.append(target)
         if entries := ours(document, target.host):
-            self.installed.append(Installation(target.host, target.scope, target.path, tuple(entries), document))
-        for text in notes_about(target.path, measured(target.clean()), target.host, target.scope):
+            self.installed.append(Installation(target.host, target.scope, target.path, tuple(entries)))
+        for text in notes_about(target.path, measured(target.clean()), target.host):
             if "switches" in text or "will not start" in text:
                 self.findings.append(Finding("fail", "installed", text, "change that setting"))
             elif "calls billhook as well" in text:
@@ -130,12 +131,12 @@ def by_another_file(host: Host, project: str, root: Path) -> list[Installation]:
     return [one for one in Files(HOSTS["claude"], project, root).installed if one.scope in scopes] if scopes else []
 
 
-def entry_findings(files: Files, others: list[Installation]) -> Iterator[Finding]:
-    """What there is to say about being installed."""
+def entry_findings(files: Files, others: list[Installation], *, asked: bool) -> Iterator[Finding]:
+    """What there is to say about being installed. `asked`: somebody wants to know about this very agent."""
     host = files.host
     if not files.installed and not others:
         text = f"not installed: {host.title} does not ask billhook"
-        yield Finding("fail", "installed", text, f"billhook install {host.name}")
+        yield Finding("fail" if asked else "warn", "installed", text, f"billhook install {host.name}")
     for one in (*files.installed, *others):
         yield _present(one, host)
         yield from _leads_here(one)
@@ -206,7 +207,12 @@ def _version_beside(path: str) -> str:
     program = os.path.join(os.path.dirname(os.path.realpath(path)), "billhook")
     try:
         done = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError, ValueError):
         return ""
@@ -230,11 +236,7 @@ def _in_time(one: Installation) -> Iterator[Finding]:
 
 
 def _up_to_date(one: Installation) -> Iterator[Finding]:
-    """Whether `install` would write the same."""
-    seconds = {}
-    for entry in one.entries:
-        event = next(name for name, own in one.host.spellings.items() if own == entry.event)
-        seconds[event] = entry.data.get(one.host.timeout_key, 0)
+    """Whether `install` would write the same, but for the times, which hooks of any folder may have made longer."""
     calls = one.calls()
     options = Options(
         scope=one.scope,
@@ -242,14 +244,22 @@ def _up_to_date(one: Installation) -> Iterator[Finding]:
         if_missing=one.if_missing,
         http=next((said.address for said in calls if said.address), ""),
     )
-    plain = [entry for entry in one.entries if called(entry)]
-    if len(plain) != len(one.entries) or not _same(one, options):
+    today = wanted(one.host, one.events, options)
+    if any(_timeless(_whole(entry), one.host) != _timeless(today.get(entry.event), one.host) for entry in one.entries):
         text = f"{one.path}: entries of another form than this version writes"
         yield Finding("warn", "installed", text, one.command)
 
 
-def _same(one: Installation, options: Options) -> bool:
-    """Alike but for the times, which hooks of any folder may have made longer."""
-    entries = wanted(one.host, one.events, options)
-    document = measured(_without_times(one.document.text))
-    return holds(document, one.host, _timeless(entries))
+def _whole(entry: Handler) -> Mapping[str, Any]:
+    """What stands in the event's list."""
+    return {**entry.group, "hooks": [entry.data]} if entry.inner >= 0 else entry.data
+
+
+def _timeless(entry: Mapping[str, Any] | None, host: Host) -> str:
+    """An entry as text, without its times."""
+    if entry is None:
+        return ""
+    handler = entry["hooks"][0] if host.shape == "nested" else entry
+    plain = {key: value for key, value in handler.items() if key != host.timeout_key}
+    group = {key: value for key, value in entry.items() if key != "hooks"} if host.shape == "nested" else {}
+    return _TIME.sub("deadline", json.dumps({**plain, "": group}, sort_keys=True))

@@ -1,0 +1,117 @@
+"""Which hooks apply inside an agent, and when it last asked."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from billhook.config import configured
+from billhook.config.history import Look, log_of
+from billhook.config.loading import Config
+from billhook.config.rows import Row, rows
+from billhook.hosts import Host
+from billhook.hosts.doctor_finding import Finding
+from billhook.store.files import StoreError
+
+_NEWEST: Final = 8 << 20
+"""Bytes of the log that are looked at, from its end."""
+
+
+class Applying(msgspec.Struct, frozen=True):
+    """The configured hooks, by what becomes of them in an agent."""
+
+    run: int
+    blocks: int
+    """Stand in for what can't be used, and refuse."""
+    waiting: int
+    """Not approved."""
+    itself: int
+    """The agent runs these."""
+    never: int
+    """For events that the agent has not."""
+    idle: int
+    """Switched off, or not running for another reason."""
+    built_in: int
+
+
+def applying(host: Host, config: Config) -> Applying:
+    """Count them."""
+    found = rows(config)
+    own = [row for row in found if row.layer != "built-in" and not row.switch]
+    active = [row for row in own if row.effect != "nothing"]
+    never = [row for row in active if _never(row, host)]
+    idle = [row for row in own if row.effect == "nothing"]
+    waiting = [row for row in idle if row.state in ("new", "changed")]
+    itself = [row for row in idle if row.state == "elsewhere"]
+    blocks = [row for row in active if row.effect == "blocks"]
+    return Applying(
+        run=len(active) - len(never) - len(blocks),
+        blocks=len(blocks),
+        waiting=len(waiting),
+        itself=len(itself),
+        never=len(never),
+        idle=len(idle) - len(waiting) - len(itself),
+        built_in=len([row for row in found if row.layer == "built-in"]),
+    )
+
+
+def _never(row: Row, host: Host) -> bool:
+    return bool(row.events) and not any(event in host.spellings for event in row.events)
+
+
+def hook_findings(host: Host, project: str) -> Iterator[Finding]:
+    """What applies, what waits, and what is wrong."""
+    config = configured.load(project, host=host.name)
+    found = applying(host, config)
+    yield Finding("ok", "hooks", _counted(found, host))
+    if found.waiting:
+        what = "1 hook waits" if found.waiting == 1 else f"{found.waiting} hooks wait"
+        yield Finding("warn", "hooks", f"{what} for your approval, and don't run", "billhook trust")
+    if found.blocks:
+        what = (
+            "1 hook can't be used and refuses"
+            if found.blocks == 1
+            else f"{found.blocks} hooks can't be used and refuse"
+        )
+        yield Finding("warn", "hooks", f"{what} what it would have judged", "billhook check")
+    if config.problems:
+        first = config.problems[0]
+        number = "1 problem" if len(config.problems) == 1 else f"{len(config.problems)} problems"
+        yield Finding("warn", "hooks", f"{number}, the first: {first.place}: {first.message}", "billhook check")
+
+
+def _counted(found: Applying, host: Host) -> str:
+    parts = [f"{found.run} of yours run" if found.run != 1 else "1 of yours runs"]
+    parts += [f"{found.built_in} built in"] if found.built_in else []
+    parts += [f"{found.itself} run by {host.title} itself"] if found.itself else []
+    parts += [f"{found.never} for events that {host.title} has not"] if found.never else []
+    parts += [f"{found.idle} not running"] if found.idle else []
+    return ", ".join(parts)
+
+
+def last_asked(host: Host, config: Config) -> str:
+    """The time of the newest record that this agent brought; empty when the end of the log has none."""
+    log = log_of(config)
+    if log is None:
+        return ""
+    return next((record.time for record in Look(log, config.project, _NEWEST) if record.host == host.name), "")
+
+
+def log_findings(host: Host, project: str) -> Iterator[Finding]:
+    """Whether the agent ever asked."""
+    config = configured.load(project, host=host.name)
+    setting = config.builtins.get("event-logger")
+    if setting is not None and setting.enabled is False:
+        yield Finding("unknown", "log", "the event log is switched off, so nobody can tell when it last asked")
+        return
+    try:
+        when = last_asked(host, config)
+    except StoreError as error:
+        yield Finding("warn", "log", f"the event log can't be read: {error.message} ({error.place})", error.hint)
+        return
+    if when:
+        yield Finding("ok", "log", f"{host.title} last asked at {when}")
+    else:
+        yield Finding(
+            "unknown", "log", f"{host.title} has not asked yet in this project", f"billhook doctor {host.name} --canary"
+        )

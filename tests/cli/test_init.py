@@ -31,8 +31,8 @@ next
       every hook, in the order in which they run
   billhook fire PreToolUse --tool Bash --input '{"command": "git push"}'
       what the gate says to a push
-  billhook hook --help
-      how an agent asks these hooks
+  billhook install claude
+      let an agent ask these hooks: claude, codex, gemini, qwen, copilot, cursor
 -- exit 0
 """)
     assert (place.project / ".billhook" / "hooks.yaml").read_text() == STARTER

@@ -32,6 +32,8 @@ Daily:
   init       Write a first file with hooks that work.
   install    Let Claude Code, Codex, Gemini and others ask billhook.
   uninstall  Take billhook out of an agent's settings again.
+  doctor     Say whether agents really ask billhook here, and what keeps them
+             from it.
   list       Show every hook in the order in which it runs.
   check      Find what is wrong with the hooks here, and how to mend it.
   explain    Say which hooks an event or a command would get, and why.

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from clients.cases import CASES
 from clients.golden import EVENTS, GOLDEN
 from clients.running import TESTS
 from clients.script import Call, Script, Step
 from clients.scripted_model import serving
-from clients.table import put_between
+from clients.table import DOCUMENT, TITLES, between, put_between
 
 SCRIPT = Script([Step(calls=[Call("run", {"command": "true"})]), Step("all done")])
 
@@ -86,6 +87,14 @@ def test_between_marks() -> None:
     """Only what stands between the marks of a document is written anew."""
     text = "a\n<!-- x -->\nold\n<!-- end of x -->\nb\n"
     assert put_between(text, "x", "new\n") == "a\n<!-- x -->\nnew\n<!-- end of x -->\nb\n"
+
+
+def test_every_agent_is_in_the_document() -> None:
+    """docs/hosts.md has a column for each agent, a row for each case, and its waiting times."""
+    text = DOCUMENT.read_text()
+    assert [title for title in TITLES.values() if f"| {title} " not in between(text, "cases")] == []
+    assert [case.title for case in CASES if f"| {case.title} |" not in between(text, "cases")] == []
+    assert "p99" in between(text, "wait")
 
 
 def test_unknown_names() -> None:

@@ -1,18 +1,28 @@
 """`billhook doctor`: does it really guard?"""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from billhook import strictjson
+from billhook.cli import events_times
 from billhook.cli.agents import project_here
-from billhook.cli.doctor_screen import as_data, beginning, screen
-from billhook.cli.show import say
+from billhook.cli.doctor_screen import as_data, beginning, canary_data, lines, screen
+from billhook.cli.inside_agent import agent_around
+from billhook.cli.show import note, say
 from billhook.cli.values import nearest
 from billhook.errors import UsageError
 from billhook.hosts import HOSTS, Host
 from billhook.hosts.doctor import Report, examined, hosts_here
 from billhook.hosts.doctor_daemon import Daemon
-from billhook.hosts.doctor_finding import all_well
+from billhook.hosts.doctor_finding import Finding, all_well
+from billhook.hosts.doctor_hooks import is_logged
+from billhook.hosts.doctor_programs import path_of
 from billhook.store.files import state_root
+
+if TYPE_CHECKING:
+    from billhook.hosts.coverage import Coverage
+    from billhook.hosts.coverage_log import Seen
 
 
 @click.command(
@@ -21,6 +31,8 @@ from billhook.store.files import state_root
 Examples:
   billhook doctor                       every agent that is here
   billhook doctor claude codex          these
+  billhook doctor codex --canary        start it for a moment, and see whether it asks
+  billhook doctor --coverage --since 1w what no hook saw of the last week
   billhook doctor --json | jq -r '.agents[].findings[] | select(.level == "fail") | .remedy'
 
 \b
@@ -28,29 +40,117 @@ Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like
 )
 @click.argument("agents", nargs=-1, metavar="[claude|codex|gemini|qwen|copilot|cursor]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def verb(agents: tuple[str, ...], as_json: bool) -> int:
+@click.option("--canary", is_flag=True, help="Start the agent without a model, and see whether it asks billhook.")
+@click.option("--coverage", is_flag=True, help="Hold the agent's own transcripts against the event log.")
+@events_times.option("--since", end=False, help="With --coverage: only calls since then.")
+def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, since: str | None) -> int:
     """Say whether an agent really asks billhook here, and what keeps it from that.
 
     Is it installed, does the entry lead to this billhook in time, is the folder trusted by that agent, does the daemon
     answer, which hooks apply. Each finding has what mends it. Nothing is changed.
+
+    --canary proves it: the agent is started in this folder with a prompt that has a word of our own in it, and with the
+    address of its model leading nowhere; when that prompt is in the event log, the agent has asked. --coverage counts
+    the tool calls in the transcripts of Claude Code and Codex, and those that no hook ever saw.
     """
-    root, project = state_root(), project_here("user")
-    hosts = _named(agents) or hosts_here(project, root)
-    daemon = Daemon(root)
-    reports = [examined(host, project, root, daemon, asked=bool(agents)) for host in hosts]
-    general = list(daemon.findings())
-    if as_json:
-        say(strictjson.dumps(as_data(project, general, reports)))
-    elif agents or any(report.installed for report in reports):
-        say("\n".join(screen(project, general, reports)))
-    else:
-        say("\n".join(beginning(project, reports)))
-    return 0 if _well(reports) and all_well(general) else 1
+    if since is not None and not coverage:
+        raise UsageError("--since is for --coverage", hint="say both, or neither")
+    if canary:
+        _refuse_agents()
+    here = _Here(agents)
+    if coverage:
+        return here.show_coverage(as_json, since or "")
+    if canary:
+        return here.show_canary(as_json)
+    return here.show(as_json)
 
 
-def _well(reports: list[Report]) -> bool:
-    """Nothing installed anywhere is no state to be content with."""
-    return bool(reports) and all(report.well for report in reports)
+class _Here:
+    """What is asked about: this project, and some agents."""
+
+    def __init__(self, agents: tuple[str, ...]) -> None:
+        self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
+        self.hosts = _named(agents) or hosts_here(self.project, self.root)
+        self.daemon = Daemon(self.root)
+        self.general = list(self.daemon.findings())
+
+    def report(self, host: Host) -> Report:
+        return examined(host, self.project, self.root, self.daemon, asked=self.asked)
+
+    def show(self, as_json: bool) -> int:
+        reports = [self.report(host) for host in self.hosts]
+        if as_json:
+            say(strictjson.dumps(as_data(self.project, self.general, reports)))
+        elif self.asked or any(report.installed for report in reports):
+            say("\n".join(screen(self.project, self.general, reports)))
+        else:
+            say("\n".join(beginning(self.project, reports)))
+        return 0 if reports and all(report.well for report in reports) and all_well(self.general) else 1
+
+    def show_canary(self, as_json: bool) -> int:
+        """One agent after the other: each takes the time it needs."""
+        found = []
+        for report in map(self.report, self.hosts):
+            if not self.asked and not (report.installed and path_of(report.host)):
+                continue
+            if not as_json:
+                note(f"{report.host.title} is started for a moment, without a model ...")
+            one = self._canary(report)
+            found.append((report.host, one))
+            if not as_json:
+                say("\n".join([report.host.title, *lines([one])]))
+        if as_json:
+            say(strictjson.dumps(canary_data(self.project, found)))
+        elif not found:
+            say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
+        return 0 if found and all_well(one for _, one in found) else 1
+
+    def _canary(self, report: Report) -> Finding:
+        from billhook.hosts.canary import canary_finding
+
+        events = [event for one in report.installed for event in one.events]
+        logged = is_logged(report.host, self.project)
+        findings = [*report.findings, *self.general]
+        return canary_finding(report.host, self.project, self.root, events, findings, logged=logged)
+
+    def show_coverage(self, as_json: bool, since: str) -> int:
+        from billhook.cli.doctor_coverage import coverage_data, coverage_lines
+        from billhook.hosts.coverage import READERS
+
+        hosts = [host for host in self.hosts if host.name in READERS]
+        if not hosts and self.asked:
+            raise UsageError("only the transcripts of Claude Code and Codex can be read", hint="name claude or codex")
+        found = [self._coverage(host, since) for host in hosts]
+        if as_json:
+            well = all(one.well for one in found)
+            agents = [coverage_data(one) for one in found]
+            say(strictjson.dumps({"project": self.project, "ok": well, "since": since or None, "agents": agents}))
+        else:
+            texts = ["\n".join(coverage_lines(one)) for one in found]
+            say("\n\n".join(texts) or "neither Claude Code nor Codex was found here")
+        return 0 if all(one.well for one in found) else 1
+
+    def _coverage(self, host: Host, since: str) -> "Coverage":
+        from billhook.hosts.coverage import compared
+        from billhook.hosts.coverage_why import Reasons
+
+        report = self.report(host)
+        events = [event for one in report.installed for event in one.events]
+        logged = is_logged(host, self.project)
+
+        def why(seen: "Seen") -> Reasons:
+            return Reasons(host, seen, report.findings, events, logged=logged)
+
+        return compared(host, self.project, self.root, why, since)
+
+
+def _refuse_agents() -> None:
+    """Who is judged by hooks starts no agents to try them."""
+    if agent := agent_around():
+        raise UsageError(
+            f"--canary is refused here: this runs inside {agent}, and it would start an agent",
+            hint="run it yourself, in a terminal of your own; without --canary it is open to everybody",
+        )
 
 
 def _named(agents: tuple[str, ...]) -> list[Host]:

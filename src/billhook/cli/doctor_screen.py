@@ -8,6 +8,7 @@ import click
 from billhook import __version__
 from billhook.cli.ages import ago
 from billhook.cli.table import filled, one_line, shown_path, width
+from billhook.hosts import Host
 from billhook.hosts.doctor import Report
 from billhook.hosts.doctor_finding import Finding, all_well
 
@@ -101,6 +102,15 @@ def as_data(project: str, general: Sequence[Finding], reports: Sequence[Report])
             }
             for report in reports
         ],
+    }
+
+
+def canary_data(project: str, found: Sequence[tuple[Host, Finding]]) -> dict[str, Any]:
+    """What came of starting agents, for programs."""
+    return {
+        "project": project,
+        "ok": bool(found) and all_well(one for _, one in found),
+        "agents": [{"agent": host.name, **_finding(one)} for host, one in found],
     }
 
 

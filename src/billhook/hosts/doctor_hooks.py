@@ -89,6 +89,12 @@ def _counted(found: Applying, host: Host) -> str:
     return ", ".join(parts)
 
 
+def is_logged(host: Host, project: str) -> bool:
+    """Whether what that agent asks is written down."""
+    setting = configured.load(project, host=host.name).builtins.get("event-logger")
+    return setting is None or setting.enabled is not False
+
+
 def last_asked(host: Host, config: Config) -> str:
     """The time of the newest record that this agent brought; empty when the end of the log has none."""
     log = log_of(config)
@@ -100,8 +106,7 @@ def last_asked(host: Host, config: Config) -> str:
 def log_findings(host: Host, project: str) -> Iterator[Finding]:
     """Whether the agent ever asked."""
     config = configured.load(project, host=host.name)
-    setting = config.builtins.get("event-logger")
-    if setting is not None and setting.enabled is False:
+    if not is_logged(host, project):
         yield Finding("unknown", "log", "the event log is switched off, so nobody can tell when it last asked")
         return
     try:

@@ -1,0 +1,206 @@
+"""`billhook doctor --canary`: start the agent for a moment, and see whether it asks.
+
+The prompt has a word in it that nobody else says. When the event log has it, the agent has really asked billhook here;
+then the agent is ended.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from billhook import caller, strictjson
+from billhook.hosts import Host
+from billhook.hosts.canary_start import STARTS, environment
+from billhook.hosts.doctor_finding import Finding
+from billhook.hosts.doctor_programs import path_of
+from billhook.store.places import log_folder
+from billhook.store.reading import LogReader
+from billhook.store.record import Record, Wanted
+from billhook.tree import processes
+
+SECONDS: Final = 60.0
+"""How long an agent may take to ask."""
+_POLL: Final = 0.1
+_LATE: Final = 2.0
+"""Seconds after the agent's end in which a record may still be written."""
+_SETTLES: Final = 0.5
+_ENDS: Final = 3.0
+"""Seconds between TERM and KILL."""
+_EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})
+"""Events that come before a model is asked."""
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What came of one run."""
+
+    record: Record | None
+    seconds: float
+    exit: int | None
+    """How the agent ended; None: it was ended."""
+    said: str
+    """The end of what it printed."""
+
+
+def canary_finding(
+    host: Host,
+    project: str,
+    root: Path,
+    events: Sequence[str],
+    findings: Sequence[Finding],
+    *,
+    logged: bool,
+    seconds: float = SECONDS,
+) -> Finding:
+    """Start the agent, and say what came of it. `events` are those that are installed, `findings` what is known."""
+    if refusal := _not_possible(host, events, logged=logged):
+        return refusal
+    ran = run(host, path_of(host), project, root, seconds)
+    if ran.record is not None:
+        return Finding("ok", "canary", _fired(ran.record, ran.seconds))
+    why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
+    text = f"no hook fired: {_ended(host, ran)}"
+    if why is not None:
+        return Finding("fail", "canary", f"{text}; likely because {why.text}", why.remedy)
+    told = f"; it said: {ran.said}" if ran.said else ""
+    return Finding("fail", "canary", f"{text}{told}", f"billhook doctor {host.name}")
+
+
+def _not_possible(host: Host, events: Sequence[str], *, logged: bool) -> Finding | None:
+    if host.name not in STARTS:
+        text = f"can't be proved: {host.title} does not start without an account and a window"
+        return Finding("unknown", "canary", text)
+    if not events:
+        return Finding("fail", "canary", "nothing can fire: not installed", f"billhook install {host.name}")
+    if not path_of(host):
+        return Finding("unknown", "canary", f"can't be proved: no `{host.program}` on PATH")
+    if not logged:
+        return Finding("unknown", "canary", "can't be proved: the event log is switched off")
+    if not _EARLY & set(events):
+        text = "can't be proved: of the installed events, none comes before the model is asked"
+        return Finding("unknown", "canary", text, f"billhook install {host.name}")
+    return None
+
+
+def _fired(record: Record, seconds: float) -> str:
+    text = f"the hook fired after {seconds:.1f} s ({record.event}, session {record.session_id[:8]})"
+    if record.decision in ("deny", "ask") or record.stop:
+        text += f"; its answer was {record.decision if record.decision != 'none' else 'stop'}: {record.reason or ''}"
+    return text.rstrip(": ")
+
+
+def _ended(host: Host, ran: Ran) -> str:
+    if ran.exit is None:
+        return f"{host.title} ran for {ran.seconds:.0f} s, and asked nobody"
+    return f"{host.title} ended after {ran.seconds:.1f} s with exit code {ran.exit}, and asked nobody"
+
+
+def run(host: Host, program: str, project: str, root: Path, seconds: float) -> Ran:
+    """Start the agent, wait until it asks or ends, and end it with all that it started."""
+    nonce = os.urandom(8).hex()
+    prompt = f"This is a canary of `billhook doctor`, {nonce}. Do nothing."
+    with _closed_port() as url, tempfile.TemporaryFile() as output:
+        start = STARTS[host.name](url, prompt)
+        began, since = time.monotonic(), _now()
+        process = subprocess.Popen(
+            [program, *start.words],
+            cwd=caller.getcwd(),
+            env=environment(start, url, caller.environ()),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            record = _awaited(process, _Watch(root, project, host.name, nonce, since), began + seconds)
+            took = time.monotonic() - began
+            exited = process.poll() if record is None else None
+            if record is not None:
+                time.sleep(_SETTLES)  # whoever asked shall have its answer
+        finally:
+            end_all(process)
+        return Ran(record, took, exited, _last_words(output))
+
+
+@contextmanager
+def _closed_port() -> Iterator[str]:
+    """An address on which nobody listens, and which nobody else gets meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class _Watch:
+    """Looks for the record of our prompt."""
+
+    def __init__(self, root: Path, project: str, host: str, nonce: str, since: str) -> None:
+        self._log = LogReader(log_folder(root, project), root)
+        self._host, self._nonce = host, nonce
+        self._wanted = Wanted(since=since, events=_EARLY)
+
+    def found(self) -> Record | None:
+        """The first that has our word; where nobody's prompts are kept, the start of a session since we began."""
+        blind: Record | None = None
+        for entry in self._log.backward(self._wanted):
+            record = entry.record
+            if record.host != self._host:
+                continue
+            if self._nonce in strictjson.dumps(msgspec.to_builtins(self._log.whole(record).input)):
+                return record
+            if record.event == "UserPromptSubmit" and record.input is None:
+                blind = record
+        return blind
+
+
+def _awaited(process: "subprocess.Popen[bytes]", watch: _Watch, end: float) -> Record | None:
+    while time.monotonic() < end:
+        ended = process.poll() is not None
+        if (record := watch.found()) is not None:
+            return record
+        if ended:
+            end = min(end, time.monotonic() + _LATE)
+            return _late(watch, end)
+        time.sleep(_POLL)
+    return None
+
+
+def _late(watch: _Watch, end: float) -> Record | None:
+    while (record := watch.found()) is None and time.monotonic() < end:
+        time.sleep(_POLL)
+    return record
+
+
+def end_all(process: "subprocess.Popen[bytes]") -> None:
+    """End an agent and what it started: its own session. The daemon that a hook may have started has another one."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        members = [one for one in processes() if one.session == process.pid and one.alive]
+        for one in members:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(one.pid, number)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDS)
+    process.wait()
+
+
+def _last_words(output: IO[bytes]) -> str:
+    """The last line of what it printed."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - 4096))
+    lines = output.read().decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""

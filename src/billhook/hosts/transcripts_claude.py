@@ -1,0 +1,107 @@
+"""Claude Code's transcripts: `projects/<folder>/<session>.jsonl`, and those of its subagents below."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from billhook.hosts import HOSTS
+from billhook.hosts.transcripts import Call, Found, Lines, Result, Transcript, named
+
+_LONGEST_NAME: Final = 200
+_REFUSED: Final = "<tool_use_error>"
+_STOPPED: Final = "[Request interrupted by user"
+"""How a result begins that is none of the tool's."""
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    tool_use_id: str = ""
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Message(msgspec.Struct):
+    content: list[_Block] | str | None = None
+
+
+class _Line(msgspec.Struct, rename={"session": "sessionId", "agent": "agentId"}):
+    message: _Message | None = None
+    timestamp: str = ""
+    session: str | None = None
+    agent: str | None = None
+    cwd: str | None = None
+
+
+class _Cwd(msgspec.Struct):
+    cwd: str | None = None
+
+
+_LINE: Final = msgspec.json.Decoder(_Line)
+_CWD: Final = msgspec.json.Decoder(_Cwd)
+
+
+def claude_transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[Transcript]:
+    """The transcripts of sessions that began in this project. `is_here` says it of a folder."""
+    top = os.path.join(HOSTS["claude"].home(), "projects")
+    slug = re.sub(r"[^A-Za-z0-9]", "-", project)[:_LONGEST_NAME]
+    try:
+        folders = sorted(name for name in os.listdir(top) if name.startswith(slug))
+    except OSError:
+        return
+    for name in folders:
+        for path in named(os.path.join(top, name), ".jsonl", since=since):
+            began = _began_in(path)
+            if is_here(began) if began else name == slug:
+                yield Transcript(path, calls)
+
+
+def _began_in(path: str) -> str:
+    """The folder that the first line with one names."""
+    for line in Lines(path).having(b'"cwd"'):
+        try:
+            return _CWD.decode(line).cwd or ""
+        except msgspec.MsgspecError:
+            continue
+    return ""
+
+
+def calls(lines: Lines) -> Iterator[Found]:
+    """Every call, and every result, of a transcript."""
+    for line in lines.having(b'"tool_use"', b'"tool_result"', b'"server_tool_use"'):
+        try:
+            said = _LINE.decode(line)
+        except msgspec.MsgspecError:
+            lines.unread += 1
+            continue
+        blocks = said.message.content if said.message is not None else None
+        for block in blocks if isinstance(blocks, list) else ():
+            yield from _found(block, said)
+
+
+def _found(block: _Block, said: _Line) -> Iterator[Found]:
+    if block.type == "tool_result" and block.tool_use_id:
+        text = _text(bytes(block.content))
+        refused, stopped = text.startswith(_REFUSED), text.startswith(_STOPPED)
+        yield Result(block.tool_use_id, "refused" if refused else "stopped" if stopped else "ran")
+    elif block.type in ("tool_use", "server_tool_use") and block.id:
+        yield Call(
+            id=block.id,
+            tool=block.name,
+            input=block.input if isinstance(block.input, Mapping) else {},
+            time=said.timestamp,
+            session=said.session or "",
+            agent=said.agent or "",
+            cwd=said.cwd or "",
+            elsewhere=block.type == "server_tool_use",
+        )
+
+
+def _text(content: bytes) -> str:
+    """How a result begins: it is a text, or a list of blocks with one."""
+    found = re.match(rb'\s*(?:\[\s*\{[^{}\[\]]{0,200}?"text"\s*:\s*)?"((?:[^"\\]|\\.){0,80})', content)
+    return found[1].decode("utf-8", "replace") if found else ""

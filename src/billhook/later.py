@@ -11,7 +11,22 @@ from typing import Any, AnyStr, cast
 
 def later(name: str) -> Any:
     """A module that is imported as soon as somebody asks for anything in it. From then on it costs nothing more."""
+    _promised.append(name)
     return _Later(name)
+
+
+_promised: list[str] = []
+
+
+def import_all() -> None:
+    """Import now what was to be imported later: before somebody can put a module of their own in its place."""
+    import importlib
+
+    while _promised:
+        try:
+            importlib.import_module(_promised.pop())
+        except ImportError:  # on another platform, or an extra that is not installed
+            pass
 
 
 class _Later(ModuleType):

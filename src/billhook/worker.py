@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from billhook import caller, strictjson
-from billhook.answers import FAILURES, Outcome, Reply, Status
+from billhook.answers import FAILURES, NOTHING, Outcome, Reply, Status
 from billhook.dialects.base import inherited
 from billhook.errors import UsageError
 from billhook.exits import Exit
@@ -132,21 +132,37 @@ def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
         "folder": hook.folder,
         "dialect": hook.dialect,
         "seconds": None if seconds == float("inf") else seconds,
-        "results": [_plain_outcome(outcome) for outcome in ctx.results.values()],
         "state": _plain_state(ctx.state),
         "env": {key: value for key, value in ctx.env.items() if isinstance(value, str)},
         "known": {"session_name": ctx.session_name, "turn_id": ctx.turn_id},
     }
-    return strictjson.encode(head) + b"\n" + strictjson.encode(ctx.payload)
+    results = b",".join(_plain_outcome(outcome) for outcome in ctx.results.values())
+    return b'%b,"results":[%b]}\n%b' % (strictjson.encode(head)[:-1], results, strictjson.encode(ctx.payload))
 
 
-def _plain_outcome(outcome: Outcome) -> Any:
-    """An earlier result as plain data; what JSON has no word for is text."""
+def _plain_outcome(outcome: Outcome) -> bytes:
+    """An earlier result as JSON; what that has no word for is text. Each hook tells the next ones of all before it, so
+    those that had nothing to say are written once."""
+    if outcome.answer is not NOTHING:
+        return _written(outcome)
+    kept = _silent.get(id(outcome))
+    if kept is None or kept[0] is not outcome:
+        if len(_silent) >= _MOST_SILENT:
+            _silent.clear()
+        kept = _silent[id(outcome)] = outcome, _written(outcome)
+    return kept[1]
+
+
+_silent: dict[int, tuple[Outcome, bytes]] = {}
+_MOST_SILENT = 1024
+
+
+def _written(outcome: Outcome) -> bytes:
     try:
-        return strictjson.loads(strictjson.encode(msgspec.to_builtins(outcome, enc_hook=str)), max_bytes=None)
+        return strictjson.encode(msgspec.to_builtins(outcome, enc_hook=str))
     except Exception:  # its data is an object of somebody else's, which may do anything when it is looked at
         answer = msgspec.structs.replace(outcome.answer, data=None, updated_input=None, updated_output=None, extras={})
-        return msgspec.to_builtins(msgspec.structs.replace(outcome, answer=answer))
+        return strictjson.encode(msgspec.to_builtins(msgspec.structs.replace(outcome, answer=answer)))
 
 
 def _plain_state(state: Mapping[str, Any]) -> dict[str, Any]:

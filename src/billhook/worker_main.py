@@ -36,7 +36,8 @@ from typing import Any
 
 import msgspec
 
-from billhook import __version__, stepping, strictjson
+import billhook
+from billhook import __version__, later, stepping, strictjson
 from billhook.answers import Answer, Reply, Status
 from billhook.callbacks import callback
 from billhook.errors import BillhookError
@@ -70,6 +71,7 @@ _THREAD_GRACE = 0.05
 
 
 def main() -> None:
+    _import_billhook()
     line = _Line()
     null = os.open(os.devnull, os.O_WRONLY)
     files = Files()
@@ -89,6 +91,13 @@ def main() -> None:
         few = len(loaded) <= _MOST_FILES
         told = msgspec.structs.replace(told, number=request.number, reusable=few and alone)
         line.say(_fitted(msgspec.structs.replace(told, files=loaded if few else [])))
+
+
+def _import_billhook() -> None:
+    """All of it, with what it is made of: much of that is otherwise imported when it is first used."""
+    for name in billhook.__all__:
+        getattr(billhook, name)
+    later.import_all()
 
 
 class _Line:

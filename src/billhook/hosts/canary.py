@@ -20,7 +20,7 @@ import msgspec
 from billhook import caller, strictjson
 from billhook.hosts import Host
 from billhook.hosts.canary_start import STARTS, environment
-from billhook.hosts.doctor_finding import Finding
+from billhook.hosts.doctor_finding import Finding, Level
 from billhook.hosts.doctor_programs import path_of
 from billhook.store.places import log_folder
 from billhook.store.reading import LogReader
@@ -32,7 +32,10 @@ SECONDS: Final = 60.0
 _POLL: Final = 0.1
 _LATE: Final = 2.0
 """Seconds after the agent's end in which a record may still be written."""
+_OFFLINE: Final = "waiting for network"
+"""What Codex says for ever when it has come to ask its model: nothing of what comes before is still to come."""
 _SETTLES: Final = 0.5
+_TAIL: Final = 4096
 _ENDS: Final = 3.0
 """Seconds between TERM and KILL."""
 _EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})
@@ -71,7 +74,8 @@ def canary_finding(
     if why is not None:
         return Finding("fail", "canary", f"{text}; likely because {why.text}", why.remedy)
     told = f"; it said: {ran.said}" if ran.said else ""
-    return Finding("fail", "canary", f"{text}{told}", f"billhook doctor {host.name}")
+    level: Level = "warn" if ran.exit else "fail"  # it may have wanted something else, such as an account
+    return Finding(level, "canary", f"{text}{told}", f"start `{host.program}` here, and see what it wants")
 
 
 def _not_possible(host: Host, events: Sequence[str], *, logged: bool) -> Finding | None:
@@ -120,7 +124,7 @@ def run(host: Host, program: str, project: str, root: Path, seconds: float) -> R
             start_new_session=True,
         )
         try:
-            record = _awaited(process, _Watch(root, project, host.name, nonce, since), began + seconds)
+            record = _awaited(process, _Watch(root, project, host.name, nonce, since), output, began + seconds)
             took = time.monotonic() - began
             exited = process.poll() if record is None else None
             if record is not None:
@@ -166,14 +170,13 @@ class _Watch:
         return blind
 
 
-def _awaited(process: "subprocess.Popen[bytes]", watch: _Watch, end: float) -> Record | None:
+def _awaited(process: "subprocess.Popen[bytes]", watch: _Watch, output: IO[bytes], end: float) -> Record | None:
     while time.monotonic() < end:
-        ended = process.poll() is not None
+        over = process.poll() is not None or _OFFLINE in _last_words(output)
         if (record := watch.found()) is not None:
             return record
-        if ended:
-            end = min(end, time.monotonic() + _LATE)
-            return _late(watch, end)
+        if over:
+            return _late(watch, min(end, time.monotonic() + _LATE))
         time.sleep(_POLL)
     return None
 
@@ -200,7 +203,7 @@ def end_all(process: "subprocess.Popen[bytes]") -> None:
 
 def _last_words(output: IO[bytes]) -> str:
     """The last line of what it printed."""
-    size = output.seek(0, os.SEEK_END)
-    output.seek(max(0, size - 4096))
-    lines = output.read().decode("utf-8", "replace").strip().splitlines()
+    size = os.fstat(output.fileno()).st_size
+    tail = os.pread(output.fileno(), _TAIL, max(0, size - _TAIL))  # where it writes stays where it is
+    lines = tail.decode("utf-8", "replace").strip().splitlines()
     return lines[-1].strip()[:300] if lines else ""

@@ -10,6 +10,9 @@ from typing import Final
 
 import msgspec
 
+from billhook.hosts import HOSTS
+from billhook.hosts.trusting import dig, settings_of
+
 KEY: Final = "billhook-canary"
 """What stands where a key has to be; nobody ever gets it."""
 
@@ -49,7 +52,12 @@ def _codex(url: str, prompt: str) -> Start:
 
 
 def _gemini(url: str, prompt: str) -> Start:
-    environ = {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_TELEMETRY_ENABLED": "false"}
+    environ = {"GEMINI_API_KEY": KEY, "GEMINI_TELEMETRY_ENABLED": "false"}
+    said = settings_of(HOSTS["gemini"].file("user", ""))
+    if dig(said, "security", "auth", "selectedType"):
+        # With nothing chosen, it would take an address for a gateway, and want to know more of it; then there is only
+        # the way through the proxy.
+        environ["GOOGLE_GEMINI_BASE_URL"] = url
     return Start(("-p", prompt), environ)
 
 

@@ -89,7 +89,7 @@ def _gemini(host: Host, project: str, installed: list[Installation]) -> Iterator
     if forced in ("true", "false"):
         yield _folder(host, installed, forced == "true", "the variable GEMINI_CLI_TRUST_WORKSPACE says so")
         return
-    enabled = _dig(settings_of(host.file("user", project)), "security", "folderTrust", "enabled")
+    enabled = dig(settings_of(host.file("user", project)), "security", "folderTrust", "enabled")
     if enabled is False or (enabled is None and host.name == "qwen"):
         yield Finding("ok", "trust", f"{host.title} trusts every folder (`security.folderTrust` is off)")
         return
@@ -122,7 +122,8 @@ def _folder(host: Host, installed: list[Installation], trusted: bool | None, why
     return Finding(level, "trust", text, f"start `{host.program}` here, and trust the folder")
 
 
-def _dig(value: object, *keys: str) -> object:
+def dig(value: object, *keys: str) -> object:
+    """What stands below some keys; None where nothing does."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

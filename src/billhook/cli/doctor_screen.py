@@ -7,7 +7,7 @@ import click
 
 from billhook import __version__
 from billhook.cli.ages import ago
-from billhook.cli.table import filled, one_line, shown_path, width
+from billhook.cli.table import filled, one_line, shown_path
 from billhook.hosts import Host
 from billhook.hosts.doctor import Report
 from billhook.hosts.doctor_finding import Finding, all_well
@@ -15,12 +15,13 @@ from billhook.hosts.doctor_finding import Finding, all_well
 _COLOURS: Final = {"ok": "green", "unknown": None, "warn": "yellow", "fail": "red"}
 _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
+_LONGEST_PATH: Final = 300
 
 
 def screen(project: str, general: Sequence[Finding], reports: Sequence[Report]) -> Iterator[str]:
     """Every agent with its findings, the daemon, and the sum of it."""
     head = click.style(f"billhook {__version__}", bold=True)
-    yield f"{head} in {one_line(shown_path(project, here=False), width() - 20)}"
+    yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     for report in reports:
         yield ""
         yield click.style(report.host.title, bold=True)
@@ -59,7 +60,7 @@ def _sum(findings: Sequence[Finding]) -> str:
 
 def beginning(project: str, reports: Sequence[Report]) -> Iterator[str]:
     """What to do where no agent asks billhook."""
-    yield f"no agent asks billhook in {one_line(shown_path(project, here=False), width() - 30)}"
+    yield f"no agent asks billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     yield ""
     if reports:
         yield "found here"
@@ -68,7 +69,7 @@ def beginning(project: str, reports: Sequence[Report]) -> Iterator[str]:
             yield from filled(f"{report.host.title}: {programs[0]}", 2)
         yield from _problems(reports)
     else:
-        yield "and no coding agent was found: none is on PATH, none has left a folder in your home"
+        yield "no coding agent was found: none is on PATH, none has a folder in your home"
     yield ""
     yield "begin with"
     names = " ".join(report.host.name for report in reports) or "claude"

@@ -10,7 +10,9 @@ from billhook.config.history import Look, log_of
 from billhook.config.loading import Config
 from billhook.config.rows import Row, rows
 from billhook.hosts import Host
+from billhook.hosts.canary_start import STARTS
 from billhook.hosts.doctor_finding import Finding
+from billhook.hosts.doctor_programs import path_of
 from billhook.store.files import StoreError
 
 _NEWEST: Final = 8 << 20
@@ -117,6 +119,6 @@ def log_findings(host: Host, project: str) -> Iterator[Finding]:
     if when:
         yield Finding("ok", "log", f"{host.title} last asked at {when}")
     else:
-        yield Finding(
-            "unknown", "log", f"{host.title} has not asked yet in this project", f"billhook doctor {host.name} --canary"
-        )
+        provable = host.name in STARTS and path_of(host)
+        remedy = f"billhook doctor {host.name} --canary" if provable else ""
+        yield Finding("unknown", "log", f"{host.title} has not asked yet in this project", remedy)

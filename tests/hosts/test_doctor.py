@@ -1,0 +1,176 @@
+"""`billhook doctor` as a new user meets it: screens, JSON and exit codes, in a home of its own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.place import Place
+from cli.terminal import Ended
+
+VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "GEMINI_CLI_TRUST_WORKSPACE")
+AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")
+
+
+class Person(Place):
+    """Somebody with a billhook of their own, and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (self.project / ".git").mkdir()
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        (self.bin / "billhook-hook").symlink_to(Path(sys.executable).with_name("billhook-hook"))
+
+    def env(self, **changes: str | None) -> dict[str, str]:
+        ours: dict[str, str | None] = {**dict.fromkeys(VARIABLES), "PATH": f"{self.bin}:/usr/bin:/bin"}
+        return super().env(**{**ours, **changes})
+
+    def doctor(self, *arguments: str) -> Ended:
+        return self.alone("doctor", *arguments)
+
+
+@pytest.fixture
+def me(tmp_path: Path) -> Person:
+    return Person(tmp_path)
+
+
+def test_a_new_user(me: Person) -> None:
+    """Nothing is installed: it says how to begin."""
+    assert me.doctor().screen == snapshot("""\
+no agent asks billhook in <here>/project
+
+no coding agent was found: none is on PATH, none has a folder in your home
+
+begin with
+  billhook install claude
+  billhook init
+-- exit 1
+""")
+
+
+def test_every_agent(me: Person) -> None:
+    """After `install`, every agent has its findings, each with what mends it."""
+    (me.bin / "codex").write_text("#!/bin/sh\n")
+    (me.bin / "codex").chmod(0o755)
+    assert me.alone("install", *AGENTS, "--program", str(me.bin)).code == 0
+    assert me.doctor().screen == snapshot("""\
+billhook 0.1.0 in <here>/project
+
+Claude Code
+  ?     program    no `claude` on PATH here
+  ok    installed  ~/.claude/settings.json: 10 events
+  ?     trust      Claude Code has not been opened in this folder; it asks then
+                   whether to trust it
+  ok    hooks      0 of yours run, 5 built in
+  ?     log        Claude Code has not asked yet in this project
+
+Codex
+  ok    program    <here>/bin/codex
+  ok    installed  ~/.codex/hooks.json: 9 events
+  fail  trust      Codex skips 9 of 9 entries of ~/.codex/hooks.json without a
+                   word: 9 not trusted yet
+                   -> start `codex` here, type /hooks, and trust billhook's
+  ok    hooks      0 of yours run, 5 built in
+  ?     log        Codex has not asked yet in this project
+                   -> billhook doctor codex --canary
+
+Gemini CLI
+  ?     program    no `gemini` on PATH here
+  ok    installed  ~/.gemini/settings.json: 7 events
+  ok    trust      Gemini CLI does not trust this folder; the entries in your
+                   own settings count all the same
+  ok    hooks      0 of yours run, 5 built in
+  ?     log        Gemini CLI has not asked yet in this project
+
+Qwen Code
+  ?     program    no `qwen` on PATH here
+  ok    installed  ~/.qwen/settings.json: 10 events
+  ok    trust      Qwen Code trusts every folder (`security.folderTrust` is off)
+  ok    hooks      0 of yours run, 5 built in
+  ?     log        Qwen Code has not asked yet in this project
+
+Copilot
+  ?     program    no `copilot` on PATH here
+  ok    installed  ~/.copilot/hooks/billhook.json: 10 events
+  ok    trust      Copilot does not trust this folder; the entries in your own
+                   settings count all the same
+  ok    hooks      0 of yours run, 5 built in
+  ?     log        Copilot has not asked yet in this project
+
+Cursor
+  ?     program    no `cursor-agent` on PATH here
+  ok    installed  ~/.cursor/hooks.json: 10 events
+  ok    installed  ~/.claude/settings.json: 10 events (installed for Claude
+                   Code, whose file Cursor reads)
+  ?     trust      whether Cursor trusts this folder can't be read from its
+                   files
+  ok    hooks      0 of yours run, 5 built in
+  ?     log        Cursor has not asked yet in this project
+
+billhook itself
+  ok    daemon     none runs; the next event starts one
+
+1 fail
+-- exit 1
+""")
+    found = me.doctor("gemini", "qwen", "--json")
+    assert (found.code, [agent["ok"] for agent in found.verdict["agents"]]) == (0, [True, True])
+    assert me.alone("uninstall", *AGENTS).code == 0
+    assert me.doctor("qwen").screen == snapshot("""\
+billhook 0.1.0 in <here>/project
+
+Qwen Code
+  ?     program    no `qwen` on PATH here
+  fail  installed  not installed: Qwen Code does not ask billhook
+                   -> billhook install qwen
+
+billhook itself
+  ok    daemon     none runs; the next event starts one
+
+1 fail
+-- exit 1
+""")
+
+
+def test_a_project(me: Person) -> None:
+    """Entries of a project count only where the agent trusts the folder, and where billhook is on PATH."""
+    assert me.alone("install", "gemini", "--project", "--if-missing", "allow").code == 0
+    (me.bin / "billhook-hook").unlink()
+    assert me.doctor("gemini").screen == snapshot("""\
+billhook 0.1.0 in <here>/project
+
+Gemini CLI
+  ?     program    no `gemini` on PATH here
+  ok    installed  .gemini/settings.json: 7 events; lets everything pass where
+                   billhook is missing
+  fail  installed  `billhook-hook` is not on PATH here; then every tool call
+                   passes
+                   -> uv tool install billhook
+  fail  trust      Gemini CLI does not trust this folder, and reads no hooks of
+                   it
+                   -> start `gemini` here, and trust the folder
+  ok    hooks      0 of yours run, 5 built in
+  ?     log        Gemini CLI has not asked yet in this project
+
+billhook itself
+  ok    daemon     none runs; the next event starts one
+
+2 fail
+-- exit 1
+""")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(("clude",), "did you mean `claude`?", id="mistyped"),
+        pytest.param(("--since", "1h"), "--since is for --coverage", id="since alone"),
+        pytest.param(("gemini", "--coverage"), "only the transcripts of Claude Code and Codex", id="no transcripts"),
+    ],
+)
+def test_usage(me: Person, arguments: tuple[str, ...], words: str) -> None:
+    """What can't be asked is exit code 2, with what can."""
+    ended = me.doctor(*arguments)
+    assert (ended.code, words in ended.err) == (2, True), ended

@@ -1,0 +1,290 @@
+"""What the doctor finds: one fault in an agent's file, or in its settings, one finding with its remedy."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from billhook.hosts import HOSTS
+from billhook.hosts.doctor import Report, examined
+from billhook.hosts.doctor_daemon import Daemon
+from billhook.hosts.doctor_entries import Files
+from billhook.hosts.trusting_codex import snake, trusted_hash
+from hosts.installed import Home
+
+Change = Callable[[Home], object]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    found = Home(tmp_path)
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "billhook-hook").symlink_to(Path(sys.executable).with_name("billhook-hook"))
+    monkeypatch.setenv("HOME", str(found.home))
+    monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "GEMINI_CLI_TRUST_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(found.project)
+    return found
+
+
+def report(home: Home, host: str) -> Report:
+    return examined(HOSTS[host], str(home.project), home.root, Daemon(home.root))
+
+
+def put(path: Path, text: str | dict[str, object]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    return path
+
+
+def replaced(host: str, old: str, new: str) -> Change:
+    """The project's file with one text in place of another."""
+
+    def change(home: Home) -> None:
+        path = home.file(host)
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return change
+
+
+def no_program(home: Home) -> None:
+    (home.folder / "bin" / "billhook-hook").unlink()
+
+
+def another_program(home: Home) -> None:
+    no_program(home)
+    for name, text in (("billhook-hook", "#!/bin/sh\n"), ("billhook", "#!/bin/sh\necho billhook 0.0.1\n")):
+        put(home.folder / "bin" / name, text).chmod(0o755)
+
+
+def not_executable(home: Home) -> None:
+    no_program(home)
+    path = put(home.folder / "bin" / "billhook-hook", "#!/bin/sh\n")
+    replaced("claude", "exec billhook-hook", f"exec {path}")(home)
+
+
+def wants_notification(home: Home) -> None:
+    put(
+        home.home / ".config" / "billhook" / "hooks.yaml",
+        "hooks:\n  told:\n    events: Notification\n    run: 'true'\n",
+    )
+
+
+def a_broken_hook(home: Home) -> None:
+    put(home.home / ".config" / "billhook" / "hooks.yaml", "hooks:\n  odd:\n    events: PreToolUse\n    runn: 'true'\n")
+
+
+def a_new_hook(home: Home) -> None:
+    put(home.project / ".billhook" / "hooks.yaml", "hooks:\n  new:\n    events: PreToolUse\n    run: 'true'\n")
+
+
+def claude_json(trusted: bool, *, above: bool = False) -> Change:
+    def change(home: Home) -> None:
+        folder = home.project.parent if above else home.project
+        put(home.home / ".claude.json", {"projects": {str(folder): {"hasTrustDialogAccepted": trusted}}})
+
+    return change
+
+
+def setting(name: str, text: str | dict[str, object]) -> Change:
+    return lambda home: put(home.folder / name, text)
+
+
+CASES = [
+    # host, what is changed after `install --project`, level, about, words, remedy
+    ("claude", no_program, "fail", "installed", "is not on PATH here; then every tool call is refused", "uv tool inst"),
+    ("claude", not_executable, "fail", "installed", "is not executable", "chmod +x "),
+    ("claude", another_program, "warn", "installed", "another billhook", "billhook install claude --project"),
+    (
+        "claude",
+        replaced("claude", "--deadline 58000", "--deadline 60000"),
+        "fail",
+        "installed",
+        "not below",
+        "billhook",
+    ),
+    (
+        "claude",
+        replaced("claude", "try again.", "try."),
+        "warn",
+        "installed",
+        "another form",
+        "billhook install claude",
+    ),
+    ("claude", replaced("claude", "--as claude", "--as codex"), "fail", "installed", "speaks to codex", "billhook"),
+    ("claude", replaced("claude", "{", "{,"), "fail", "installed", "settings.json:1", ""),
+    (
+        "claude",
+        replaced("claude", '"PreToolUse"', '"Setup"'),
+        "warn",
+        "installed",
+        "no tool call is judged",
+        "billhook",
+    ),
+    ("claude", wants_notification, "warn", "installed", "does not ask about: Notification", "billhook install claude"),
+    ("claude", a_broken_hook, "warn", "hooks", "runn", "billhook check"),
+    ("claude", a_new_hook, "warn", "hooks", "1 hook waits for your approval", "billhook trust"),
+    ("claude", claude_json(True), "ok", "trust", "trusts this folder", ""),
+    ("claude", claude_json(True, above=True), "ok", "trust", "trusts this folder", ""),
+    ("claude", claude_json(False), "warn", "trust", "has not been told to trust", "start `claude` here"),
+    (
+        "claude",
+        setting("home/project/.claude/settings.local.json", {"disableAllHooks": True}),
+        "fail",
+        "trust",
+        "switches all hooks off",
+        "change that setting",
+    ),
+    ("claude", setting("home/.claude/settings.json", {"disableAllHooks": True}), "fail", "installed", "switches", "ch"),
+    ("gemini", lambda home: None, "fail", "trust", "does not trust this folder, and reads no hooks", "start `gemini`"),
+    (
+        "gemini",
+        lambda home: put(home.home / ".gemini/trustedFolders.json", {str(home.project): "TRUST_FOLDER"}),
+        "ok",
+        "trust",
+        "trusts this folder",
+        "",
+    ),
+    (
+        "gemini",
+        lambda home: put(
+            home.home / ".gemini/trustedFolders.json",
+            {str(home.home / "other"): "TRUST_PARENT", str(home.project): "DO_NOT_TRUST"},
+        ),
+        "fail",
+        "trust",
+        "does not trust this folder",
+        "start `gemini`",
+    ),
+    (
+        "gemini",
+        setting("home/.gemini/settings.json", {"security": {"folderTrust": {"enabled": False}}}),
+        "ok",
+        "trust",
+        "trusts every folder",
+        "",
+    ),
+    ("qwen", lambda home: None, "ok", "trust", "trusts every folder", ""),
+    (
+        "qwen",
+        setting("home/.qwen/settings.json", {"security": {"folderTrust": {"enabled": True}}}),
+        "fail",
+        "trust",
+        "does not trust",
+        "start `qwen`",
+    ),
+    ("copilot", lambda home: None, "fail", "trust", "does not trust this folder", "start `copilot`"),
+    (
+        "copilot",
+        lambda home: put(home.home / ".copilot/config.json", {"trusted_folders": [str(home.home)]}),
+        "ok",
+        "trust",
+        "trusts this folder",
+        "",
+    ),
+    ("codex", lambda home: None, "fail", "trust", "has not been told to trust this folder", "start `codex` here"),
+    ("codex", lambda home: None, "fail", "trust", "skips 9 of 9 entries", "/hooks"),
+    ("cursor", lambda home: None, "unknown", "trust", "can't be read", ""),
+    (
+        "codex",
+        setting("home/.codex/config.toml", "[features]\nhooks = false\n"),
+        "fail",
+        "installed",
+        "switches hooks off",
+        "change that setting",
+    ),
+]
+
+
+@pytest.mark.parametrize(("host", "change", "level", "about", "words", "remedy"), CASES)
+def test_one_finding(home: Home, host: str, change: Change, level: str, about: str, words: str, remedy: str) -> None:
+    """The fault is found, and its remedy is named."""
+    home.install(host)
+    change(home)
+    found = [one for one in report(home, host).findings if (one.level, one.about) == (level, about)]
+    assert any(words in one.text and remedy in one.remedy for one in found), report(home, host).findings
+
+
+def test_nothing_to_complain_about(home: Home) -> None:
+    """A plain installation in the user's own settings has no finding; nor has one whose hooks need more time."""
+    put(
+        home.home / ".config" / "billhook" / "hooks.yaml",
+        "hooks:\n  slow:\n    events: Stop\n    run: 'true'\n    timeout: 300\n",
+    )
+    for host in ("claude", "gemini", "qwen", "copilot", "cursor"):
+        home.install(host, "user", adopt=True)
+        assert report(home, host).well, report(home, host).findings
+
+
+def codex_state(home: Home, **changed: str) -> str:
+    """What Codex writes when somebody trusts our entries; `changed` has other hashes."""
+    one = Files(HOSTS["codex"], str(home.project), home.root).installed[0]
+    rows = [f'[projects."{home.project}"]\ntrust_level = "trusted"\n']
+    for entry in one.entries:
+        key = f"{one.path}:{snake(entry.event)}:{entry.at}:{entry.inner}"
+        hash_ = changed.get(entry.event, trusted_hash(entry))
+        rows.append(f'[hooks.state."{key}"]\ntrusted_hash = "{hash_}"\n')
+    return "".join(rows)
+
+
+def test_codex_trust(home: Home) -> None:
+    """Every entry that Codex trusts is counted; one that changed, or was switched off, is not run."""
+    home.install("codex")
+    file = put(home.home / ".codex" / "config.toml", codex_state(home))
+    assert report(home, "codex").well, report(home, "codex").findings
+    file.write_text(codex_state(home, Stop="sha256:0"))
+    assert "skips 1 of 9 entries" in str(report(home, "codex").findings)
+    file.write_text(codex_state(home).replace("[hooks.state.", "[other.", 1))
+    assert "1 not trusted yet" in str(report(home, "codex").findings)
+    file.write_text(codex_state(home) + "enabled = false\n")
+    assert "1 switched off" in str(report(home, "codex").findings)
+
+
+def test_the_hash_of_codex() -> None:
+    """As Codex 0.166 has it, for an entry that it was asked about."""
+    from billhook.hosts.agentfile import Handler
+
+    data = {"type": "command", "command": "exec billhook-hook --as codex --deadline 58000", "timeout": 60}
+    assert trusted_hash(Handler("PreToolUse", 0, 0, data, {}, 1)) == HASH
+
+
+HASH = "sha256:aa11b025f00e8068d2ab50ea18740a5506a6e2a13fe2ecc458213360659bf9db"
+
+
+def test_copilot_through_claudes_file(home: Home) -> None:
+    """Copilot reads the project's Claude Code settings: installed there, it asks."""
+    home.install("claude")
+    found = report(home, "copilot")
+    assert [one.host.name for one in found.installed] == ["claude"]
+    assert "installed for Claude Code, whose file Copilot reads" in str(found.findings)
+
+
+def test_a_silent_daemon(home: Home) -> None:
+    """One that takes calls and does not answer is found, and how to end it is said."""
+    import socket
+
+    from billhook.daemon import places
+
+    folder = places.made(home.root)
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = os.getcwd()
+        os.chdir(folder)
+        listening.bind(places.SOCKET)
+        os.chdir(here)
+        listening.listen()
+        found = list(Daemon(home.root).findings())
+    assert [(one.level, one.remedy) for one in found] == [("fail", "billhook daemon stop --force")]
+
+
+def test_no_daemon_where_entries_ask(home: Home) -> None:
+    """Entries that ask over HTTP need a daemon at that address."""
+    assert [one.remedy for one in Daemon(home.root).listens(["http://127.0.0.1:8123"])] == [
+        "billhook daemon start --http 127.0.0.1:8123"
+    ]

@@ -147,6 +147,15 @@ def test_words_of_a_run(client: Client) -> None:
         assert failing(client, "--as", name, "--on-failure", "allow", event=event) == GO
 
 
+def test_copilot_is_known_in_claude_codes_settings(client: Client) -> None:
+    """It would lose the reason of an exit code; a Claude Code that it starts is still Claude Code."""
+    client.env["COPILOT_CLI"] = "1"
+    tool = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    copilots, claudes = (json.dumps({**tool, **more}).encode() for more in ({}, {"permission_mode": "default"}))
+    assert failing(client, "--as", "claude", stdin=copilots) == WORDS["copilot", "PreToolUse"]
+    assert failing(client, "--as", "claude", stdin=claudes) == WORDS["claude", "PreToolUse"]
+
+
 @pytest.mark.parametrize("name", [*CAPABILITIES, *SEEDS, "universal"])
 def test_words_as_the_agent_reads_them(name: str) -> None:
     """What an agent can refuse is refused, as its dialect reads an exit, with the reason; every other event passes."""

@@ -396,7 +396,7 @@ class Call:
     def fail(self, why: str) -> int:
         name = event_in_json(b"".join(self.parts)) or self.event or self.variable(b"HOOK_EVENT")
         event = name[:LONGEST_EVENT].replace(b"_", b"").replace(b"-", b"").lower()
-        code, form = wording(self.dialect, event)
+        code, form = wording(self.spoken(), event)
         passes = self.lets_pass or form is None
         passing = "billhook: the event passes without having been judged\n" if passes else ""
         say(2, f"billhook: {why}\n{passing}")
@@ -406,6 +406,13 @@ class Call:
         if not words or self.stdout_begun or not say(1, words):
             return code or 2
         return code if code or not (self.went_cold and event in TOOL | SUBAGENT) else 2
+
+    def spoken(self) -> bytes:
+        """The dialect of who calls: Copilot reads Claude Code's settings, and does not say what that says each time."""
+        copilots = self.variable(b"COPILOT_PROJECT_DIR") or self.variable(b"COPILOT_CLI")
+        if self.dialect != b"claude" or not copilots or b'"permission_mode"' in b"".join(self.parts):
+            return self.dialect
+        return b"copilot"
 
 
 def wording(dialect: bytes, event: bytes) -> "tuple[int, str | None]":

@@ -112,14 +112,26 @@ static int say(int fd, const char *words) {
     return poll(&p, 1, 100) > 0 && write(fd, words, (size_t)n) == n;
 }
 
+static const char *variable_or_nothing(const char *name) {
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
+/* The dialect of who calls: Copilot reads Claude Code's settings, and does not say what Claude Code says at each call. */
+static const char *spoken(void) {
+    static const char mode[] = "\"permission_mode\"";
+    int copilots = *variable_or_nothing("COPILOT_PROJECT_DIR") || *variable_or_nothing("COPILOT_CLI");
+    if (strcmp(dialect, "claude") || !copilots || !request.at) return dialect;
+    return memmem(request.at + stdin_at, request.n - stdin_at, mode, sizeof mode - 1) ? dialect : "copilot";
+}
+
 /* The end of a call that got no answer. */
 static _Noreturn void fail(const char *why) {
     char event[LONGEST_EVENT + 1], text[2048];
-    const char *variable = getenv("HOOK_EVENT");
     if (!request.at || !event_in_json(request.at + stdin_at, request.n - stdin_at, event))
-        snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable ? variable : "");
+        snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable_or_nothing("HOOK_EVENT"));
     enum kind kind = kind_of(event);
-    const struct wording *row = wording_for(dialect, kind);
+    const struct wording *row = wording_for(spoken(), kind);
     int passes = lets_pass || !row->form, refuses = row->code ? row->code : 2;
     snprintf(text, sizeof text, "billhook: %s\n%s", why,
              passes ? "billhook: the event passes without having been judged\n" : "");

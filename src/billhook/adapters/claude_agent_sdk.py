@@ -69,8 +69,10 @@ def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
 def _fitting(event: Event, answer: Answer) -> Answer:
     """The answer with a rewritten output in the shape of the tool's own: Claude Code ignores any other in silence."""
     own, new = getattr(event, "tool_response", None), answer.updated_output
-    if new is UNSET or not isinstance(own, dict) or _alike(own, new):
+    if new is UNSET or not isinstance(own, dict):
         return answer
+    if isinstance(new, dict) and _alike(own, {**own, **new}):
+        return replace(answer, updated_output={**own, **new})
     if isinstance(new, str) and isinstance(own.get("stdout"), str):
         return replace(answer, updated_output={**own, "stdout": new, "stderr": ""})
     tool = getattr(event, "tool_name", "the tool")
@@ -78,7 +80,5 @@ def _fitting(event: Event, answer: Answer) -> Answer:
     return replace(answer, updated_output=UNSET, stop=True, stop_reason=answer.stop_reason or why)
 
 
-def _alike(own: dict[str, Any], new: Any) -> bool:
-    return isinstance(new, dict) and {key: type(one) for key, one in own.items()} == {
-        key: type(one) for key, one in new.items()
-    }
+def _alike(own: dict[str, Any], new: dict[str, Any]) -> bool:
+    return {key: type(one) for key, one in own.items()} == {key: type(one) for key, one in new.items()}

@@ -7,7 +7,7 @@ import click
 from billhook import strictjson
 from billhook.cli import events_times
 from billhook.cli.agents import project_here
-from billhook.cli.doctor_screen import as_data, beginning, canary_data, lines, screen
+from billhook.cli.doctor_screen import as_data, beginning, canary_data, lines, proved, screen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, say
 from billhook.cli.values import nearest
@@ -93,25 +93,26 @@ class _Here:
         for report in map(self.report, self.hosts):
             if not self.asked and not (report.installed and path_of(report.host)):
                 continue
-            if not as_json:
-                note(f"{report.host.title} is started for a moment, without a model ...")
-            one = self._canary(report)
+            one = self._canary(report, as_json)
             found.append((report.host, one))
             if not as_json:
                 say("\n".join([report.host.title, *lines([one])]))
         if as_json:
-            say(strictjson.dumps(canary_data(self.project, found)))
+            say(strictjson.dumps(canary_data(self.project, found, asked=self.asked)))
         elif not found:
             say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
-        return 0 if found and all_well(one for _, one in found) else 1
+        return 0 if proved(found, asked=self.asked) else 1
 
-    def _canary(self, report: Report) -> Finding:
-        from billhook.hosts.canary import canary_finding
+    def _canary(self, report: Report, as_json: bool) -> Finding:
+        from billhook.hosts.canary import canary_finding, not_possible
 
         events = [event for one in report.installed for event in one.events]
         logged = is_logged(report.host, self.project)
-        findings = [*report.findings, *self.general]
-        return canary_finding(report.host, self.project, self.root, events, findings, logged=logged)
+        if refusal := not_possible(report.host, events, logged=logged):
+            return refusal
+        if not as_json:
+            note(f"{report.host.title} is started for a moment, without a model ...")
+        return canary_finding(report.host, self.project, self.root, [*report.findings, *self.general])
 
     def show_coverage(self, as_json: bool, since: str) -> int:
         from billhook.cli.doctor_coverage import coverage_data, coverage_lines

@@ -54,18 +54,9 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def canary_finding(
-    host: Host,
-    project: str,
-    root: Path,
-    events: Sequence[str],
-    findings: Sequence[Finding],
-    *,
-    logged: bool,
-    seconds: float = SECONDS,
+    host: Host, project: str, root: Path, findings: Sequence[Finding], seconds: float = SECONDS
 ) -> Finding:
-    """Start the agent, and say what came of it. `events` are those that are installed, `findings` what is known."""
-    if refusal := _not_possible(host, events, logged=logged):
-        return refusal
+    """Start the agent, and say what came of it. `findings` are what is known about it."""
     ran = run(host, path_of(host), project, root, seconds)
     if ran.record is not None:
         return Finding("ok", "canary", _fired(ran.record, ran.seconds))
@@ -78,7 +69,8 @@ def canary_finding(
     return Finding(level, "canary", f"{text}{told}", f"start `{host.program}` here, and see what it wants")
 
 
-def _not_possible(host: Host, events: Sequence[str], *, logged: bool) -> Finding | None:
+def not_possible(host: Host, events: Sequence[str], *, logged: bool) -> Finding | None:
+    """What keeps the agent from being started, or its start from proving anything; None: nothing does."""
     if host.name not in STARTS:
         text = f"can't be proved: {host.title} does not start without an account and a window"
         return Finding("unknown", "canary", text)

@@ -1,0 +1,156 @@
+"""`billhook doctor --canary`: an agent is started for a moment, and asks or does not."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from billhook.hosts.agentfile import Handler
+from billhook.hosts.canary_start import KEY, STARTS, environment
+from billhook.hosts.trusting_codex import snake, trusted_hash
+from cli.terminal import living
+from clients.agents import AGENTS, find
+from hosts.test_doctor import Person, me
+from hosts.test_doctor_findings import put
+
+__all__ = ["me"]
+
+ASKS = """\
+#!/bin/sh
+# stands in for Claude Code: says its prompt to the hook, and waits for a model
+printf '{"hook_event_name":"UserPromptSubmit","session_id":"s-canary","cwd":"%s","prompt":"%s"}' "$PWD" "$2" |
+  "$HOME/../bin/billhook-hook" --as claude --deadline 20000
+sleep 600.5 TAG &
+sleep 600.5 TAG
+"""
+REFUSES = "#!/bin/sh\necho please log in >&2\nexit 41\n"
+
+
+def agent(me: Person, text: str, name: str = "claude") -> None:
+    """Put a program of that name on PATH."""
+    path = me.bin / name
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def shown(me: Person, *arguments: str) -> str:
+    return re.sub(r"\d+\.\d s", "N.N s", me.doctor(*arguments).screen)
+
+
+def test_it_fires(me: Person) -> None:
+    """The prompt is in the log: the hook fired, and the agent is ended with all that it started."""
+    tag = f"tag-{me.folder.name}-{id(me)}"
+    (me.bin / "sleep").symlink_to("/bin/sleep")
+    agent(me, ASKS.replace("sleep 600.5 TAG", f"exec -a {tag} sleep 600.5").replace("#!/bin/sh", "#!/bin/bash"))
+    assert me.alone("install", "claude", "--program", str(me.bin)).code == 0
+    try:
+        assert shown(me, "claude", "--canary") == snapshot("""\
+Claude Code
+  ok    canary     the hook fired after N.N s (UserPromptSubmit, session
+                   s-canary)
+-- stderr
+note: Claude Code is started for a moment, without a model ...
+-- exit 0
+""")
+        assert living(tag) == []
+        found = me.doctor("claude", "--canary", "--json").verdict
+        assert (found["ok"], found["agents"][0]["level"]) == (True, "ok")
+        assert "last asked" in me.doctor("claude").out
+    finally:
+        me.alone("daemon", "stop")
+
+
+def test_it_does_not_fire(me: Person) -> None:
+    """With what the agent said, and with what the doctor knows."""
+    agent(me, REFUSES)
+    assert me.alone("install", "claude", "--program", str(me.bin)).code == 0
+    assert shown(me, "claude", "--canary") == snapshot("""\
+Claude Code
+  warn  canary     no hook fired: Claude Code ended after N.N s with exit code
+                   41, and asked nobody; it said: please log in
+                   -> start `claude` here, and see what it wants
+-- stderr
+note: Claude Code is started for a moment, without a model ...
+-- exit 1
+""")
+    (me.project / ".claude").mkdir()
+    (me.project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
+    assert "switches all hooks off" in me.doctor("claude", "--canary").out
+
+
+def test_what_cannot_be_proved(me: Person) -> None:
+    """An agent that is not here, one that needs an account, one that is not installed, events that come too late."""
+    assert me.alone("install", "cursor", "codex", "--program", str(me.bin)).code == 0
+    assert me.alone("install", "claude", "--program", str(me.bin), "--events", "PreToolUse").code == 0
+    agent(me, REFUSES)
+    assert shown(me, "cursor", "codex", "gemini", "claude", "--canary") == snapshot("""\
+Cursor
+  ?     canary     can't be proved: Cursor does not start without an account and
+                   a window
+Codex
+  ?     canary     can't be proved: no `codex` on PATH
+Gemini CLI
+  fail  canary     nothing can fire: not installed
+                   -> billhook install gemini
+Claude Code
+  ?     canary     can't be proved: of the installed events, none comes before
+                   the model is asked
+                   -> billhook install claude
+-- exit 1
+""")
+
+
+def test_inside_an_agent(me: Person) -> None:
+    """Who is judged by hooks starts no agents."""
+    ended = me.alone("doctor", "--canary", CLAUDECODE="1")
+    assert (ended.code, "--canary is refused here" in ended.err) == (2, True)
+    assert me.alone("doctor", CLAUDECODE="1").code == 1
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_nothing_leaves(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every way out leads to the closed port, whatever is around; no key of the person's is used for the model."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    around = {"https_proxy": "http://proxy.example:3128", "NO_PROXY": "*", "ANTHROPIC_API_KEY": "real", "PATH": "/bin"}
+    start = STARTS[name]("http://127.0.0.1:9", "the prompt")
+    given = environment(start, "http://127.0.0.1:9", around)
+    ways = [value for key, value in given.items() if key.lower() in ("http_proxy", "https_proxy", "all_proxy")]
+    assert set(ways) == {"http://127.0.0.1:9"} and len(ways) == 6
+    assert given["NO_PROXY"] == given["no_proxy"] == "127.0.0.1,localhost"
+    assert KEY in str(start.environ) and "the prompt" in start.words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["claude", "gemini", "qwen", "copilot", "codex"])
+def test_real_agents(name: str, me: Person) -> None:
+    """Each fires where its entries are trusted; Codex does not before, and the doctor knows why."""
+    binary = find(AGENTS[name])
+    if binary is None:
+        pytest.skip(f"{AGENTS[name].title} is not here: scripts/clients --install gets it")
+    (me.bin / name).symlink_to(binary)
+    path = f"{me.bin}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+    assert me.alone("install", name, "--program", str(me.bin)).code == 0
+    if name == "gemini":
+        put(me.home / ".gemini" / "trustedFolders.json", {str(me.project): "TRUST_FOLDER"})
+    try:
+        ended = me.alone("doctor", name, "--canary", PATH=path)
+        if name == "codex":
+            assert (ended.code, "not trusted yet" in ended.out) == (1, True), ended
+            put(me.home / ".codex" / "config.toml", codex_state_of(me))
+            ended = me.alone("doctor", name, "--canary", PATH=path)
+        assert (ended.code, "the hook fired after" in ended.out) == (0, True), ended
+    finally:
+        me.alone("daemon", "stop")
+
+
+def codex_state_of(me: Person) -> str:
+    """What Codex has in its settings when somebody has trusted our entries."""
+    file = me.home / ".codex" / "hooks.json"
+    rows = []
+    for event, groups in json.loads(file.read_text())["hooks"].items():
+        hash_ = trusted_hash(Handler(event, 0, 0, groups[0]["hooks"][0], {}, 1))
+        rows.append(f'[hooks.state."{file}:{snake(event)}:0:0"]\ntrusted_hash = "{hash_}"\n')
+    return "".join(rows)

@@ -1,0 +1,255 @@
+"""`billhook doctor --coverage`: transcripts as Claude Code and Codex write them, held against a log."""
+
+import json
+import os
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from billhook.hosts import HOSTS
+from billhook.hosts.coverage import Coverage, compared, shortly
+from billhook.hosts.coverage_log import Seen
+from billhook.hosts.coverage_why import Reasons
+from billhook.hosts.doctor_finding import Finding
+from billhook.hosts.transcripts import Call
+from cli.terminal import billhook
+from hosts.test_doctor import Person, me
+
+__all__ = ["me"]
+SESSION = "87d4e515-fe48-40d6-ab4e-0555a236a646"
+
+
+class Claude:
+    """A transcript of Claude Code. Written line by line."""
+
+    def __init__(self, me: Person, session: str = SESSION, agent: str = "") -> None:
+        self.me, self.session, self.agent = me, session, agent
+        slug = "".join(char if char.isalnum() and char.isascii() else "-" for char in str(me.project))
+        folder = me.home / ".claude" / "projects" / slug
+        self.path = folder / (f"{session}/subagents/agent-{agent}.jsonl" if agent else f"{session}.jsonl")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def line(self, **more: Any) -> None:
+        said = {"cwd": str(self.me.project), "sessionId": self.session, "isSidechain": bool(self.agent), **more}
+        if self.agent:
+            said["agentId"] = self.agent
+        with self.path.open("a") as file:
+            file.write(json.dumps(said) + "\n")
+
+    def call(self, id_: str, tool: str, when: str, result: str | None = "done", **input_: Any) -> None:
+        use = {"type": "tool_use", "id": id_, "name": tool, "input": input_}
+        self.line(type="assistant", timestamp=when, message={"role": "assistant", "content": [use]})
+        if result is not None:
+            block = {"type": "tool_result", "tool_use_id": id_, "content": result}
+            self.line(type="user", timestamp=when, message={"role": "user", "content": [block]})
+
+
+def codex_rollout(me: Person, *items: dict[str, Any], thread: str = "t1", parent: str | None = None) -> Path:
+    """A transcript of Codex with these response items."""
+    path = me.home / ".codex" / "sessions" / "2026" / "11" / "16" / f"rollout-2026-11-16T09-01-45-{thread}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    meta = {"session_id": parent or thread, "id": thread, "parent_thread_id": parent, "cwd": str(me.project)}
+    lines: list[dict[str, Any]] = [{"type": "session_meta", "payload": meta}]
+    lines += [{"timestamp": "2026-11-16T09:01:46.347Z", "type": "response_item", "payload": item} for item in items]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def function_call(id_: str, name: str, arguments: object) -> dict[str, Any]:
+    return {"type": "function_call", "id": "fc_1", "call_id": id_, "name": name, "arguments": json.dumps(arguments)}
+
+
+def output(id_: str, text: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": id_, "output": text}
+
+
+def judge(me: Person, id_: str, *, host: str = "claude", session: str = SESSION, event: str = "PreToolUse") -> str:
+    """Have billhook judge a call; the time before."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    payload = {"hook_event_name": event, "session_id": session, "cwd": str(me.project), "tool_name": "Bash"}
+    payload |= {"tool_input": {"command": "true"}, "tool_use_id": id_}  # type: ignore[dict-item]
+    ended = billhook("hook", "--as", host, stdin=json.dumps(payload).encode(), env=me.env(), cwd=me.project)
+    assert ended.code == 0, ended
+    return now
+
+
+def looked(me: Person, host: str, monkeypatch: pytest.MonkeyPatch, since: str = "") -> Coverage:
+    """As the verb compares, in this process."""
+    monkeypatch.setenv("HOME", str(me.home))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "BILLHOOK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    root = me.home / ".claude"
+
+    def why(seen: Seen) -> Reasons:
+        return Reasons(HOSTS[host], seen, [], ["PreToolUse"], logged=True)
+
+    return compared(HOSTS[host], str(me.project), root, why, since, now=time.time() + 3600)
+
+
+def test_claude(me: Person) -> None:
+    """Judged, never seen, in a subagent, refused by the agent, stopped: each call is counted once, where it belongs."""
+    early = "2020-01-01T00:00:00.000Z"
+    transcript = Claude(me)
+    transcript.line(type="queue-operation", timestamp=early)
+    transcript.call("toolu_0", "Bash", early, command="curl -H 'Authorization: Bearer sk-ant-api03-abcdefghijklmnop'")
+    now = judge(me, "toolu_1")
+    transcript.call("toolu_1", "Bash", now, command="true")
+    transcript.call("toolu_1", "Bash", now, command="true")  # a session that is resumed repeats what was
+    transcript.call("toolu_2", "NoSuch", now, "<tool_use_error>Error: No such tool available: NoSuch</tool_use_error>")
+    judge(me, "toolu_9", event="PostToolUse")
+    transcript.call("toolu_9", "Bash", now, command="seen late")
+    Claude(me, agent="a8a0").call("toolu_3", "Write", "2099-01-01T00:00:00.000Z", file_path="/x/f.txt", content="y")
+    with transcript.path.open("a") as file:
+        file.write('{"type": "assistant", "message": {"content": [{"type": "tool_use", "id"\n')
+    ended = me.doctor("claude", "--coverage")
+    assert ended.screen.replace(str(now)[:10], "<today>") == snapshot("""\
+Claude Code: transcripts against the log
+  2 transcripts, 1 session with tool calls, 0.0 MB
+
+        5  tool calls
+        1  judged before they ran
+        1  were seen only after they had run
+        1  never ran: the agent itself refused them, called wrongly or not there
+        2  no hook ever saw
+  1 line could not be read
+
+Likely why
+        1  before Claude Code first asked billhook here
+        1  in a subagent that asked nobody
+
+Not seen
+  2020-01-01 00:00:00  87d4e515  Bash  curl -H 'Authorization: Bearer [redact...
+  2099-01-01 00:00:00  87d4e515/a8a0  Write  /x/f.txt
+-- exit 1
+""")
+    found = me.doctor("--coverage", "--json")
+    (agent,) = [one for one in found.verdict["agents"] if one["agent"] == "claude"]
+    assert (found.code, agent["calls"], agent["judged"], agent["unseen"], agent["unread_lines"]) == (1, 5, 1, 2, 1)
+    assert "sk-ant-api03-abcdefghijklmnop" not in found.out
+    since = me.doctor("claude", "--coverage", "--since", "2020-06-01", "--json").verdict["agents"][0]
+    assert (since["calls"], since["unseen"]) == (4, 1)
+
+
+def test_codex(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions, free-form tools and the old shell call; what Codex asks no hook about; threads of subagents."""
+    judge(me, "call_1", host="codex", session="t1")
+    codex_rollout(
+        me,
+        function_call("call_1", "exec_command", {"cmd": "echo one"}),
+        output("call_1", "Process exited with code 0"),
+        {"type": "custom_tool_call", "call_id": "call_2", "name": "apply_patch", "input": "*** Begin Patch"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "Success"},
+        {"type": "local_shell_call", "call_id": "call_3", "action": {"type": "exec", "command": ["ls", "-l"]}},
+        output("call_3", "total 0"),
+        function_call("call_4", "write_stdin", {"session_id": 1, "chars": "x"}),
+        output("call_4", "x"),
+        function_call("call_5", "no_such_tool", {}),
+        output("call_5", "unsupported call: no_such_tool"),
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "words"}},
+        function_call("call_6", "exec_command", {"cmd": "sleep 9"}),
+        output("call_6", "Wall time: 0.1 seconds\naborted by user"),
+    )
+    codex_rollout(
+        me,
+        function_call("call_7", "exec_command", {"cmd": "echo inner"}),
+        output("call_7", "Process exited with code 0"),
+        thread="t2",
+        parent="t1",
+    )
+    found = looked(me, "codex", monkeypatch)
+    assert (found.calls, found.judged, found.not_run, found.unseen) == (8, 1, 1, 6)
+    assert sorted((one.call.tool, shortly(one.call)) for one in found.shown) == [
+        ("apply_patch", "*** Begin Patch"),
+        ("exec_command", "echo inner"),
+        ("exec_command", "sleep 9"),
+        ("local_shell", "ls -l"),
+        ("web_search", "words"),
+        ("write_stdin", "session_id=1, chars='x'"),
+    ]
+    assert "Codex asks no hook about write_stdin" in found.reasons
+    assert "it runs at the model's own service, where no hook is asked" in found.reasons
+
+
+def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that began elsewhere are not this project's, though their folder has the same name to Claude Code."""
+    (me.project / "inner").mkdir()
+    for number, folder in enumerate((me.project, me.project / "inner", me.folder)):
+        transcript = Claude(me, f"s{number}")
+        transcript.line(type="user", cwd=str(folder))
+        transcript.call(f"toolu_{number}", "Bash", "2026-01-01T00:00:00.000Z", command="true")
+    assert [one.call.session for one in looked(me, "claude", monkeypatch).shown] == ["s0", "s1"]
+
+
+def test_a_call_that_is_being_made(me: Person) -> None:
+    """A call without a result in a transcript that was just written is no fault."""
+    Claude(me).call("toolu_1", "Bash", "2026-01-01T00:00:00.000Z", None, command="true")
+    found = me.doctor("claude", "--coverage", "--json").verdict["agents"][0]
+    assert (found["open"], found["unseen"], found["ok"]) == (1, 0, True)
+
+
+BEFORE, AFTER = "2026-11-16T08:00:00.000Z", "2026-11-16T10:00:00.000Z"
+SWITCHED = Finding("fail", "trust", "a file switches all hooks off", "change it")
+
+
+@pytest.mark.parametrize(
+    ("call", "findings", "logged", "words"),
+    [
+        pytest.param({"elsewhere": True}, [], True, "at the model's own service", id="service"),
+        pytest.param({}, [], False, "the event log is switched off", id="no log"),
+        pytest.param({"time": BEFORE}, [], True, "before Claude Code first asked", id="before"),
+        pytest.param({"session": "s9"}, [], True, "that session asked nobody: it began before", id="whole session"),
+        pytest.param({"session": "s9"}, [SWITCHED], True, "now: a file switches all hooks off", id="switched off"),
+        pytest.param({"session": "s2"}, [], True, "PreToolUse is not among the installed events", id="event"),
+        pytest.param({"agent": "a1"}, [], True, "in a subagent that asked nobody", id="subagent"),
+        pytest.param({"time": "2026-11-16T12:00:00Z"}, [], True, "after the last event", id="afterwards"),
+        pytest.param({"ended": False}, [], True, "it was stopped", id="stopped"),
+        pytest.param({}, [], True, "could not start, or was too late", id="one of many"),
+    ],
+)
+def test_likely_why(call: dict[str, Any], findings: list[Finding], logged: bool, words: str) -> None:
+    """Each reason, where the log and the settings speak for it."""
+    seen = Seen(Path("/nowhere"), "claude")
+    seen.first, seen.asking, seen.sessions = "2026-11-16T09:00:00.000000Z", {"s1"}, {"s1", "s2"}
+    seen.ends = {"s1": ("2026-11-16T09:00:00.000000Z", "2026-11-16T11:00:00.000000Z")}
+    ended = call.pop("ended", True)
+    one = Call(**{"id": "t", "tool": "Bash", "time": AFTER, "session": "s1", **call})
+    reasons = Reasons(HOSTS["claude"], seen, findings, ["Stop"], logged=logged)
+    assert words in reasons.why(one, ended=ended)
+
+
+def test_hostile_transcripts(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are no text, values of other types, a line without end, a pipe, a link: counted, never fatal."""
+    transcript = Claude(me)
+    transcript.call("toolu_1", "Bash", "2026-01-01T00:00:00.000Z", command="true")
+    with transcript.path.open("ab") as file:
+        file.write(b'\xff\xfe"tool_use"\n[]"tool_use"\n{"message":{"content":7},"x":"tool_use"}\n')
+        file.write(b'{"message":{"content":"tool_use \\"tool_use\\""}}\n"tool_use"')
+    (transcript.path.parent / "link.jsonl").symlink_to(transcript.path)
+    os.mkdir(transcript.path.parent / "folder.jsonl")
+    found = looked(me, "claude", monkeypatch)
+    assert (found.calls, found.unseen) == (1, 1) and found.unread >= 3
+
+
+@pytest.mark.slow
+def test_a_hundred_megabytes(
+    me: Person, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """Large transcripts are read quickly, and memory does not grow with them."""
+    transcript = Claude(me)
+    big = "x" * 100_000
+    for number in range(1000):
+        transcript.call(f"toolu_{number}", "Bash", "2026-01-01T00:00:00.000Z", big, command="true")
+    assert transcript.path.stat().st_size > 100_000_000
+    tracemalloc.start()
+    began = time.monotonic()
+    found = looked(me, "claude", monkeypatch)
+    took, (_, peak) = time.monotonic() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    record_property("measured", f"coverage of 100 MB: {took:.1f} s, {peak / 1e6:.1f} MB at most")
+    assert found.unseen == 1000
+    assert took < 20 and peak < 16e6, (took, peak)

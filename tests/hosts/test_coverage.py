@@ -185,6 +185,16 @@ def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch
     assert [one.call.session for one in looked(me, "claude", monkeypatch).shown] == ["s0", "s1"]
 
 
+def test_ids_that_come_again(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that gives the same ids in every session: what was judged in one says nothing about another. A session
+    that was forked repeats its calls: they are counted once."""
+    now = judge(me, "call_0", session="s1")
+    for session, when in (("s0", now), ("s1", now), ("s2", "2026-01-01T00:00:00.000Z")):
+        Claude(me, session).call("call_0", "Bash", when, command="true")
+    found = looked(me, "claude", monkeypatch)
+    assert (found.calls, found.judged, [one.call.session for one in found.shown]) == (2, 1, ["s2"])
+
+
 def test_a_call_that_is_being_made(me: Person) -> None:
     """A call without a result in a transcript that was just written is no fault."""
     Claude(me).call("toolu_1", "Bash", "2026-01-01T00:00:00.000Z", None, command="true")

@@ -99,9 +99,10 @@ class _Comparison:
         self.seen.read(project)
         self.result = Coverage(host=host)
         self._since, self._project = since, project
-        self._known: set[str] = set()
+        self._known: set[tuple[str, str]] = set()
         self._sessions: set[str] = set()
-        self._open: list[tuple[Call, bool]] = []
+        self._open: dict[tuple[str, str], tuple[Call, bool]] = {}
+        """Calls that were not found in the log so far, and whether they ended."""
 
     def take(self, transcript: Transcript, now: float) -> None:
         """Go through one file. Of calls that were judged no more is kept than their ids."""
@@ -110,8 +111,7 @@ class _Comparison:
         for found in transcript.read(lines):
             if isinstance(found, Result):
                 self._result(waiting, found)
-            elif found.id not in self._known and found.time >= self._since[: len(found.time)]:
-                self._known.add(found.id)
+            elif found.time >= self._since[: len(found.time)]:
                 self._call(found, waiting)
         result = self.result
         result.transcripts += 1
@@ -120,19 +120,22 @@ class _Comparison:
         self._without_result(waiting, fresh=now - _written(transcript.path) < _STILL_OPEN)
 
     def _call(self, call: Call, waiting: dict[str, Call]) -> None:
-        result = self.result
-        result.calls += 1
+        """A session that was forked repeats, under its own id, what was; such a call is one, and judged if any is."""
+        key = (call.id, call.time)
+        again = key in self._known
+        if again and key not in self._open:
+            return
+        self._known.add(key)
         self._sessions.add(call.session)
         self._follow(call.cwd)
-        if call.id in self.seen.judged:
-            result.judged += 1
-        elif call.id in self.seen.unjudged:
-            result.unjudged += 1
-        elif call.id in self.seen.afterwards:
-            result.afterwards += 1
+        self.result.calls += not again
+        came = self.seen.taken(call)
+        if came is not None:
+            setattr(self.result, came, getattr(self.result, came) + 1)
+            self._open.pop(key, None)
         elif call.elsewhere:
-            self._open.append((call, True))  # its result has another form, and nothing depends on it
-        else:
+            self._open[key] = call, True  # its result has another form, and nothing depends on it
+        elif not again:
             waiting[call.id] = call
 
     def _follow(self, folder: str) -> None:
@@ -145,17 +148,17 @@ class _Comparison:
         if call is not None and result.came == "refused":
             self.result.not_run += 1
         elif call is not None:
-            self._open.append((call, result.came == "ran"))
+            self._open[call.id, call.time] = call, result.came == "ran"
 
     def _without_result(self, waiting: dict[str, Call], *, fresh: bool) -> None:
         if fresh:
             self.result.open += len(waiting)
         else:
-            self._open += [(call, False) for call in waiting.values()]
+            self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
 
     def finish(self, why: Callable[[Seen], Reasons]) -> Coverage:
         result, reasons = self.result, why(self.seen)
-        for call, ended in self._open:
+        for call, ended in self._open.values():
             text = reasons.why(call, ended=ended)
             result.unseen += 1
             result.reasons[text] += 1

@@ -1,14 +1,27 @@
 """What the event log knows of tool calls: which were judged, and which sessions ever asked."""
 
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
+from billhook.hosts.transcripts import Call
 from billhook.store.places import log_folder
 from billhook.store.reading import LogReader
 from billhook.store.record import Record, Wanted
 
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
+_CLOCKS: Final = 60.0
+"""Seconds that a record may be older than its call."""
+
+Kind = Literal["judged", "unjudged", "afterwards"]
+"""Hooks were asked before it ran; it came to us, and no hook could be asked; it came only when it had run."""
+
+
+class _Came(NamedTuple):
+    kind: Kind
+    session: str
+    when: float
 
 
 class Seen:
@@ -17,12 +30,8 @@ class Seen:
     def __init__(self, root: Path, host: str) -> None:
         self._root, self._host = root, host
         self._projects: set[str] = set()
-        self.judged: set[str] = set()
-        """Calls that hooks were asked about before they ran."""
-        self.unjudged: set[str] = set()
-        """Calls that came to us, and no hook could be asked: a configuration or a payload that could not be read."""
-        self.afterwards: set[str] = set()
-        """Calls that came to us only when they had run."""
+        self._came: dict[str, list[_Came]] = {}
+        """What came of a call, by its id. Models that run at home give the same ids again and again."""
         self.sessions: set[str] = set()
         self.asking: set[str] = set()
         """Sessions that brought a PreToolUse."""
@@ -61,5 +70,28 @@ class Seen:
             if record.agent_id:
                 self.agents.add(record.agent_id)
         if record.event in _AROUND and record.tool_use_id:
-            kind = self.afterwards if record.event not in _BEFORE else self.judged if record.judged else self.unjudged
-            kind.add(record.tool_use_id)
+            self._keep(record.tool_use_id, record)
+
+    def _keep(self, id_: str, record: Record) -> None:
+        came = self._came.setdefault(id_, [])
+        if record.event in _BEFORE:
+            came.append(_Came("judged" if record.judged else "unjudged", record.session_id, moment(record.time)))
+        elif not any(one.session == record.session_id for one in came):
+            came.append(_Came("afterwards", record.session_id, moment(record.time)))
+
+    def taken(self, call: Call) -> Kind | None:
+        """What came of a call; None: it never came. Each record answers for one call."""
+        came, when = self._came.get(call.id, []), moment(call.time)
+        for one in came:
+            if one.session == call.session and one.when >= when - _CLOCKS:
+                came.remove(one)
+                return one.kind
+        return None
+
+
+def moment(text: str) -> float:
+    """A time in seconds; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0

@@ -1,0 +1,53 @@
+"""`billhook doctor --coverage` on transcripts that real agents have just written."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.terminal import PROGRAM, Ended, billhook, environment
+from clients.agents import AGENTS, Place, find
+from clients.running import Run, plain_environment, run
+from clients.script import Call, Script, Step
+
+pytestmark = pytest.mark.slow
+
+
+def worked(name: str, root: Path, *, hooked: bool) -> None:
+    """A session with a shell command, a file, a subagent with a command of its own, and a tool that is not there."""
+    agent, place = AGENTS[name], Place(root)
+    binary = find(agent)
+    if binary is None:
+        pytest.skip(f"{agent.title} is not here: scripts/clients --install gets it")
+    first = [agent.shell("npm test"), agent.write(str(place.project / "app.txt"), "x")]
+    steps = [*(Step(calls=[call]) for call in (*first, agent.delegate, Call("NoSuchTool"))), Step("all done")]
+    delegated = [Step(calls=[agent.shell("git status")]), Step("delegated work done")]
+    install = [[PROGRAM, "install", name, "--program", str(Path(PROGRAM).with_name("billhook-hook"))]]
+    before = [["git", "init", "-q", str(place.project)], *(install if hooked else [])]
+    after = [[PROGRAM, "daemon", "stop"]]
+    ran = run(Run(name, str(binary), str(root), Script(steps, delegated), before=before, after=after))
+    assert ran.exit == 0, (ran.stdout, ran.stderr)
+
+
+def coverage(name: str, root: Path, *options: str) -> Ended:
+    place = Place(root)
+    env = environment(**{**plain_environment(place), "CI": None})
+    return billhook("doctor", name, "--coverage", *options, env=env, cwd=place.project)
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_without_and_with(name: str, tmp_path: Path) -> None:
+    """Of a session without hooks every call is unseen; of one with them, none is but what was stopped."""
+    worked(name, tmp_path, hooked=False)
+    found = coverage(name, tmp_path, "--json").verdict["agents"][0]
+    assert found["judged"] == 0 and found["unseen"] >= 3 and found["not_run"] == 1, found
+    unseen = found["unseen"]
+    worked(name, tmp_path, hooked=True)
+    found = coverage(name, tmp_path, "--json").verdict["agents"][0]
+    assert found["judged"] >= 3 and found["not_run"] == 2, found
+    reasons = {one["why"]: one["calls"] for one in found["reasons"]}
+    assert reasons.pop(f"before {'Claude Code' if name == 'claude' else 'Codex'} first asked billhook here") == unseen
+    # Codex ends with its conversation, and stops the subagent wherever that is.
+    assert set(reasons) <= ({"it was stopped, before it began or while it ran", STOPPED} if name == "codex" else set())
+
+
+STOPPED = "in a subagent that asked nobody"

@@ -80,7 +80,8 @@ Gemini CLI
   ?     program    no `gemini` on PATH here
   ok    installed  ~/.gemini/settings.json: 7 events
   ok    trust      Gemini CLI does not trust this folder; the entries in your
-                   own settings count all the same
+                   own settings count all the same, and without a window it does
+                   not start here
   ok    hooks      0 of yours run, 5 built in
   ?     log        Gemini CLI has not asked yet in this project
 

@@ -6,7 +6,7 @@ import click
 
 from billhook import strictjson
 from billhook.cli import events_times
-from billhook.cli.agents import project_here
+from billhook.cli.agents import ALL, project_here
 from billhook.cli.doctor_screen import as_data, beginning, canary_data, lines, proved, screen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, say
@@ -38,7 +38,7 @@ Examples:
 \b
 Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like that.""",
 )
-@click.argument("agents", nargs=-1, metavar="[claude|codex|gemini|qwen|copilot|cursor]...")
+@click.argument("agents", nargs=-1, metavar="[claude|codex|gemini|qwen|copilot|cursor|all]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--canary", is_flag=True, help="Start the agent without a model, and see whether it asks billhook.")
 @click.option("--coverage", is_flag=True, help="Hold the agent's own transcripts against the event log.")
@@ -156,6 +156,8 @@ def _refuse_agents() -> None:
 
 def _named(agents: tuple[str, ...]) -> list[Host]:
     for name in agents:
-        if name not in HOSTS:
-            raise UsageError(f"no agent `{name}`", hint=nearest(name, HOSTS))
+        if name not in HOSTS and name != ALL:
+            raise UsageError(f"no agent `{name}`", hint=nearest(name, (*HOSTS, ALL)))
+    if ALL in agents:
+        return list(HOSTS.values())
     return [HOSTS[name] for name in dict.fromkeys(agents)]

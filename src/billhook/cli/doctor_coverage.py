@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from billhook.cli.ages import shown_time
-from billhook.cli.table import counted, filled, one_line, width
+from billhook.cli.table import counted, filled, one_line, width, with_shown_paths
 from billhook.hosts.coverage import Coverage, Unseen, shortly
 
 _SHOWN: Final = 20
@@ -63,7 +63,7 @@ def _call(one: Unseen) -> str:
     call = one.call
     who = f"{call.session[:8]}{'/' + call.agent[:8] if call.agent else ''}"
     head = f"  {shown_time(call.time)}  {one_line(who, 17):<8}  {one_line(call.tool, 24)}  "
-    return head + one_line(shortly(call), max(20, width() - len(head)))
+    return head + one_line(with_shown_paths(shortly(call)), max(20, width() - len(head)))
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:

@@ -117,7 +117,8 @@ def _folder(host: Host, installed: list[Installation], trusted: bool | None, why
     level = _matters(installed)
     if level == "ok":
         text = f"{host.title} does not trust this folder{because}; the entries in your own settings count all the same"
-        return Finding("ok", "trust", text)
+        window = ", and without a window it does not start here" if host.name == "gemini" else ""
+        return Finding("ok", "trust", text + window)
     text = f"{host.title} does not trust this folder{because}, and reads no hooks of it"
     return Finding(level, "trust", text, f"start `{host.program}` here, and trust the folder")
 

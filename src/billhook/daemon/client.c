@@ -205,7 +205,7 @@ static void read_arguments(void) {
         else if ((value = value_of("--on-failure", &i))) lets_pass = !strcmp(value, "allow");
         else if ((value = value_of("--deadline", &i)))
             deadline_ms = strspn(value, "0123456789") == strlen(value) ? strtol(value, NULL, 10) : 0;
-        else value_of("--config", &i);
+        else if (!value_of("--config", &i)) value_of("--from", &i);
     }
     if (deadline_ms > INT_MAX) deadline_ms = INT_MAX;
     deadline = deadline_ms ? now() + deadline_ms * MILLISECOND : NEVER;

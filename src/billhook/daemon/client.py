@@ -141,7 +141,7 @@ class Call:
             option, equals, value = words.pop(0).partition(b"=")
             if option[:1] != b"-":
                 self.event = self.event or option + equals + value
-            elif option in (b"--as", b"--on-failure", b"--deadline", b"--config"):
+            elif option in (b"--as", b"--on-failure", b"--deadline", b"--config", b"--from"):
                 value = value if equals else words.pop(0) if words else b""
                 if option == b"--as":
                     self.dialect = value

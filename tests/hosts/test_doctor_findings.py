@@ -223,6 +223,19 @@ def test_nothing_to_complain_about(home: Home) -> None:
         assert report(home, host).well, report(home, host).findings
 
 
+def test_entries_of_ones_own(home: Home) -> None:
+    """Who wrote `billhook hook` into the settings asks billhook; what `install` would do better is said."""
+    entry = {"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}
+    home.write(json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    found = report(home, "claude")
+    assert [one.events for one in found.installed] == [("PreToolUse",)]
+    (warned,) = [one for one in found.findings if not one.well]
+    assert "in words of your own (line 1)" in warned.text
+    assert warned.remedy == "billhook install claude --project, and remove those"
+    home.install()
+    assert "calls billhook as well" in str(report(home, "claude").findings)
+
+
 def codex_state(home: Home, **changed: str) -> str:
     """What Codex writes when somebody trusts our entries; `changed` has other hashes."""
     one = Files(HOSTS["codex"], str(home.project), home.root).installed[0]

@@ -13,14 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from billhook import __version__, caller
+from billhook.config.declared import Run, Url
+from billhook.config.installed import is_billhook
 from billhook.errors import BillhookError
 from billhook.hosts import HOSTS, Host, Scope
-from billhook.hosts.agentfile import Handler, ours
+from billhook.hosts.agentfile import Handler, handlers, ours
 from billhook.hosts.choosing import Needs
 from billhook.hosts.doctor_finding import Finding
-from billhook.hosts.entries import PROGRAM, UNGUARDED, IfMissing, Options, wanted
+from billhook.hosts.entries import PROGRAM, UNGUARDED, IfMissing, Options, is_written, wanted
 from billhook.hosts.installing import Target
-from billhook.hosts.jsontext import measured
+from billhook.hosts.jsontext import Document, measured
 from billhook.hosts.noticing import notes_about
 
 _CALL: Final = re.compile(r"exec (?P<program>'.*?'(?:\"'\"'.*?')*|\S+) --as (?P<name>[\w-]+) --deadline (?P<ms>\d+)")
@@ -103,12 +105,13 @@ class Files:
     def _read(self, target: Target) -> None:
         document = measured(target.text())
         self._targets.append(target)
-        if entries := ours(document, target.host):
+        written = ours(document, target.host)
+        if entries := written or by_hand(document, target.host):
             self.installed.append(Installation(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
             if "switches" in text or "will not start" in text:
                 self.findings.append(Finding("fail", "installed", text, "change that setting"))
-            elif "calls billhook as well" in text:
+            elif "calls billhook as well" in text and written:
                 self.findings.append(Finding("warn", "installed", text, "remove that entry"))
 
     def needed(self) -> set[str]:
@@ -118,6 +121,16 @@ class Files:
         for target in self._targets:
             found |= set(Needs(target).events) - usual
         return found
+
+
+def by_hand(document: Document, host: Host) -> list[Handler]:
+    """Entries that call billhook in a person's own words."""
+    found = []
+    for one in handlers(document, host):
+        text, url = one.data.get("command") or one.data.get("bash"), one.data.get("url")
+        action = Run(text) if isinstance(text, str) else Url(url) if isinstance(url, str) else None
+        found += [one] if is_billhook(action) and not is_written(one.data) else []
+    return found
 
 
 def _scopes(host: Host, project: str) -> Iterable[Scope]:
@@ -246,8 +259,17 @@ def _up_to_date(one: Installation) -> Iterator[Finding]:
     )
     today = wanted(one.host, one.events, options)
     if any(_timeless(_whole(entry), one.host) != _timeless(today.get(entry.event), one.host) for entry in one.entries):
-        text = f"{one.path}: entries of another form than this version writes"
-        yield Finding("warn", "installed", text, one.command)
+        yield _of_another_form(one)
+
+
+def _of_another_form(one: Installation) -> Finding:
+    if one.calls():
+        return Finding(
+            "warn", "installed", f"{one.path}: entries of another form than this version writes", one.command
+        )
+    lines = ", ".join(str(entry.line) for entry in one.entries)
+    text = f"{one.path}: calls billhook in words of your own (line {lines}), with no deadline that is known"
+    return Finding("warn", "installed", text, f"{one.command}, and remove those")
 
 
 def _whole(entry: Handler) -> Mapping[str, Any]:

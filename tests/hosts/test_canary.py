@@ -79,6 +79,8 @@ note: Claude Code is started for a moment, without a model ...
     (me.project / ".claude").mkdir()
     (me.project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
     assert "switches all hooks off" in me.doctor("claude", "--canary").out
+    agent(me, "#!/nowhere/at-all\n")
+    assert "can't be started: No such file" in me.doctor("claude", "--canary").out
 
 
 def test_what_cannot_be_proved(me: Person) -> None:

@@ -57,7 +57,11 @@ def canary_finding(
     host: Host, project: str, root: Path, findings: Sequence[Finding], seconds: float = SECONDS
 ) -> Finding:
     """Start the agent, and say what came of it. `findings` are what is known about it."""
-    ran = run(host, path_of(host), project, root, seconds)
+    try:
+        ran = run(host, path_of(host), project, root, seconds)
+    except OSError as error:
+        text = f"{path_of(host)} can't be started: {error.strerror or error}"
+        return Finding("fail", "canary", text, f"start `{host.program}` here, and see what it wants")
     if ran.record is not None:
         return Finding("ok", "canary", _fired(ran.record, ran.seconds))
     why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
@@ -183,6 +187,8 @@ def end_all(process: "subprocess.Popen[bytes]") -> None:
     """End an agent and what it started: its own session. The daemon that a hook may have started has another one."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         members = [one for one in processes() if one.session == process.pid and one.alive]
+        if not members and process.poll() is not None:
+            return
         for one in members:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(one.pid, number)

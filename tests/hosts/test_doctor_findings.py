@@ -296,8 +296,10 @@ def test_a_silent_daemon(home: Home) -> None:
     assert [(one.level, one.remedy) for one in found] == [("fail", "billhook daemon stop --force")]
 
 
-def test_no_daemon_where_entries_ask(home: Home) -> None:
-    """Entries that ask over HTTP need a daemon at that address."""
-    assert [one.remedy for one in Daemon(home.root).listens(["http://127.0.0.1:8123"])] == [
-        "billhook daemon start --http 127.0.0.1:8123"
-    ]
+def test_no_daemon_where_entries_ask(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries that ask over HTTP need a daemon at that address, and its token where the agent is started."""
+    monkeypatch.setenv("BILLHOOK_TOKEN", "x")
+    listens = list(Daemon(home.root).listens(["http://127.0.0.1:8123"]))
+    assert [one.remedy for one in listens] == ["billhook daemon start --http 127.0.0.1:8123"]
+    monkeypatch.delenv("BILLHOOK_TOKEN")
+    assert "BILLHOOK_TOKEN is not set here" in str(list(Daemon(home.root).listens(["http://127.0.0.1:8123"])))

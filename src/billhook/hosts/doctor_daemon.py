@@ -4,17 +4,19 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from billhook import __version__
+from billhook import __version__, caller
 from billhook.daemon import starting
 from billhook.daemon.status import Status
 from billhook.errors import BillhookError
 from billhook.hosts.doctor_finding import Finding
+from billhook.hosts.entries import TOKEN_VARIABLE
 
 
 class Daemon:
     """The daemon of a state root, asked once."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         self.status: Status | None = None
         self.error: BillhookError | None = None
         began = time.monotonic()
@@ -44,7 +46,12 @@ class Daemon:
     def listens(self, addresses: Iterable[str]) -> Iterator[Finding]:
         """Whether it is where entries ask over HTTP; nothing when none does."""
         own = self.status.http.rstrip("/") if self.status is not None else ""
-        for address in dict.fromkeys(addresses):
+        asked = list(dict.fromkeys(addresses))
+        if asked and not caller.environ().get(TOKEN_VARIABLE):
+            text = f"{TOKEN_VARIABLE} is not set here; an agent that is started without it is refused"
+            remedy = f'export {TOKEN_VARIABLE}="$(cat {self._root / "billhook" / "daemon" / "token"})"'
+            yield Finding("unknown", "daemon", text, remedy)
+        for address in asked:
             if address != own:
                 text = f"entries ask {address}, and no daemon listens there"
                 remedy = f"billhook daemon start --http {address.partition('://')[2]}"

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from billhook.config import load_config
+from billhook.events import PreToolUse
 from billhook.hosts import HOSTS
 from billhook.hosts.coverage import Coverage, compared, shortly
 from billhook.hosts.coverage_log import Seen
@@ -193,6 +195,17 @@ def test_ids_that_come_again(me: Person, monkeypatch: pytest.MonkeyPatch) -> Non
         Claude(me, session).call("call_0", "Bash", when, command="true")
     found = looked(me, "claude", monkeypatch)
     assert (found.calls, found.judged, [one.call.session for one in found.shown]) == (2, 1, ["s2"])
+
+
+def test_a_program_that_runs_the_agent(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of the Claude Agent SDK stand in Claude Code's transcripts, and in the log under its own name."""
+    event = PreToolUse(session_id=SESSION, cwd=str(me.project), tool_name="Bash", tool_input={}, tool_use_id="toolu_1")
+    engine = load_config(me.project, home=me.home / ".claude").engine(host="claude-agent-sdk")
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    engine.fire_sync(event)
+    Claude(me).call("toolu_1", "Bash", now, command="true")
+    found = looked(me, "claude", monkeypatch)
+    assert (found.calls, found.judged) == (1, 1)
 
 
 def test_a_call_that_is_being_made(me: Person) -> None:

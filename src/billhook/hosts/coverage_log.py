@@ -11,6 +11,8 @@ from billhook.store.record import Record, Wanted
 
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
+_ALSO: Final = {"claude": ("claude-agent-sdk",)}
+"""Other names for an agent in the log: its transcripts are the same when a program of Python runs it."""
 _CLOCKS: Final = 60.0
 """Seconds that a record may be older than its call."""
 
@@ -28,7 +30,9 @@ class Seen:
     """The logs of some projects, read once: ids and no more, so that memory grows with the calls alone."""
 
     def __init__(self, root: Path, host: str) -> None:
-        self._root, self._host = root, host
+        self._root = root
+        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}
+        """What the agent is called in the log; it may ask over HTTP as well."""
         self._projects: set[str] = set()
         self._came: dict[str, list[_Came]] = {}
         """What came of a call, by its id. Models that run at home give the same ids again and again."""
@@ -59,7 +63,7 @@ class Seen:
 
     def _add(self, record: Record) -> None:
         self.oldest = min(self.oldest or record.time, record.time)
-        if record.host != self._host:
+        if record.host not in self._as:
             return
         self.first = min(self.first or record.time, record.time)
         self.sessions.add(record.session_id)

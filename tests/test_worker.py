@@ -477,20 +477,23 @@ def test_a_worker_is_used_again(project: Project, tag: str) -> None:
 
 
 def test_events_leave_nothing_to_each_other(project: Project) -> None:
-    """A warm worker starts each event in the project's folder, with the environment as it was, and no alarm set."""
+    """A warm worker starts each event in the project's folder, with environment and file mode mask as they were, and
+    no alarm set."""
     code = """
         calls = []
         def f(event):
             calls.append(1)
-            said = notify(f"{len(calls)} {os.getcwd()} {os.environ.get('LEFT')}")
+            said = notify(f"{len(calls)} {os.getcwd()} {os.environ.get('LEFT')} {os.umask(0o135):o}")
             os.chdir("/")
             os.environ["LEFT"] = "over"
             signal.alarm(1)
             return said
     """
     project.write("policy.py", code)
-    assert project.ask("policy:f").answer.message == f"1 {project.folder} None"
-    assert project.ask("policy:f").answer.message == f"2 {project.folder} None"
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert project.ask("policy:f").answer.message == f"1 {project.folder} None {mask:o}"
+    assert project.ask("policy:f").answer.message == f"2 {project.folder} None {mask:o}"
 
 
 def same_size(path: Path, old: str, new: str) -> None:

@@ -209,6 +209,7 @@ class _Project:
         _read_sources_only(folder)
         files.folder = folder + os.sep
         self._environment = dict(os.environ)
+        self._mask = os.umask(0o077)
 
     def ask(self, request: Request, event_json: bytes) -> Told:
         try:
@@ -229,6 +230,7 @@ class _Project:
 
     def _start_afresh(self) -> None:
         """What an earlier event left must not reach this one."""
+        os.umask(self._mask)
         os.chdir(self.folder)
         if dict(os.environ) != self._environment:
             os.environ.clear()

@@ -70,6 +70,46 @@ def test_json(home: Home) -> None:
     assert json.loads(home.billhook("daemon", "status", "--json").stdout) == {"running": False}
 
 
+def test_start_where_one_serves_otherwise(home: Home) -> None:
+    """Whoever asks for HTTP learns that the daemon does not listen there; of another idle exit there is a note."""
+    home.start("--idle-exit", "600")
+    asked = home.billhook("daemon", "start", "--http", "127.0.0.1:8123", "--json")
+    assert asked.returncode == 2
+    assert "does not listen for HTTP" in asked.stderr and "`billhook daemon stop` ends it" in asked.stderr
+    found = json.loads(asked.stdout)
+    assert (found["running"], found["started"], found["http"]) == (True, False, "")
+    assert home.billhook("daemon", "start", "--http", "127.0.0.1:8123", "--quiet").returncode == 2
+    shorter = home.billhook("daemon", "start", "--idle-exit", "60", "--json")
+    assert shorter.returncode == 0 and json.loads(shorter.stdout)["idle_exit"] == 600
+    assert "is 600 s, not 60" in shorter.stderr
+    assert home.billhook("daemon", "start", "--idle-exit", "600").stderr == ""
+
+
+def test_start_where_one_listens_already(home: Home) -> None:
+    """The same address is fine, however it is written; another one is not."""
+    home.start("--http", "127.0.0.1:0")
+    status = home.status()
+    assert status is not None
+    port = status.http.rpartition(":")[2]
+    for same in (f"127.0.0.1:{port}", "127.0.0.1:0"):
+        assert home.billhook("daemon", "start", "--http", same).returncode == 0, same
+    other = home.billhook("daemon", "start", "--http", f"127.0.0.2:{port}")
+    assert other.returncode == 2
+    assert f"listens for HTTP at {status.http}, not at 127.0.0.2:{port}" in other.stderr
+
+
+def test_start_of_one_that_hangs_in_json(home: Home) -> None:
+    """Programs get JSON also where a daemon does not answer."""
+    daemon = home.start()
+    daemon.send_signal(signal.SIGSTOP)
+    try:
+        asked = home.billhook("daemon", "start", "--json")
+    finally:
+        daemon.send_signal(signal.SIGCONT)
+    assert asked.returncode == 2 and "does not answer" in asked.stderr
+    assert json.loads(asked.stdout) == {"running": False, "silent": True, "pid": daemon.pid}
+
+
 def test_started_daemon_is_nobodys(home: Home) -> None:
     """It has a session of its own, no streams but /dev/null, no folder but the root, and none of our descriptors."""
     with open(home.project / "open", "w") as file:
@@ -170,6 +210,10 @@ WRONG = {
     "no command": (["strat"], "did you mean `start`?"),
     "no number": (["start", "--idle-exit", "soon"], "as in --idle-exit 600"),
     "less than nothing": (["run", "--idle-exit=-1"], "0: never"),
+    "no address": (["start", "--http", ""], "as in 127.0.0.1:8123"),
+    "no address to run at": (["run", "--http", "8123"], "as in 127.0.0.1:8123"),
+    "exposed where": (["start", "--exposed"], "add --http HOST:PORT"),
+    "run exposed where": (["run", "--exposed"], "add --http HOST:PORT"),
     "no option": (["start", "--htp", "x"], "did you mean `--http`?"),
 }
 

@@ -124,6 +124,18 @@ def test_what_is_not_there_is_said_in_json(client: httpx.Client, method: str, pa
     assert ("allow" in found.headers) == (status == 405)
 
 
+@pytest.mark.parametrize(
+    ("head", "status"), [("X-Long: " + "y" * 31_000, 200), ("X-Long: " + "y" * 33_000, 400), ("X: y\r\n" * 6000, 400)]
+)
+def test_a_head_has_a_limit(served: Serving, head: str, status: int) -> None:
+    """32 KiB, also when all of it comes at once."""
+    line = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nConnection: close\r\n"
+
+    answer = served.raw(f"{line}{head.strip()}\r\n\r\n".encode())
+
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
+
+
 def test_no_answer_is_for_other_origins(client: httpx.Client, served: Serving) -> None:
     """There is no CORS, nothing is kept by a cache, and no header tells what software this is."""
     for found in (client.get("/healthz"), client.get("/x"), client.post("/fire", json=tool("Denies", served.base))):
@@ -479,14 +491,43 @@ BROKEN: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_is_no_event_is_an_error_where_nothing_guards(bare: Serving, case: str) -> None:
-    """400, what is wrong, and where: nothing is configured that could want to refuse it."""
+    """400, what is wrong, and where: in this folder nothing is configured that could want to refuse it."""
     body, message = BROKEN[case]
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    project = {"X-Billhook-Project": str(bare.base / "work")} if case != "no folder" else {}
     with bare.client() as client:
         for path in ("/fire", "/hook/claude"):
-            found = client.post(path, content=content)
+            if path == "/hook/claude" and case == "no folder":
+                continue
+            found = client.post(path, content=content, headers=project)
             assert found.status_code == 400, path
             assert message in found.json()["error"]["message"]
+
+
+NOBODYS: dict[str, bytes] = {
+    "no JSON": b"{",
+    "empty": b"",
+    "no folder": b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}',
+    "a relative folder": b'{"hook_event_name": "PreToolUse", "cwd": "work", "tool_name": "Bash", "tool_input": {}}',
+    "a folder beyond what is read": b'{"hook_event_name": "PreToolUse", "tool_input": "%b", "cwd": "/"}'
+    % (b"x" * (8 * 1024 * 1024)),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "dialect"), [*((case, "claude") for case in NOBODYS), ("no JSON", "gemini"), ("no folder", "claw")]
+)
+def test_an_event_of_nobody_knows_whom_is_refused(bare: Serving, case: str, dialect: str) -> None:
+    """Whether a project guards against it nobody can tell, and an error status would let it pass."""
+    began = time.monotonic()
+    with bare.client() as client:
+        found = client.post(f"/hook/{dialect}", content=NOBODYS[case])
+        let = client.post(f"/hook/{dialect}?on_failure=allow", content=NOBODYS[case])
+
+    assert time.monotonic() - began < 8, "what has come is not waited for"
+    assert found.status_code == 200
+    assert "deny" in found.text or "block" in found.text
+    assert (let.status_code, let.json()) == (200, {})
 
 
 @pytest.mark.parametrize("case", [case for case in BROKEN if case != "no folder"])
@@ -516,7 +557,8 @@ def test_on_failure_decides_what_becomes_of_what_can_not_be_judged(
     """`?on_failure=` is what `--on-failure` is elsewhere."""
     query = {"on_failure": on_failure} if on_failure else {}
     with bare.client() as client:
-        found = client.post("/hook/claude", content=b"{", params=query)
+        project = {"X-Billhook-Project": str(bare.base / "work")}
+        found = client.post("/hook/claude", content=b"{", params=query, headers=project)
 
     assert found.status_code == status
     if status == 200:
@@ -556,6 +598,7 @@ def test_a_query_that_makes_no_sense_refuses(client: httpx.Client, served: Servi
     assert (found.status_code, fired.status_code) == (200, 400)
     assert "deny" in found.text or "block" in found.text
     assert fired.json()["error"]["message"]
+    assert "--" not in fired.text.replace("--config=/etc/passwd", "") and "--" not in found.text
 
 
 @pytest.mark.parametrize(
@@ -745,10 +788,12 @@ def test_the_verb_listens(tmp_path: Path) -> None:
             asked = {"hook_event_name": "Stop", "cwd": str(tmp_path)}
             headers = {"Authorization": f"Bearer {token}"}
             found = httpx.post(f"{url}/fire", json=asked, headers=headers, trust_env=False, verify=False, timeout=20)
+            counted = subprocess.run([*billhook, "status", "--json"], env=env, capture_output=True, check=True)
         finally:
             daemon.terminate()
 
     assert (found.status_code, found.json()["decision"]) == (200, "none")
+    assert json.loads(counted.stdout)["requests"] == 1
     assert token not in (tmp_path / "state" / "billhook" / "daemon" / "log").read_text()
 
 

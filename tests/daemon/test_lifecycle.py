@@ -258,6 +258,39 @@ def test_nobody_is_waited_for_longer_than_half_a_minute(home: Home) -> None:
     assert "1 requests have had no answer" in home.log()
 
 
+LATER = "hooks:\n  later: {events: PostToolUse, run: 'echo $$ > %s/pid; %s', background: true, timeout: 60}\n"
+
+
+@pytest.mark.parametrize("how", ["told", "upgraded"])
+def test_hooks_in_the_background_come_to_their_end(home: Home, copied: tuple[Path, dict[str, str]], how: str) -> None:
+    """A daemon that leaves lets them, as a process of their own would."""
+    home.own(LATER % (home.project, f"sleep 1.5; echo done > {home.project}/done"))
+    daemon = home.start(env=home.env(**copied[1]))
+    assert home.ask(home.event("PostToolUse", tool_response={})).code == 0
+    numbers_in(home.project / "pid")
+    if how == "told":
+        assert home.billhook("daemon", "stop").returncode == 0
+    else:
+        os.utime(copied[0] / "__init__.py")
+    assert daemon.wait(20) == 0
+    assert (home.project / "done").read_text() == "done\n"
+    assert "background" not in home.log()
+
+
+def test_told_twice_it_waits_for_no_hook_in_the_background(home: Home) -> None:
+    """They are ended, and the log says so."""
+    home.own(LATER % (home.project, "sleep 50"))
+    daemon = home.start()
+    home.ask(home.event("PostToolUse", tool_response={}))
+    (pid,) = numbers_in(home.project / "pid")
+    daemon.terminate()
+    eventually(lambda: "leaving" in home.log())
+    daemon.terminate()
+    assert daemon.wait(20) == 0
+    assert not is_alive(pid)
+    assert "hooks in the background have not come to their end and are killed" in home.log()
+
+
 def test_idle_exit(home: Home) -> None:
     """It ends when nobody asked for so long; a request that takes longer is not cut off."""
     slowly(home, 2.5)

@@ -289,6 +289,25 @@ def test_callers_with_other_variables_keep_their_workers(home: Home) -> None:
     assert pids == pids[:2] * 3
 
 
+@pytest.mark.parametrize("how", ["cold", "warm"])
+def test_a_variable_without_a_name_is_left_out(home: Home, how: str) -> None:
+    """No process can be started with one, so command and Python hooks do without, with a daemon and without."""
+    told = home.project / "told"
+    home.file("policy.py", f"def f(event):\n    open({str(told)!r}, 'a').write('function\\n')\n")
+    asked = "{events: PreToolUse, python: 'policy:f'}"
+    home.file("hooks.yaml", f"hooks:\n  a: {asked}\n  b: {{events: PreToolUse, run: 'echo command >> {told}'}}\n")
+    home.approve()
+    env = home.env(**{"": "weird"})
+    if how == "warm":
+        home.start()
+        code = home.ask(env=env).code
+    else:
+        words, event = [*PROGRAM, "hook", "--as", "claude"], json.dumps(home.event()).encode()
+        done = subprocess.run(words, env=env, cwd=home.project, input=event, capture_output=True, check=False)
+        code = done.returncode
+    assert (code, told.read_text()) == (0, "function\ncommand\n")
+
+
 def test_late_answers_reach_their_session(home: Home) -> None:
     """What a hook says after its event is told at the next event of the same session, and to no other."""
     words = '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "later %s"}}'

@@ -56,8 +56,17 @@ def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     raise UsageError(f"--idle-exit `{value}` is not a number of seconds", hint="as in --idle-exit 600; 0: never")
 
 
+def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+    if value is None:
+        return ""
+    from billhook.daemon.http import address
+
+    address(value)
+    return value
+
+
 _OPTIONS = (
-    click.option("--http", metavar="HOST:PORT", default="", help="Also listen for HTTP, at a loopback address."),
+    click.option("--http", metavar="HOST:PORT", callback=_address, help="Also listen for HTTP, at a loopback address."),
     click.option("--exposed", is_flag=True, help="The address of --http may be one that others reach."),
     click.option(
         "--idle-exit",
@@ -85,6 +94,7 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     from billhook.daemon import running, standing, starting
     from billhook.store.files import state_root
 
+    _check_exposed(exposed, http)
     standing.speak_utf8()
     root = state_root()
     ready = standing.let_go_of_streams if detached else lambda: _tell_ready(root, as_json)
@@ -109,6 +119,11 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     return 0
 
 
+def _check_exposed(exposed: bool, http: str) -> None:
+    if exposed and not http:
+        raise UsageError("--exposed is about the address of --http, and there is none", hint="add --http HOST:PORT")
+
+
 def _chosen(idle: float | None, http: str) -> float:
     return idle if idle is not None else 0.0 if http else _IDLE
 
@@ -129,42 +144,91 @@ def _tell_ready(root: Any, as_json: bool) -> None:
 @_with_options
 @click.option("--quiet", is_flag=True, help="Print nothing but errors; leave it to another who starts one just now.")
 def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bool) -> int:
-    """Start one in the background, and wait until it serves. Fine when one serves already.
+    """Start one in the background, and wait until it serves. Fine when one serves already, as it was asked for.
 
     Without options it is as the last one was, if that ended without having been told to.
     """
-    from billhook import __version__
     from billhook.daemon import starting
     from billhook.store.files import state_root
 
+    _check_exposed(exposed, http)
     options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
     options += ["--idle-exit", str(idle)] if idle is not None else []
     waiting = _nobody if quiet else _waiting("the daemon to serve")
-    found, now = starting.start(state_root(), options, waiting, patient=not quiet)
-    if quiet or found is None:
+    try:
+        found, now = starting.start(state_root(), options, waiting, patient=not quiet)
+    except starting.SilentError as error:
+        if as_json:
+            say(_silent(error.pid))
+        raise
+    if found is None:
         return 0
+    if not quiet:
+        _tell_started(found, now, as_json)
+    _compare(found, http, idle, quiet)
+    return 0
+
+
+def _tell_started(found: Any, now: bool, as_json: bool) -> None:
+    from billhook import __version__
+
     if as_json:
         say(_as_json(found, started=now))
-        return 0
+        return
     say(f"{'started' if now else 'a daemon serves already'}: process {found.pid}, {found.socket}")
     if found.http:
         say(f"HTTP: {found.http}")
-    elif http and not now:
-        note("it does not listen for HTTP; `billhook daemon stop` ends it, then start it with --http")
     if found.version != __version__:
         note(f"it is billhook {found.version}, this is {__version__}; `billhook daemon stop` ends it")
-    return 0
+
+
+def _compare(found: Any, http: str, idle: float | None, quiet: bool) -> None:
+    """Hold one that serves already against what was asked for. Raises UsageError when it does not listen there:
+    whoever asked for HTTP would put an address into settings at which nobody answers."""
+    if http and not _listens_at(found.http, http):
+        where = f"listens for HTTP at {found.http}, not at {http}" if found.http else "does not listen for HTTP"
+        hint = "`billhook daemon stop` ends it; then start it with --http"
+        raise UsageError(f"the daemon that serves already (process {found.pid}) {where}", hint=hint)
+    if idle is not None and idle != found.idle_exit and not quiet:
+        has = f"{found.idle_exit:g} s" if found.idle_exit else "0 (never)"
+        note(f"the idle exit of the daemon that serves already is {has}, not {idle:g}; `billhook daemon stop` ends it")
+
+
+def _listens_at(url: str, wanted: str) -> bool:
+    """Whether a daemon's address is the one that is meant; port 0 is any."""
+    from billhook.daemon.http import address
+
+    if not url:
+        return False
+    (host, port), (ours, number) = address(wanted), address(url.removeprefix("http://"))
+    return port in (0, number) and _resolved(host) == _resolved(ours)
+
+
+def _resolved(host: str) -> str:
+    """The address that a name stands for first: `localhost` is one of the loopback's."""
+    import socket
+
+    try:
+        return str(socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][4][0])
+    except (OSError, UnicodeError):
+        return host.lower()
 
 
 @verb.command()
 @click.option("--force", is_flag=True, help="Kill it: those who wait get no answer, and what it started is ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print what there is to say as JSON.")
 def stop(force: bool, as_json: bool) -> int:
-    """End it, after those who wait have their answers. Fine when none runs."""
+    """End it, after those who wait have their answers and hooks in the background have ended (30 s at most). Fine when
+    none runs."""
     from billhook.daemon import starting
     from billhook.store.files import state_root
 
-    pid = starting.stop(state_root(), _waiting("the daemon to end"), force=force)
+    try:
+        pid = starting.stop(state_root(), _waiting("the daemon to end"), force=force)
+    except starting.SilentError as error:
+        if as_json:
+            say(_silent(error.pid))
+        raise
     if as_json:
         import msgspec
 

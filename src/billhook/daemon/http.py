@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 PATIENCE: Final = 30.0
 """Seconds that those who still wait for an answer have, when the server is closed."""
 _BACKLOG: Final = 512
-_MOST_HEADERS: Final = 32 * 1024
-"""Bytes of a request's head."""
 _IDLE: Final = 15
 """Seconds that a connection may be idle between two requests."""
 
@@ -40,6 +38,11 @@ class Http:
     def busy(self) -> int:
         """How many events are being judged."""
         return self._app.busy
+
+    @property
+    def taken(self) -> int:
+        """How many events have come."""
+        return self._app.taken
 
     @property
     def touched(self) -> float:
@@ -88,7 +91,7 @@ async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed
     except ImportError as error:
         hint = "pip install 'billhook[serve]'"
         raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=hint) from None
-    from billhook.daemon.http_door import Door, token_in
+    from billhook.daemon.http_door import LARGEST_HEAD, Door, token_in
 
     token, file = token_in(folder)
     sock = await _bound(host, port, exposed=exposed)
@@ -107,7 +110,7 @@ async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed
         server_header=False,
         date_header=False,
         timeout_keep_alive=_IDLE,
-        h11_max_incomplete_event_size=_MOST_HEADERS,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
     )
     config.load()
     state = ServerState()

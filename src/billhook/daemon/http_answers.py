@@ -77,8 +77,8 @@ class OverHttp(Answering):
             argv = [f"--as={self.arguments.dialect}", *_argv(self._query)]
             self.arguments.take(argv)
         except UsageError as error:
-            self.fault = error
-            raise
+            self.fault = _as_parameter(error)
+            raise self.fault from None
         self.arguments = Arguments(dialect=self.arguments.dialect)
         return super().prepare(argv)
 
@@ -127,6 +127,9 @@ class OverHttp(Answering):
         """Also from a broken event: whose gates there are decides whether it is refused."""
         said = super()._folder
         return said if os.path.isabs(said) else _folder_in(self._sent.body)
+
+    def _gated(self, event: Event | None) -> bool:
+        return not self._folder or super()._gated(event)  # whose event it is, nobody can tell
 
     def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
         self.why = why.replace("the event on stdin", "the event")
@@ -227,6 +230,12 @@ def _argv(query: Sequence[tuple[str, str]]) -> list[str]:
         raise UsageError("`event` is no name of an event", hint="PreToolUse, for example")
     options = [f"--{name.replace('_', '-')}={given[name]}" for name in ("on_failure", "deadline") if name in given]
     return [*options, *([given["event"]] if "event" in given else [])]
+
+
+def _as_parameter(error: UsageError) -> UsageError:
+    """What is wrong with an option, in the words of a query."""
+    message = error.message.replace("--on-failure", "on_failure").replace("--deadline", "deadline")
+    return UsageError(message, place="query", hint=error.hint.replace("--deadline ", "deadline="))
 
 
 def _folder_in(body: bytes) -> str:

@@ -23,6 +23,8 @@ from billhook.store.files import StoreError
 
 TOKEN: Final = "token"
 _SHORTEST: Final = 32
+LARGEST_HEAD: Final = 32 * 1024
+"""Bytes of a request's head."""
 _OPEN: Final = frozenset({"/healthz"})
 """What needs no token."""
 _DRAINED: Final = 16 * 1024 * 1024
@@ -102,6 +104,8 @@ class Door:
 
     def _refused(self, scope: Scope) -> tuple[int, BillhookError] | None:
         headers = scope["headers"]
+        if _size_of_head(scope) > LARGEST_HEAD:
+            return 400, BillhookError(f"the head of the request is larger than {LARGEST_HEAD // 1024} KiB")
         host = _only(headers, b"host")
         if not self._is_ours(host):
             message = "this is not the server that the request is for" if host else "the request names no host"
@@ -124,6 +128,12 @@ class Door:
         scheme, _, given = authorization.partition(" ")
         matches = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token)
         return matches and scheme.lower() == "bearer"
+
+
+def _size_of_head(scope: Scope) -> int:
+    """Bytes of the request's line and headers. What comes all at once is read before anybody can count it."""
+    line = len(scope["method"]) + len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return line + sum(len(key) + len(value) + 4 for key, value in scope["headers"])
 
 
 def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
@@ -194,4 +204,4 @@ async def drain(scope: Scope, receive: Receive) -> None:
         pass  # long enough
 
 
-__all__ = ["TOKEN", "Door", "drain", "token_in"]
+__all__ = ["LARGEST_HEAD", "TOKEN", "Door", "drain", "token_in"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LARGEST: Final = 8 * 1024 * 1024
 """Bytes of a body."""
+_TOO_LARGE: Final = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
 SLOWEST: Final = 30.0
 """Seconds for a body to come in."""
 PROJECT: Final = "x-billhook-project"
@@ -48,7 +49,7 @@ class App:
     """What is served over HTTP. Lives as long as the server."""
 
     def __init__(self, served: "Served") -> None:
-        self.busy = 0
+        self.busy = self.taken = 0
         self.touched = asyncio.get_running_loop().time()
         self.stream = Stream()
         self._served = served
@@ -133,6 +134,7 @@ class App:
     async def _answered(self, request: Request, dialect: str, host: str) -> tuple[OverHttp, Heard]:
         """The answer to the event of a request. Who goes away takes its hooks along."""
         self.busy += 1
+        self.taken += 1
         try:
             sent = await _sent(request)
             query = request.query_params.multi_items()
@@ -177,21 +179,31 @@ async def _sent(request: Request) -> Sent:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise HTTPException(415, "the body is compressed; send it as it is")
     announced = request.headers.get("content-length", "")
-    too_large = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
     if announced and (len(announced) > 15 or int(announced) > LARGEST) and "expect" in request.headers:
-        return Sent(b"", unread=too_large, project=project)
+        return Sent(b"", unread=_TOO_LARGE, project=project)
     parts = bytearray()
     try:
         async with asyncio.timeout(SLOWEST):
-            async for part in request.stream():
-                parts += part
-                if len(parts) > LARGEST:
-                    await drain(request.scope, request.receive)
-                    return Sent(bytes(parts[:GLIMPSE]), unread=too_large, project=project)
+            unread = await _taken(request, parts)
     except TimeoutError:
         unread = f"the body did not come within {SLOWEST:g} s"
-        return Sent(bytes(parts[:GLIMPSE]), unread=unread, project=project)
-    return Sent(bytes(parts), project=project)
+    return Sent(bytes(parts[:GLIMPSE] if unread else parts), unread=unread, project=project)
+
+
+async def _taken(request: Request, parts: bytearray) -> str:
+    """Take the body; why it was not taken to its end."""
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(parts) > LARGEST:
+            if more:  # otherwise we would wait for what never comes
+                await drain(request.scope, request.receive)
+            return _TOO_LARGE
+    return ""
 
 
 def _parting(answering: OverHttp) -> dict[str, str]:

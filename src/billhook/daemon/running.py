@@ -61,6 +61,7 @@ class Daemon:
         self.http: Http | None = None
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
+        self._hurried = False
         self._path = str(folder / places.SOCKET)
         self._lock = places.Lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -138,6 +139,7 @@ class Daemon:
 
     def _told(self, number: int) -> None:
         if self.leaving:  # told twice: those who wait get no answer
+            self._hurried = True
             self._cancel()
         elif not self._detached:  # somebody ended it where they had started it
             remembered.forget(self.folder)
@@ -148,7 +150,7 @@ class Daemon:
             connection.abort()  # which ends its hooks
 
     async def _finish(self) -> None:
-        """Let those who wait have their answers; but not for ever."""
+        """Let those who wait have their answers, and hooks in the background come to their end; but not for ever."""
         end = time.monotonic() + PATIENCE
         closing = None if self.http is None else asyncio.ensure_future(self.http.close(PATIENCE))
         await self._until(lambda: not self.server.busy, PATIENCE)
@@ -161,6 +163,9 @@ class Daemon:
         await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
         if closing is not None:
             await asyncio.wait([closing], timeout=max(5.0, end - time.monotonic()))
+        await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
+        if self.served.later:
+            logs.log.warning("hooks in the background have not come to their end and are killed")
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -249,7 +254,7 @@ class Daemon:
             version=billhook.__version__,
             socket=str(self.folder / places.SOCKET),
             since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._began)),
-            requests=self.server.served,
+            requests=self.server.served + (0 if self.http is None else self.http.taken),
             busy=busy,
             memory=memory_in_use(),
             idle_exit=self.idle,

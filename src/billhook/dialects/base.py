@@ -142,7 +142,7 @@ def _of_caller(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 def _without_ours(environ: Mapping[str, str]) -> dict[str, str]:
     ours = {*OURS, *(f"{name}_TRUNCATED" for name in OURS)} - {"CLAUDE_PROJECT_DIR"}
-    return {key: value for key, value in environ.items() if key not in ours}
+    return {key: value for key, value in environ.items() if key and key not in ours}  # what names nothing fits nowhere
 
 
 _callers: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}

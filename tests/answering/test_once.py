@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from answering.agents import Agent, said
+from answering.agents import Agent, golden, said
 from billhook.answering import Heard
 from billhook.store.calls import Call, Calls
 from daemon.running import Home, home_in
@@ -132,6 +132,36 @@ def test_claude_code_with_billhook_in_two_files(agent: Agent) -> None:
         both = [agent.ask({**call, "tool_use_id": f"t{number}"}, *CLAUDES) for _ in range(2)]
         assert [said(one)["hookSpecificOutput"]["permissionDecision"] for one in both] == ["deny", "deny"]
         assert (agent.asked, len(agent.records())) == (number, number)
+
+
+BOTH = [
+    "codex/PreToolUse-Bash",
+    "codex/UserPromptSubmit",
+    "gemini/BeforeTool-run_shell_command",
+    "qwen/PreToolUse-run_shell_command",
+    "copilot/preToolUse-bash",
+    "cursor/preToolUse-Shell",
+]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_billhook_in_the_users_file_and_the_projects(agent: Agent, name: str) -> None:
+    """Every agent runs both entries: each call is judged once, and the next one of the same words again."""
+    agent.hooks(GUARD.replace("Stop", "UserPromptSubmit"))
+    sent = golden(name)
+    agent.variables = sent["env"]
+    words = ("--as", name.partition("/")[0], "--deadline", "20000")
+    event = [sent["argument"]] if sent["argument"] else []
+    for number in (1, 2):
+        payload = {**sent["stdin"], "cwd": str(agent.project), **_numbered(sent["stdin"], number)}
+        heard = [agent.ask(payload, *words, "--from", one, *event) for one in ("user", "project")]
+        assert heard[0] == heard[1]
+        assert (agent.asked, len(agent.records())) == (number, number)
+
+
+def _numbered(sent: dict[str, Any], number: int) -> dict[str, Any]:
+    """The ids of the next call, where the agent gives any."""
+    return {key: f"{sent[key]}-{number}" for key in ("tool_use_id", "tool_call_id") if key in sent}
 
 
 def test_changed_hooks_are_asked(copilot: Agent) -> None:

@@ -72,7 +72,7 @@ def test_claude(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000",
++            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 +            "timeout": 60,
 +            "onFailure": "block"
 +          }
@@ -84,7 +84,7 @@ def test_claude(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "exec <here>/bin/billhook-hook --as claude --deadline 58000",
++            "command": "exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 +            "timeout": 60
 +          }
 +        ]
@@ -96,6 +96,9 @@ def test_claude(me: Person) -> None:
 Claude Code: installed in ~/.claude/settings.json; it asks billhook at
   PreToolUse, Stop
   the file as it was: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
+
+next
+  billhook doctor claude
 -- exit 0
 """)
     assert me.install("claude", "--events", "Stop", "--events", "pre_tool_use").screen == snapshot("""\
@@ -115,7 +118,7 @@ Claude Code: already installed in ~/.claude/settings.json; nothing was changed
 -        "hooks": [
 -          {
 -            "type": "command",
--            "command": "exec <here>/bin/billhook-hook --as claude --deadline 58000",
+-            "command": "exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 -            "timeout": 60
 -          }
 -        ]
@@ -127,6 +130,9 @@ Claude Code: already installed in ~/.claude/settings.json; nothing was changed
 Claude Code: updated in ~/.claude/settings.json; it asks billhook at
   PreToolUse
   the file as it was: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
+
+next
+  billhook doctor claude
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "claude")) == snapshot("""\
@@ -141,7 +147,7 @@ Claude Code: updated in ~/.claude/settings.json; it asks billhook at
 -        "hooks": [
 -          {
 -            "type": "command",
--            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000",
+-            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 -            "timeout": 60,
 -            "onFailure": "block"
 -          }
@@ -193,7 +199,7 @@ def test_codex(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000",
++            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
 +            "timeout": 60
 +          }
 +        ]
@@ -207,6 +213,7 @@ Codex: installed in ~/.codex/hooks.json; it asks billhook at
 
 next
   Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's
+  billhook doctor codex
 -- stderr
 note: ~/.codex/config.toml switches hooks off: set `hooks = true` below [features], or Codex will not ask billhook
 note: ~/.codex/config.toml has hooks of its own; Codex runs them beside billhook, and they stay as they are
@@ -223,7 +230,7 @@ note: ~/.codex/config.toml has hooks of its own; Codex runs them beside billhook
 -        "hooks": [
 -          {
 -            "type": "command",
--            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000",
+-            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
 -            "timeout": 60
 -          }
 -        ]
@@ -248,12 +255,15 @@ def test_gemini(me: Person) -> None:
 @@ -1 +1 @@
 -{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
-+{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
++{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
 \\ No newline at end of file
 
 Gemini CLI: installed in ~/.gemini/settings.json; it asks billhook at
   BeforeTool
   the file as it was: ~/.claude/billhook/installed/gemini-user-<digest>/settings.json.before
+
+next
+  billhook doctor gemini
 -- stderr
 note: ~/.gemini/settings.json:1 switches all hooks off (`hooksConfig.enabled`): Gemini CLI will not ask billhook
 -- exit 0
@@ -262,7 +272,7 @@ note: ~/.gemini/settings.json:1 switches all hooks off (`hooksConfig.enabled`): 
 --- ~/.gemini/settings.json
 +++ ~/.gemini/settings.json
 @@ -1 +1 @@
--{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000","timeout":60000}]}]}}
+-{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
 \\ No newline at end of file
 +{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
@@ -288,7 +298,7 @@ def test_qwen(me: Person) -> None:
 +          {
 +            "name": "billhook",
 +            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
 +            "timeout": 60000
 +          }
 +        ]
@@ -301,7 +311,7 @@ def test_qwen(me: Person) -> None:
 +          {
 +            "name": "billhook",
 +            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000 --from project",
 +            "timeout": 60000
 +          }
 +        ]
@@ -316,6 +326,7 @@ Qwen Code: installed in .qwen/settings.json; it asks billhook at
 next
   Qwen Code reads a project's hooks only in a folder that it trusts: start it there once, and trust it
   git add .qwen/settings.json
+  billhook doctor qwen
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "qwen", "--project")) == snapshot("""\
@@ -331,7 +342,7 @@ next
 -          {
 -            "name": "billhook",
 -            "type": "command",
--            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000",
+-            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
 -            "timeout": 60000
 -          }
 -        ]
@@ -344,7 +355,7 @@ next
 -          {
 -            "name": "billhook",
 -            "type": "command",
--            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000",
+-            "command": "command -v billhook-hook >/dev/null 2>&1 || exit 0; exec billhook-hook --as qwen --deadline 58000 --from project",
 -            "timeout": 60000
 -          }
 -        ]
@@ -372,7 +383,7 @@ def test_copilot(me: Person) -> None:
 +    "preToolUse": [
 +      {
 +        "type": "command",
-+        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
++        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
 +        "timeoutSec": 60
 +      }
 +    ]
@@ -385,6 +396,7 @@ Copilot: installed in .github/hooks/billhook.json; it asks billhook at
 next
   Copilot reads a project's hooks only in a folder that it trusts: start it there once, and trust it
   git add .github/hooks/billhook.json
+  billhook doctor copilot
 -- exit 0
 """)
     assert steady(me, me.install("copilot", "--project", "--events", "preToolUse")) == snapshot("""\
@@ -394,8 +406,8 @@ next
      "preToolUse": [
        {
          "type": "command",
--        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
-+        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
+-        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
++        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
          "timeoutSec": 60
        }
      ]
@@ -406,6 +418,7 @@ Copilot: updated in .github/hooks/billhook.json; it asks billhook at
 next
   Copilot reads a project's hooks only in a folder that it trusts: start it there once, and trust it
   git add .github/hooks/billhook.json
+  billhook doctor copilot
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "copilot", "--project")) == snapshot("""\
@@ -418,7 +431,7 @@ next
 -    "preToolUse": [
 -      {
 -        "type": "command",
--        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 preToolUse",
+-        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
 -        "timeoutSec": 60
 -      }
 -    ]
@@ -444,10 +457,10 @@ def test_cursor(me: Person) -> None:
  	"version": 1,
  	"hooks": {
 -		"stop": [{"command": "./mine"}]
-+		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000", "timeout": 60}],
++		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user", "timeout": 60}],
 +		"preToolUse": [
 +			{
-+				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000",
++				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
 +				"timeout": 60,
 +				"failClosed": true
 +			}
@@ -462,6 +475,7 @@ Cursor: installed in ~/.cursor/hooks.json; it asks billhook at
 
 next
   restart Cursor, and look for billhook below Settings, Hooks
+  billhook doctor cursor
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "cursor")) == snapshot("""\
@@ -471,10 +485,10 @@ next
  {
  	"version": 1,
  	"hooks": {
--		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000", "timeout": 60}],
+-		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user", "timeout": 60}],
 -		"preToolUse": [
 -			{
--				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000",
+-				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
 -				"timeout": 60,
 -				"failClosed": true
 -			}
@@ -594,7 +608,7 @@ def test_adopting_in_a_project(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000 --from project",
 +            "timeout": 60,
 +            "onFailure": "block"
 +          }
@@ -625,6 +639,7 @@ next
   git add .claude/settings.json
   git add .billhook/hooks.yaml
   billhook trust, for everybody else: you have approved the hooks that were moved, they have not
+  billhook doctor claude
 -- exit 0
 """)
     fired = me.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "git push"}', "--json")
@@ -714,6 +729,7 @@ def test_http(me: Person) -> None:
     assert ended.out.split("next\n")[1] == snapshot("""\
   billhook daemon start --http 127.0.0.1:8123
   export BILLHOOK_TOKEN="$(cat <here>/home/.claude/billhook/daemon/token)", where the agent is started
+  billhook doctor claude
 """)
     assert me.install("claude", "--http", "--events", "PreToolUse,SessionStart").out.startswith("Claude Code: already")
     me.alone("uninstall", "claude")

@@ -100,6 +100,13 @@ def test_entries_are_known_again() -> None:
     assert is_written(entry(HOSTS["claude"], "Stop", Options(scope="user", http="http://127.0.0.1:1"))["hooks"][0])
 
 
+def test_entries_that_did_not_say_whose_they_are() -> None:
+    """What earlier versions wrote is still ours: a new install updates it, and uninstall takes it out."""
+    for host, event, options in every_entry():
+        older = line(host, event, options).replace(f" --from {options.scope}", "")
+        assert "--from" not in older and is_written({"command": older}), (host.name, event, options)
+
+
 @pytest.mark.parametrize(
     "theirs",
     [
@@ -189,12 +196,12 @@ def test_with_billhook(tmp_path: Path) -> None:
     for host in HOSTS.values():
         options = Options(scope="user", program=str(program))
         argument = ["preToolUse"] if host.name == "copilot" else []
-        for text, path in (
-            (line(host, "PreToolUse", options), "/usr/bin:/bin"),
-            (line(host, "PreToolUse", Options(scope="project")), f"{folder}:/usr/bin:/bin"),
+        for scope, text, path in (
+            ("user", line(host, "PreToolUse", options), "/usr/bin:/bin"),
+            ("project", line(host, "PreToolUse", Options(scope="project")), f"{folder}:/usr/bin:/bin"),
         ):
             ended = run(text, path, stdin='{"a": 1}')
-            words = ["--as", host.name, "--deadline", "58000", *argument]
+            words = ["--as", host.name, "--deadline", "58000", "--from", scope, *argument]
             assert (ended.returncode, ended.stdout, ended.stderr) == (7, "\n".join(words) + '\n{"a": 1}', "")
 
 

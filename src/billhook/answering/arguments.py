@@ -1,4 +1,4 @@
-"""The command line of a hook: `--as`, `--on-failure`, `--config`, `--deadline`, and an event's name."""
+"""The command line of a hook: `--as`, `--on-failure`, `--config`, `--deadline`, `--from`, and an event's name."""
 
 import msgspec
 
@@ -18,8 +18,8 @@ DIALECTS = (
 )
 """What `--as` takes. Written out: to import the dialects for their names would be felt at every tool call."""
 _MARGIN = 0.1
-_LONGEST_MARGIN = 0.5
-_OPTIONS = ("--as", "--on-failure", "--config", "--deadline")
+_SHORTEST_MARGIN, _LONGEST_MARGIN = 0.2, 0.5
+_OPTIONS = ("--as", "--on-failure", "--config", "--deadline", "--from")
 
 
 class Arguments(msgspec.Struct):
@@ -33,11 +33,17 @@ class Arguments(msgspec.Struct):
     """The event's name, where the agent gives it on the command line."""
     seconds: float | None = None
     """How long the agent waits for the answer."""
+    source: str = ""
+    """Whose file the entry stands in, `user` or `project`; empty: it doesn't say."""
 
     @property
     def seconds_for_hooks(self) -> float | None:
-        """How long hooks may take: somebody has to write down and to carry what they said before the time is over."""
-        return None if self.seconds is None else self.seconds - min(self.seconds * _MARGIN, _LONGEST_MARGIN)
+        """How long hooks may take: somebody has to end those that are late, and to write down and carry what was said,
+        before the time is over."""
+        if self.seconds is None:
+            return None
+        margin = min(max(self.seconds * _MARGIN, _SHORTEST_MARGIN), _LONGEST_MARGIN)
+        return self.seconds - min(margin, self.seconds / 2)
 
     def take(self, argv: list[str]) -> None:
         """Read a command line. Raises UsageError; what stands before the fault was read."""
@@ -60,7 +66,7 @@ class Arguments(msgspec.Struct):
         self.event = word
 
     def _take_option(self, option: str, value: str) -> None:
-        known = {"--as": DIALECTS, "--on-failure": ("allow", "deny")}.get(option, ())
+        known = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}.get(option, ())
         if known and value not in known:
             raise UsageError(f"unknown {option} `{value}`", hint=f"one of {', '.join(known)}")
         match option:
@@ -70,6 +76,8 @@ class Arguments(msgspec.Struct):
                 self.on_failure = value
             case "--deadline":
                 self.seconds = _seconds(value)
+            case "--from":
+                self.source = value
             case _:
                 self.files.append(value)
 

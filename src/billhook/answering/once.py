@@ -50,7 +50,7 @@ Judge = Callable[[], Awaitable[Judged]]
 
 def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Arguments) -> Call | None:
     """The call that an event is about; None when nobody could tell it from another session's. Another agent, other
-    hooks or another failure rule make another call of it; `--as` and the event's name tell the entries apart."""
+    hooks or another failure rule make another call of it; `--as`, `--from` and the event's name tell entries apart."""
     if not event.session_id:
         return None
     given = _given_id(stdin)
@@ -62,8 +62,10 @@ def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Argu
     except (BillhookError, ValueError, TypeError):
         return None
     window = WINDOW_BY_ID if given else WINDOW
-    entry = f"{said.dialect} {said.event}"
-    times = config.installed.get(event.hook_event_name, 0) if given and said.dialect == "claude" else 1
+    entry = f"{said.dialect} {said.event} {said.source}"
+    # entries that don't say whose they are have the same words, and Claude Code runs each of them
+    alike = given and said.dialect == "claude" and not said.source
+    times = config.installed.get(event.hook_event_name, 0) if alike else 1
     return Call(event.session_id, sha256(key).hexdigest(), entry, window, max(1, times))
 
 

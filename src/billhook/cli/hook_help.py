@@ -30,6 +30,12 @@ A hook that answers later may end within its time-out, after the verdict; its an
 @click.option("--on-failure", metavar="allow|deny", help="What a failure of billhook's own does.")
 @click.option("--config", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
 @click.option("--deadline", metavar="MS", help="Milliseconds for all hooks together, below the agent's own time-out.")
+@click.option(
+    "--from",
+    "source",
+    metavar="user|project",
+    help="Whose file the entry stands in: the same call through both is judged once.",
+)
 def verb(**given: object) -> int:
     """Be a hook: read one event as JSON on stdin, ask the configured hooks, and answer on stdout, stderr and exit code.
 

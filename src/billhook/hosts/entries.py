@@ -94,7 +94,7 @@ def command(host: Host, event: str, options: Options, deadline: int) -> str:
     """The command line: billhook where it is there, and otherwise what shall happen without it."""
     argument = f" {host.spellings[event]}" if host.event_argument else ""
     program = shlex.quote(options.program)
-    run = f"exec {program} --as {host.name} --deadline {deadline}{argument}"
+    run = f"exec {program} --as {host.name} --deadline {deadline} --from {options.scope}{argument}"
     if options.scope == "user" and event not in REFUSED_WITHOUT:
         return run
     return f"command -v {program} >/dev/null 2>&1 || {_without(host, event, options)}; {run}"
@@ -121,10 +121,10 @@ def _warning(host: Host) -> str:
 _WORD: Final = r"(?:[\w@%+=:,./-]+|'(?:[^']|'\"'\"')*')"
 _WRITTEN: Final = re.compile(
     rf"(?:command -v {_WORD} >/dev/null 2>&1 \|\| (?:exit 0|\{{ .* \}}); )?"
-    rf"exec (?P<program>{_WORD}) --as (?P<name>[a-z-]+) --deadline (?P<deadline>\d+)(?: \w+)?",
+    rf"exec (?P<program>{_WORD}) --as (?P<name>[a-z-]+) --deadline (?P<deadline>\d+)(?: --from \w+)?(?: \w+)?",
     re.DOTALL,
 )
-"""Exactly what `command` makes."""
+"""Exactly what `command` makes; earlier versions did not say whose file it is."""
 
 
 def is_written(handler: object) -> bool:

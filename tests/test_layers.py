@@ -54,7 +54,7 @@ MAY_KNOW: dict[str, set[str]] = {
     | {"dialects", "handlers", "webhooks", "worker", "plan", "engine", "spawn", "store", "builtins", "config"},
     "session": VOCABULARY | ENGINE | {"store"},
     "agent": VOCABULARY | ENGINE | {"store", "process", "spawn", "config", "session", "agent", "__version__"},
-    "adapters": VOCABULARY | {"engine", "config", "session", "adapters"},
+    "adapters": VOCABULARY | {"dialects", "engine", "config", "session", "adapters"},
 }
 """What a module may import, by the first part of its name. What is not listed here may know everything."""
 

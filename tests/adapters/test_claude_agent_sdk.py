@@ -81,15 +81,33 @@ def test_answers(answer: Any, payload: dict[str, Any], output: dict[str, Any]) -
     assert answered([hook(payload["hook_event_name"], answer)], payload) == output
 
 
-@pytest.mark.parametrize("new", ["text", {"type": "text"}, {"type": 1, "file": {}}, None])
-def test_an_output_of_another_shape_ends_the_run(new: Any) -> None:
-    """Claude Code would ignore it and show the model what was to be hidden."""
-    payload = {**AFTER, "tool_name": "Read", "tool_response": {"type": "text", "file": {"content": "the key"}}}
+READ = {**AFTER, "tool_name": "Read", "tool_response": {"type": "text", "file": {"content": "the key"}}}
 
-    output = answered([hook("PostToolUse", rewrite(output=new))], payload)
+
+@pytest.mark.parametrize("new", [["text"], {"type": "text"}, {"type": 1, "file": {}}, {"type": "redacted"}, None])
+def test_an_output_of_another_shape_ends_the_run(new: Any) -> None:
+    """Claude Code would ignore it and show the model what was to be hidden. The person is told."""
+    lines: list[str] = []
+    output = answered([hook("PostToolUse", rewrite(output=new))], READ, tell=lines.append)
 
     assert output["continue"] is False and "Claude Code does not take" in output["stopReason"]
     assert "updatedToolOutput" not in str(output)
+    assert lines == [f"the run ends: {output['stopReason']}"]
+
+
+@pytest.mark.parametrize("new", ["***", {"file": {"content": "***"}}, {"type": "text", "file": {"content": "***"}}])
+def test_an_output_that_can_be_made_to_fit(new: Any) -> None:
+    """Text stands where the tool has its own, and a part of an object is laid over the whole."""
+    output = answered([hook("PostToolUse", rewrite(output=new))], READ)
+
+    assert output == specific("PostToolUse", updatedToolOutput={"type": "text", "file": {"content": "***"}})
+
+
+def test_a_stop_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Claude Code ends with an empty answer, so the person hears here who ended the run, and why."""
+    answered([hook("PostToolUse", stop("enough for today"))], AFTER)
+
+    assert "the run ends: enough for today" in caplog.text
 
 
 @pytest.mark.parametrize("gate", [False, True])

@@ -7,13 +7,12 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, get_args
 
-from msgspec.structs import replace
-
 from billhook import meanings
 from billhook.adapters.runs import Hooks, Tell, engine_for, not_installed, say
-from billhook.answers import UNSET, Answer
+from billhook.dialects.fitting import fitted
 from billhook.engine import Engine
-from billhook.events import EVENTS, Event, parse
+from billhook.errors import UsageError
+from billhook.events import EVENTS, parse
 from billhook.outputs import write_output
 
 try:
@@ -40,7 +39,9 @@ def hooks(
     `hooks`: an engine, a list of hooks, or nothing for what is configured for `cwd`. `tell` gets a line for each hook
     that failed; without it, that is logged.
     """
-    engine = engine_for(hooks, cwd, host="claude-agent-sdk")
+    if not timeout > 0:
+        raise UsageError(f"timeout is {timeout}", hint="seconds that Claude Code waits for an answer, more than 0")
+    engine = engine_for(hooks, cwd, host="claude-agent-sdk", tell=tell)
     return {name: [_matcher(engine, name, timeout, tell)] for name in _NAMES}
 
 
@@ -56,29 +57,13 @@ def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
             event = parse(payload)
             verdict = await engine.fire(event, deadline=deadline)
             rows = meanings.CLAUDE
-            output, lost = write_output(event, _fitting(event, verdict.as_answer(rows.join)), rows)
+            answer = fitted(event, verdict.as_answer(rows.join)).answer
+            output, lost = write_output(event, answer, rows)
         except Exception as error:  # Claude Code is told that it failed, and blocks, but not its person
             say([f"{payload.get('hook_event_name')} was not judged: {type(error).__name__}: {error}"], tell)
             raise
-        say([*verdict.warnings, *(f"Claude Code can't be told: {one}" for one in lost)], tell)
+        ended = [f"the run ends: {answer.stop_reason or 'a hook stopped it'}"] if answer.stop else []
+        say([*verdict.warnings, *ended, *(f"Claude Code can't be told: {one}" for one in lost)], tell)
         return output
 
     return answer
-
-
-def _fitting(event: Event, answer: Answer) -> Answer:
-    """The answer with a rewritten output in the shape of the tool's own: Claude Code ignores any other in silence."""
-    own, new = getattr(event, "tool_response", None), answer.updated_output
-    if new is UNSET or not isinstance(own, dict):
-        return answer
-    if isinstance(new, dict) and _alike(own, {**own, **new}):
-        return replace(answer, updated_output={**own, **new})
-    if isinstance(new, str) and isinstance(own.get("stdout"), str):
-        return replace(answer, updated_output={**own, "stdout": new, "stderr": ""})
-    tool = getattr(event, "tool_name", "the tool")
-    why = f"a hook replaced the output of {tool} by one that Claude Code does not take for it"
-    return replace(answer, updated_output=UNSET, stop=True, stop_reason=answer.stop_reason or why)
-
-
-def _alike(own: dict[str, Any], new: dict[str, Any]) -> bool:
-    return {key: type(one) for key, one in own.items()} == {key: type(one) for key, one in new.items()}

@@ -21,6 +21,7 @@ from billhook.adapters.runs import (
     engine_for,
     not_installed,
     plain,
+    refuse_unknown,
     text,
 )
 from billhook.adapters.runs import passing as passing_on
@@ -65,7 +66,8 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         an `interrupt`, which needs a checkpointer; resumed with True the call runs. `names`: what hooks are told that a
         tool is called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         super().__init__()
-        self.engine = engine_for(hooks, session.get("cwd", ""), host="langchain")
+        refuse_unknown(session)
+        self.engine = engine_for(hooks, session.get("cwd", ""), host="langchain", tell=tell)
         ask = session.pop("ask", None) or (_interrupted if approval else None)
         asking = passing_on(ask, (GraphBubbleUp,)) if ask else None
         self._options = {"names": names, "tell": tell, "ask": asking, **session}

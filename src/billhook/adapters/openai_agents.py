@@ -25,6 +25,7 @@ from billhook.adapters.runs import (
     engine_for,
     not_installed,
     plain,
+    refuse_unknown,
     text,
 )
 from billhook.errors import StrictJSONError, UsageError
@@ -71,7 +72,8 @@ class Hooked(RunHooks[Any]):
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `unjudged`: names of tools that may
         be there although no hook sees their calls, such as `web_search`. `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        self.engine = engine_for(hooks, session.get("cwd", ""), host="openai-agents")
+        refuse_unknown(session)
+        self.engine = engine_for(hooks, session.get("cwd", ""), host="openai-agents", tell=tell)
         self.unjudged = frozenset(unjudged)
         self._options = {"names": names, "tell": tell, **session}
         self._runs: OrderedDict[int, tuple[Any, Run]] = OrderedDict()

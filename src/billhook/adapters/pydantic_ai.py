@@ -22,6 +22,7 @@ from billhook.adapters.runs import (
     engine_for,
     not_installed,
     plain,
+    refuse_unknown,
     text,
 )
 from billhook.session import Question
@@ -58,7 +59,8 @@ class HookCapability(AbstractCapability[Any]):
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about
         needs the approval of a deferred tool call (`DeferredToolRequests`). `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        self.engine = engine_for(hooks, session.get("cwd", ""), host="pydantic-ai")
+        refuse_unknown(session)
+        self.engine = engine_for(hooks, session.get("cwd", ""), host="pydantic-ai", tell=tell)
         self._approval, self._ask = approval, session.pop("ask", None)
         self._options = {"names": names, "tell": tell, **session}
         self._session: Run | None = None

@@ -1,5 +1,6 @@
 """What the adapters share: the hooks they are given, the session of one run, and one call of a tool in it."""
 
+import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -38,20 +39,33 @@ def not_installed(extra: str, missing: ImportError) -> ImportError:
     return ImportError(f"{missing}: `pip install 'billhook[{extra}]'` gets it", name=missing.name)
 
 
-def engine_for(hooks: Hooks, cwd: str | os.PathLike[str] = "", *, host: str = "library") -> Engine:
-    """The engine that an adapter fires into; without hooks, one with all that is configured for the folder. `host` is
-    the framework, for the log."""
+def engine_for(
+    hooks: Hooks, cwd: str | os.PathLike[str] = "", *, host: str = "library", tell: Tell | None = None
+) -> Engine:
+    """The engine that an adapter fires into; without hooks, one with all that is configured for the folder. `tell` gets
+    what is configured and does not run: hooks that nobody has approved, files that are broken. `host` is the framework,
+    for the log."""
     if isinstance(hooks, Engine):
         return hooks
     if hooks is None:
         from billhook.config import load_config
+        from billhook.config.configured import notes
 
-        return load_config(cwd or None).engine(host=host)
-    given = [hooks] if isinstance(hooks, Hook) else list(hooks)
+        config = load_config(cwd or None)
+        say(notes(config), tell)
+        return config.engine(host=host)
+    given = [hooks] if isinstance(hooks, Hook) or not isinstance(hooks, Iterable) else list(hooks)
     for hook in given:
         if not isinstance(hook, Hook):
             raise UsageError(f"`{hook}` is no hook", hint="give an Engine, a list of hooks (`@on`), or nothing")
     return Engine(given)
+
+
+def refuse_unknown(options: Mapping[str, Any]) -> None:
+    """An option that no Session has is noticed when an adapter is made, not in the midst of a run."""
+    known = inspect.signature(Session.__init__).parameters.keys() - {"self", "engine"}
+    for name in options.keys() - known:
+        raise UsageError(f"`{name}` is no option of a session", hint=f"it has {', '.join(sorted(known))}")
 
 
 def say(lines: Iterable[str], tell: Tell | None) -> None:
@@ -67,7 +81,7 @@ class Run(Session):
         self, engine: Engine, *, names: Mapping[str, str] | None = None, tell: Tell | None = None, **options: Any
     ) -> None:
         """`names`: what hooks are told that a tool is called. `tell` gets what hooks say to the person, and each hook
-        that failed; without it, that is logged."""
+        that failed; without it, that is logged. `options`: those of a Session."""
         super().__init__(engine, **options)
         self._names = dict(names or {})
         self._tell = tell
@@ -80,6 +94,11 @@ class Run(Session):
             self._outputs[fields.get("tool_use_id", "")] = verdict.tool_output
         self._say(verdict)
         return verdict
+
+    def _bounded(self, verdict: Verdict) -> Verdict:
+        bounded = super()._bounded(verdict)
+        say(bounded.messages[len(verdict.messages) :], self._tell)  # that it was kept going often enough
+        return bounded
 
     def _say(self, verdict: Verdict) -> None:
         """A hook that failed is never passed over in silence."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from billhook import events, strictjson
 from billhook import meanings as rows
-from billhook.answers import NOTHING, Answer, Decision, Reply, Status
+from billhook.answers import NOTHING, UNSET, Answer, Decision, Reply, Status
 from billhook.dialects.base import (
     TOO_LONG,
     Call,
@@ -31,12 +31,13 @@ from billhook.meanings import Meanings
 
 if TYPE_CHECKING:
     from billhook import outputs
+    from billhook.dialects import fitting
     from billhook.dialects import printed as printing
     from billhook.dialects.printed import Printed
     from billhook.outputs import schema
 else:
     outputs, schema = later("billhook.outputs"), later("billhook.outputs.schema")
-    printing = later("billhook.dialects.printed")
+    fitting, printing = later("billhook.dialects.fitting"), later("billhook.dialects.printed")
 
 _SILENT = Written(exits(0), ())
 """An answer that says nothing, in every event."""
@@ -97,10 +98,12 @@ class JsonDialect(msgspec.Struct, frozen=True):
             reason = answer.stop_reason or answer.reason or "a hook stopped the run"
             firm = self._write(event, replace(answer, decision=Decision.DENY, reason=reason))
             return Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
-        shaped = _shaped(event, answer) if self.exit_2_blocks else answer
+        shaped, change = answer, ""
+        if self.exit_2_blocks and answer.updated_output is not UNSET:
+            shaped, change = fitting.fitted(event, answer)
         output, lost = outputs.write_output(event, shaped, self.meanings)
-        if shaped is not answer:
-            lost.append("a rewritten output is said in the shape that the tool's output has")
+        if change:
+            lost.append(change)
         return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
@@ -192,16 +195,6 @@ def _plain(answer: Answer) -> tuple[object, ...] | None:
         return None
     flags = (answer.keep_going, answer.stop, answer.quiet)
     return answer.decision, reason, context, message, stop_reason, flags
-
-
-def _shaped(event: Event, answer: Answer) -> Answer:
-    """The reference drops an output that has not the tool's own shape: text becomes what a shell printed."""
-    if not isinstance(answer.updated_output, str) or event.hook_event_name != "PostToolUse":
-        return answer
-    response = getattr(event, "tool_response", None)
-    if not isinstance(response, dict) or not isinstance(response.get("stdout"), str):
-        return answer
-    return replace(answer, updated_output={**response, "stdout": answer.updated_output, "stderr": ""})
 
 
 def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:

@@ -132,7 +132,7 @@ class Door:
 
 def _size_of_head(scope: Scope) -> int:
     """Bytes of the request's line and headers. What comes all at once is read before anybody can count it."""
-    line = len(scope["method"]) + len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    line = len(scope["method"]) + len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
     return line + sum(len(key) + len(value) + 4 for key, value in scope["headers"])
 
 

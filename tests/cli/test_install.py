@@ -620,7 +620,7 @@ def test_adopting_in_a_project(me: Person) -> None:
 
 --- /dev/null
 +++ .billhook/hooks.yaml
-@@ -0,0 +1,8 @@
+@@ -0,0 +1,9 @@
 +# Hooks that an agent's own file had. `billhook uninstall` puts them back there.
 +parallelExecution: true
 +hooks:
@@ -629,6 +629,7 @@ def test_adopting_in_a_project(me: Person) -> None:
 +    match: Bash
 +    run: '"$CLAUDE_PROJECT_DIR"/.claude/guard.sh'
 +    timeout: 5
++    x-adopted: 'claude PreToolUse {"matcher": "Bash", "hooks": [{"type": "command", "command": "\\"$CLAUDE_PROJECT_DIR\\"/.claude/guard.sh", "timeout": 5}]}'
 
 Claude Code: installed in .claude/settings.json; it asks billhook at
   PreToolUse

@@ -1,6 +1,7 @@
 """`--adopt`: an agent's own handlers become hooks that do the same, and go back as they were."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def hooks_of(home: Home) -> dict[str, Any]:
-    """What stands in the project's hooks.yaml, by name."""
+    """What stands in the project's hooks.yaml, by name; where each came from aside."""
     found: dict[str, Any] = yaml.safe_load((home.project / ".billhook" / "hooks.yaml").read_text())["hooks"]
-    return found
+    return {name: {key: value for key, value in one.items() if key != "x-adopted"} for name, one in found.items()}
 
 
 def claude(**handler: Any) -> dict[str, Any]:
@@ -411,3 +412,46 @@ def test_odd_texts_in_yaml() -> None:
         after, _ = with_hooks(data, "hooks.yaml", hooks, parallel=False)
         found = yaml.safe_load(after)["hooks"]
         assert {name: found[name] for name in hooks} == hooks
+
+
+STYLES = {
+    "no hooks.yaml": None,
+    "a mapping": "# mine\nhooks:\n    own:   # c\n        events: Stop\n        run: echo own\n",
+    "a list": "hooks:\n- name: own\n  events: Stop\n  run: echo own\n",
+    "in braces": '{"hooks": {"own": {"events": "Stop", "run": "x"}}}\n',
+    "with CRLF": "hooks:\r\n  own: {events: Stop, run: x}\r\nsettings: {timeout: 30}\r\n",
+}
+
+
+@pytest.mark.parametrize("host", ["claude", "cursor"])
+@pytest.mark.parametrize("own", STYLES.values(), ids=STYLES.keys())
+def test_somebody_else_uninstalls(home: Home, host: str, own: str | None) -> None:
+    """One adopts and commits, another has only the repository: the hooks go back all the same."""
+    flat = {"preToolUse": [{"command": "./guard.sh", "matcher": "Shell"}], "stop": [{"command": "a\nb\u2028"}]}
+    said = {"hooks": TWO} if host == "claude" else {"version": 1, "hooks": flat}
+    file = home.write(json.dumps(said, indent=2) + "\n", host)
+    yaml_file = home.project / ".billhook" / "hooks.yaml"
+    if own is not None:
+        yaml_file.parent.mkdir()
+        yaml_file.write_bytes(own.encode())
+    home.install(host, adopt=True)
+    shutil.rmtree(home.root)
+    change = home.uninstall(host)
+    assert (change.state, len(change.adopted), change.notes) == ("removed", 2, ())
+    assert json.loads(file.read_text()) == said
+    assert yaml_file.exists() == (own is not None)
+    if own is not None:
+        assert yaml_file.read_text().replace("parallelExecution: true\n", "") == own.replace("\r\n", "\n")
+    assert home.uninstall(host).state == "absent"
+
+
+def test_somebody_else_uninstalls_what_was_rewritten(home: Home) -> None:
+    """The hook as it was goes back, and the rewritten one is named: nothing is lost."""
+    file = home.write(json.dumps({"hooks": TWO}))
+    home.install(adopt=True)
+    shutil.rmtree(home.root)
+    yaml_file = home.project / ".billhook" / "hooks.yaml"
+    yaml_file.write_text(yaml_file.read_text().replace("timeout: 7", "timeout: 8"))
+    (note,) = home.uninstall().notes
+    assert "guard" in note and json.loads(file.read_text()) == {"hooks": TWO}
+    assert list(hooks_of(home)) == ["guard"]

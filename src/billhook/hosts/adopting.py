@@ -1,5 +1,6 @@
 """An agent's own handlers as hooks of a hooks.yaml, so that they are logged, explained and kept warm."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -16,6 +17,8 @@ from billhook.hosts.keeping import Adopted
 from billhook.meanings import meanings
 from billhook.tools import NAMINGS
 
+MARK: Final = "x-adopted"
+"""The key of an adopted hook that says what it was: for whoever has only the repository, and uninstalls."""
 _SAID_ELSEWHERE: Final = frozenset({"type", "matcher", "name", "description", "once"})
 _SAME: Final = {
     "if": "if",
@@ -58,9 +61,9 @@ class Adoption:
         assert action is not None
         name = self._name(handler, action)
         event = self._events[handler.event]
-        self.hooks[name] = self._fields(handler, event, action)
-        self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
         entry = {**handler.group, "hooks": [handler.data]} if handler.inner >= 0 else handler.data
+        self.hooks[name] = {**self._fields(handler, event, action), MARK: _mark(self._host, handler.event, entry)}
+        self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
         self.handlers.append(Adopted(handler.event, entry, name))
         self.picked.append(handler)
 
@@ -110,6 +113,11 @@ class Adoption:
         if host.fail_closed and data.get(host.fail_closed[0]) == host.fail_closed[1]:
             fields["gate"] = True
         return fields
+
+
+def _mark(host: Host, event: str, entry: Mapping[str, Any]) -> str:
+    """The agent, what it calls the event, and what stood there."""
+    return f"{host.name} {event} {json.dumps(entry)}"
 
 
 def _typed(handler: Handler) -> bool:

@@ -1,5 +1,6 @@
 """Installing into an agent's file, and out of it again: first what would change, then the change itself."""
 
+import functools
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from billhook.hosts.agentfile import Handler, checked, handlers, holds, ours, wi
 from billhook.hosts.entries import Options, is_written, wanted
 from billhook.hosts.jsontext import decoded, measured
 from billhook.hosts.keeping import Adopted, Kept, Moved, Shelf, digest
+from billhook.hosts.marking import moved_into
 from billhook.hosts.noticing import notes_about
 from billhook.hosts.yamltext import is_bare, names_in, says_parallel, with_hooks
 
@@ -71,9 +73,14 @@ class Target:
         self.untouched = self.kept is not None and digest(self.data) == self.kept.after
         """Nobody has changed it since we did."""
 
-    @property
+    @functools.cached_property
     def moved(self) -> Moved | None:
-        return self.kept.moved if self.kept is not None else None
+        """What was adopted from it: as we remember, or, when somebody else installed it, as the hooks.yaml says."""
+        if self.kept is not None or not ours(measured(self.text()), self.host):
+            return self.kept.moved if self.kept is not None else None
+        real = writing.behind(hooks_file(self.scope, self.project), self.scope, self.project)
+        data = writing.content(real)
+        return moved_into(real, data, self.host) if data is not None else None
 
     def text(self) -> str:
         """What stands in it. Raises FaultyFileError."""

@@ -78,6 +78,30 @@ def names_in(data: bytes | None, file: str) -> set[str]:
     return set(found) if isinstance(found, dict) else set()
 
 
+def hooks_in(data: bytes, file: str) -> dict[str, dict[str, Any]]:
+    """The hooks of a file that have a name, as they are written."""
+    said = _read(data, file)
+    found = next((said[key] for key in _KEYS if key in said), None)
+    if isinstance(found, list):
+        named = {str(one["name"]): one for one in found if isinstance(one, dict) and "name" in one}
+        return {name: {key: value for key, value in one.items() if key != "name"} for name, one in named.items()}
+    return {str(name): one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
+
+
+def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    """The text of each of these hooks, as `with_hooks` would have added it; what is written otherwise is not found."""
+    text = data.decode("utf-8", "surrogateescape")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    pieces = []
+    for name, fields in hooks.items():
+        one = {name: fields}
+        flowing = [_flowed(one, listed=listed) for listed in (False, True)]
+        forms = [form(one, " " * indent, newline) for form in (rendered, _listed) for indent in range(8, -1, -1)]
+        forms += [comma + said for comma in (", ", "") for said in flowing]
+        pieces.append(next((form for form in forms if text.count(form) == 1), forms[0]))
+    return tuple(pieces)
+
+
 def says_parallel(data: bytes | None, file: str) -> bool:
     """Whether a file says how its hooks run: at once, or in turn."""
     said = _read(data, file) if data is not None else {}
@@ -101,11 +125,18 @@ def _dumped(value: object, indent: str, newline: str) -> str:
         """Texts of several lines as lines."""
 
     def text(dumper: yaml.SafeDumper, said: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", said, style="|" if "\n" in said else None)
+        return dumper.represent_scalar("tag:yaml.org,2002:str", said, style=_style(said))
 
     Dumper.add_representer(str, text)
     lines = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20, indent=2).split("\n")
     return "".join((indent + line).rstrip() + newline for line in lines[:-1])
+
+
+def _style(text: str) -> str | None:
+    """Several lines as lines, unless a character that only YAML takes for a line end would tear them apart."""
+    if any(one in text for one in "\x85\u2028\u2029"):
+        return '"'
+    return "|" if "\n" in text else None
 
 
 def _read(data: bytes, file: str) -> dict[str, Any]:
@@ -149,9 +180,13 @@ def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int,
 
 def _flowing(hooks: dict[str, dict[str, Any]], around: "yaml.Node") -> str:
     """Hooks for between brackets, where JSON is YAML."""
+    return _flowed(hooks, listed=around.tag.endswith(":seq"))
+
+
+def _flowed(hooks: dict[str, dict[str, Any]], *, listed: bool) -> str:
     import json
 
-    if around.tag.endswith(":seq"):
+    if listed:
         return json.dumps([{"name": name, **fields} for name, fields in hooks.items()], ensure_ascii=False)[1:-1]
     return json.dumps(hooks, ensure_ascii=False)[1:-1]
 

@@ -92,6 +92,24 @@ def test_paths_of_a_patch(key: str) -> None:
     assert tools.also_called("Write") == ()
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("*** Add File: a\n" + f"+{'x' * 99}\n" * 11_000, id="long"),
+        pytest.param("".join(f"*** Add File: f{n}\n+x\n" for n in range(2_001)), id="many files"),
+    ],
+)
+def test_every_file_of_a_patch_is_seen(before: str) -> None:
+    """However much stands before it: what is not seen here no rule and no guard sees."""
+    assert tools.paths_of("apply_patch", {"command": f"{before}*** Add File: secret\n"})[-1] == "secret"
+
+
+def test_a_patch_in_any_field_is_seen() -> None:
+    """Agents have several names for it, and which of two is applied nobody can tell."""
+    two = {"command": "*** Add File: a\n", "input": "*** Add File: b\n"}
+    assert tools.paths_of("apply_patch", two) == ("a", "b")
+
+
 AGENTS_TOOLS = [
     # naming, its own name, ours, its own input, ours
     ("gemini", "run_shell_command", "Bash", {"command": "ls", "is_background": True}, {"run_in_background": True}),
@@ -126,6 +144,29 @@ def test_names_of_agents_only_count_in_what_they_send() -> None:
     assert tools.canonical("create") == "create"
     assert tools.canonical("edit") == "edit"
     assert tools.canonical("create", "copilot") == "Write"
+
+
+@pytest.mark.parametrize(
+    ("naming", "tool", "sent", "added"),
+    [
+        ("gemini", "Read", {"file_path": "/a"}, {}),
+        ("qwen", "Read", {"file_path": "/a"}, {}),
+        ("cursor", "Write", {"file_path": "/a", "content": "x"}, {}),
+        ("cursor", "Read", {"file_path": "/a"}, {}),
+        ("copilot", "Write", {"file_path": "/a", "content": "x"}, {}),
+        ("gemini", "Bash", {"command": "ls"}, {"run_in_background": "is_background"}),
+        ("gemini", "Bash", {"command": "ls", "is_background": False}, {"timeout": "timeout"}),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_rewritten_input_keeps_the_names_that_were_sent(
+    naming: str, tool: str, sent: dict[str, object], added: dict[str, str]
+) -> None:
+    """Agents differ from version to version: what this call has is right; only what is new gets the usual name."""
+    made, renamed = tools.canonical_input(tool, sent, naming)
+    wanted = {**made, **dict.fromkeys(added, 1)}
+
+    assert tools.own_input(tool, wanted, naming, renamed or None, made) == {**sent, **dict.fromkeys(added.values(), 1)}
 
 
 def test_a_field_that_is_there_already_is_not_overwritten() -> None:

@@ -28,6 +28,8 @@ else:
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
 _CACHE_LIMIT = 1024
+_WRITE_OR_EDIT = "Write\0Edit"
+"""Stands for the name of a tool that may be either; no tool is called so."""
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
@@ -138,6 +140,8 @@ class EventList:
         if self._patterns:
             self._set = ExpressionSet([steps[position].matcher.expression for position in self._patterns])
         self._namings = {step.meanings.naming for step in steps if not step.matcher.everything} - {"canonical"}
+        if event.match_field == "tool_name" and self._wanting("Edit") - self._wanting("Write"):
+            self.target_of = _tool_in_doubt
 
     def steps(self, event: Event) -> tuple[Step, ...]:
         """The steps for what this event is about: compared once, then looked up in `known`."""
@@ -153,9 +157,10 @@ class EventList:
         if event.match_field is None:
             return tuple(self.all)  # the event takes no matcher: none is looked at
         target = target or ""
-        found = self._places(target)
+        found = set(self._places(target))
         if event.match_field == "tool_name":
-            found += self._by_other_names(target)
+            names = ("Write", "Edit") if target == _WRITE_OR_EDIT else (target,)
+            found = {i for name in names for i in self._wanting(name)}
         steps = [self.all[i] for i in sorted(found)]
         return tuple(step for step in steps if self._starts(step, target)) if self.on_session_start else tuple(steps)
 
@@ -166,6 +171,9 @@ class EventList:
             found += [self._patterns[i] for i in self._set.matching(name)]
         return found
 
+    def _wanting(self, tool: str) -> set[int]:
+        return self._by_other_names(tool) | set(self._places(tool))
+
     def _by_other_names(self, called: str) -> set[int]:
         """More steps, that want a tool by its canonical name, by the name that their own dialect has for it, or by that
         of a tool which it is as good as: whoever guards `Write` guards patches, too."""
@@ -174,11 +182,17 @@ class EventList:
         for naming in self._namings:
             own = tools.called(canonical, naming)
             found |= {i for i in self._places(own) if self.all[i].meanings.naming == naming}
-        return found - set(self._places(called))
+        return found
 
     def _starts(self, step: Step, source: str) -> bool:
         sources = step.meanings.session_sources
         return sources is None or source in sources
+
+
+def _tool_in_doubt(event: Event) -> str | None:
+    """The name of the tool; both names of one that may be either, so that whoever guards `Edit` is asked."""
+    name: str = getattr(event, "tool_name", "")
+    return _WRITE_OR_EDIT if name == "Write" and tools.also_edits(event.payload) else name
 
 
 def _step(hook: Hook, name: str, event_name: str) -> Step:

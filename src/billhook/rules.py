@@ -28,6 +28,7 @@ FIELDS: Final = {"Task": "subagent_type", "Agent": "subagent_type", "Skill": "sk
 """Tools whose specifier is a pattern over one field of the input."""
 
 _LONGEST_PATH: Final = 16_384  # no system opens a longer one, and following its links takes long
+_MOST_PATHS: Final = 5_000  # a patch may name more, and following the links of all of them takes long
 _HARMLESS: Final = frozenset({"[", "test", "true", "false", ":"})
 _NO_BRACES: Final = str.maketrans("", "", "{},")
 _LIST = re.compile(r"[|,&\s]")
@@ -228,6 +229,8 @@ def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list
     named = list(tools.paths_of(name, tool_input))
     if not named and tools.also_called(name):
         return None  # a patch in which nobody finds a file
+    if len(named) > _MOST_PATHS:
+        return None
     if not named and name in ("Grep", "Glob", "LS") and cwd:
         named.append(cwd)
     searched = _searched(name, tool_input)

@@ -78,13 +78,14 @@ NAMINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 )
 
 _PATH: Final = {"path": "file_path"}
+_FILE_PATH: Final = {"file_path": "file_path"}
 INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = MappingProxyType(
     {
-        # naming -> canonical tool -> its own word for a field -> canonical
+        # naming -> canonical tool -> its own word for a field -> canonical; the first of several is its usual one
         "codex": {"Agent": {"message": "prompt"}},
         "gemini": {
             "Bash": {"is_background": "run_in_background"},
-            "Read": {"absolute_path": "file_path"},
+            "Read": {**_FILE_PATH, "absolute_path": "file_path"},
             "Edit": {"allow_multiple": "replace_all"},
             "Glob": {"dir_path": "path"},
             "Grep": {"dir_path": "path"},
@@ -93,7 +94,7 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = MappingProxyType(
         },
         "qwen": {
             "Bash": {"is_background": "run_in_background"},
-            "Read": {"absolute_path": "file_path"},
+            "Read": {**_FILE_PATH, "absolute_path": "file_path"},
         },
         "copilot": {
             "Write": {**_PATH, "filePath": "file_path", "file_text": "content"},
@@ -109,11 +110,11 @@ INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = MappingProxyType(
             "Agent": {"agent_type": "subagent_type"},
         },
         "cursor": {
-            "Write": {**_PATH, "contents": "content"},
-            "Edit": {**_PATH},
-            "Read": {**_PATH},
-            "LS": {"file_path": "path"},
-            "Grep": {"file_path": "path"},
+            "Write": {**_FILE_PATH, **_PATH, "content": "content", "contents": "content"},
+            "Edit": {**_FILE_PATH, **_PATH},
+            "Read": {**_FILE_PATH, **_PATH},
+            "LS": {"path": "path", "file_path": "path"},
+            "Grep": {"path": "path", "file_path": "path"},
         },
     }
 )
@@ -123,9 +124,11 @@ _CANONICAL: Final = dict(NAMINGS["seed"])
 """Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
 `edit` are good names for tools of your own."""
 _CALLED: Final = {naming: {name: own for own, name in reversed(list(rows.items()))} for naming, rows in NAMINGS.items()}
+ALSO_EDITS: Final = "write_may_edit"
+"""The field by which a dialect says so of a call."""
 _PATCHES: Final = frozenset({"apply_patch"})
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
-_MOST_PATCHED: Final = 2_000
+_PATCH_KEYS: Final = ("command", "patch", "input")
 
 _COMMAND_KEYS: Final = ("command",)
 _PATH_KEYS: Final = ("file_path", "path", "notebook_path")
@@ -146,6 +149,11 @@ def called(name: str, naming: str = "canonical") -> str:
     """What the dialects of `naming` call a tool, given by any of its names: `called("Bash", "seed")` is `bash`."""
     name = canonical(name)
     return _CALLED[naming].get(name, name)
+
+
+def also_edits(payload: Mapping[str, Any]) -> bool:
+    """Whether a call of `Write` may just as well be an edit: the agent that sent it has one tool for both."""
+    return payload.get(ALSO_EDITS) is True
 
 
 def also_called(name: str) -> tuple[str, ...]:
@@ -171,15 +179,21 @@ def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, 
     return {back.get(key, key): value for key, value in given.items()}, renamed
 
 
-def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | None = None) -> Any:
-    """The same in the words of `naming`; `renamed` tells which of them the agent used for this call."""
+def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | None = None, sent: object = None) -> Any:
+    """The same in the words of `naming`; `renamed` tells which of them the agent used for this call.
+
+    `sent`, where it is known: the input that the agent itself sent, made canonical. What was called so there keeps its
+    name, and only what is new gets the agent's usual one.
+    """
     if not isinstance(given, Mapping):
         return given
     if renamed and renamed.get("command") == "" and tool in _PATCHES:
         return given.get("command")
-    words = renamed
-    if words is None:
-        words = {name: own for own, name in reversed(list(INPUTS.get(naming, {}).get(tool, {}).items()))}
+    words = dict(renamed or {})
+    if renamed is None or isinstance(sent, Mapping):
+        usual = {name: own for own, name in reversed(list(INPUTS.get(naming, {}).get(tool, {}).items()))}
+        there = sent if isinstance(sent, Mapping) else {}
+        words |= {name: own for name, own in usual.items() if name not in there and name not in words}
     return {key if words.get(key) in given else words.get(key, key): value for key, value in given.items()}
 
 
@@ -204,8 +218,9 @@ def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
     if not isinstance(tool_input, Mapping):
         return ()
     if tool_name in _PATCHES:
-        text = _first_string(tool_input, ("command", "patch", "input")) or ""
-        found = (name.strip() for name in re.findall(_PATCHED, text[: 1 << 20])[:_MOST_PATCHED])
+        texts = (tool_input.get(key) for key in _PATCH_KEYS)
+        # every one of them, however long the patch is: what is left out here no rule ever sees
+        found = (name.strip() for text in texts if isinstance(text, str) for name in re.findall(_PATCHED, text))
         return tuple(dict.fromkeys(name for name in found if name))
     keys = dict.fromkeys((_FIRST_KEY.get(canonical(tool_name), "file_path"), *_PATH_KEYS))
     values = (tool_input.get(key) for key in keys)

@@ -23,6 +23,9 @@ WHO: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "claude started by copilot": ({**CLAUDE, "transcript_path": "/t", "permission_mode": "default"}, COPILOT, "claude"),
     "copilot": (TIMED, COPILOT, "copilot"),
     "copilot started by claude": (TIMED, {**COPILOT, "CLAUDECODE": "1"}, "copilot"),
+    "gemini without a mark": ({**TIMED, "hook_event_name": "BeforeTool"}, {}, "gemini"),
+    "gemini without a time": ({**CLAUDE, "hook_event_name": "PreCompress"}, COPILOT, "gemini"),
+    "gemini, respelt": ({**TIMED, "original_event_name": "AfterTool"}, {}, "gemini"),
     "a time and no mark": (TIMED, {}, "claude"),
     "copilot without a name": ({"sessionId": "s", "timestamp": 1, "toolName": "bash"}, {}, "copilot"),
     "vs code": ({"hookEventName": "PreToolUse", "sessionId": "s", "timestamp": "2026"}, {}, "vscode"),
@@ -75,6 +78,15 @@ def test_cursor_gets_its_own_words(agent: Agent) -> None:
     heard = agent.ask({**ids, "hook_event_name": "preToolUse", **tool}, "--as", "claude")
     assert said(heard)["permission"] == "deny"
     assert agent.records()[0]["host"] == "cursor"
+
+
+def test_gemini_gets_its_own_words_without_its_variables(agent: Agent) -> None:
+    """It ignores Claude Code's deny; its names of events tell who it is."""
+    agent.hooks(DENY)
+    sent = {**golden("gemini/BeforeTool-run_shell_command")["stdin"], "cwd": str(agent.project)}
+    heard = agent.ask(sent, "--as", "claude")
+    assert (said(heard)["decision"], said(heard)["reason"]) == ("deny", "not here")
+    assert agent.records()[0]["host"] == "gemini"
 
 
 VSCODE = {"timestamp": "2026-01-01T00:00:00.000Z", "sessionId": "s", "hookEventName": "PreToolUse"}

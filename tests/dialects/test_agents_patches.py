@@ -1,9 +1,14 @@
 """Codex edits files by patches: who guards Write or Edit guards those, too. And matchers in an agent's own words."""
 
+import json
+from collections.abc import Mapping
+
 import pytest
 
-from billhook.answers import Answer, Decision, deny
+from billhook.answers import Answer, Decision, deny, rewrite
+from billhook.dialects import dialect
 from billhook.engine import Engine
+from billhook.events import Event
 from billhook.hook import Context, Hook
 from billhook.rules import Rule
 from strategies import sample
@@ -40,6 +45,14 @@ def test_a_rule_sees_the_files_of_a_patch(rule: str, strikes: bool) -> None:
     assert Rule.parse(rule).strikes("apply_patch", {"command": PATCH}, "/p") is strikes
 
 
+def test_a_patch_of_more_files_than_anybody_looks_at_is_struck_and_not_covered() -> None:
+    """In doubt a deny rule applies, and an allow rule does not."""
+    many = {"command": "".join(f"*** Add File: src/f{n}\n+x\n" for n in range(5_001))}
+
+    assert Rule.parse("Write(docs/**)").strikes("apply_patch", many, "/p")
+    assert not Rule.parse("Edit(src/**)").covers("apply_patch", many, "/p")
+
+
 def test_a_patch_that_nobody_can_read_is_struck_and_not_covered() -> None:
     """In doubt a deny rule applies, and an allow rule does not."""
     rule = Rule.parse("Edit(src/**)")
@@ -47,6 +60,62 @@ def test_a_patch_that_nobody_can_read_is_struck_and_not_covered() -> None:
     assert rule.strikes("apply_patch", {"command": "???"}, "/p")
     assert not rule.covers("apply_patch", {"command": "???"}, "/p")
     assert not rule.covers("apply_patch", {"command": PATCH}, "/p")
+
+
+CURSORS = {"conversation_id": "s", "hook_event_name": "preToolUse", "tool_name": "Write", "tool_use_id": "t"}
+
+
+@pytest.mark.parametrize("match", ["Edit", "Write", "^Edit$", "Write|Edit"])
+@pytest.mark.parametrize("given", [{"content": "x"}, {"old_string": "x", "new_string": "y"}, {"edits": []}], ids=str)
+def test_a_matcher_for_edits_selects_what_cursor_writes(match: str, given: dict[str, object]) -> None:
+    """Cursor has one tool for both; the same call in another agent is a Write and nothing else."""
+    sent = {**CURSORS, "cwd": "/p", "tool_input": {"file_path": "/p/a", **given}}
+    hook = Hook(name="h", run=refuse, events=("PreToolUse",), match=match, dialect="claude")
+    engine = Engine([hook])
+
+    assert engine.fire_sync(read_call("cursor", sent)).decision is Decision.DENY
+    written = sample("PreToolUse", tool_name="Write", tool_input=sent["tool_input"])
+    assert (engine.fire_sync(written).decision is Decision.DENY) is ("Write" in match)
+
+
+CODEX = {"session_id": "s", "cwd": "/p", "hook_event_name": "PreToolUse", "tool_use_id": "t"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "wanted", "runs"),
+    [
+        pytest.param("apply_patch", {"command": "*** Add File: /p/b\n"}, True, id="another patch"),
+        pytest.param("apply_patch", {"command": "x", "file_path": "/p/b"}, False, id="another file"),
+        pytest.param("apply_patch", {"file_path": "/p/b"}, False, id="no patch"),
+        pytest.param("apply_patch", {"command": 5}, False, id="a patch that is none"),
+        pytest.param("Bash", {"command": "ls -l"}, True, id="another command"),
+        pytest.param("Bash", {"command": "ls -l", "cwd": "/q"}, False, id="another folder"),
+        pytest.param("mcp__notes__add", {"command": "x", "text": "y"}, True, id="a server's tool"),
+    ],
+)
+def test_codex_takes_over_a_command_and_nothing_else(tool: str, wanted: dict[str, object], runs: bool) -> None:
+    """It would run the old call without a word; so the call is denied, and the reason says what was wanted."""
+    event = read_call("codex", {**CODEX, "tool_name": tool, "tool_input": {"command": "x"}})
+    written = dialect("codex").write_exit(event, rewrite(input=wanted))
+    said = json.loads(written.exit.stdout)["hookSpecificOutput"]
+
+    assert said["permissionDecision"] == ("allow" if runs else "deny")
+    assert runs is (said.get("updatedInput") == wanted)
+    assert runs or json.dumps(wanted, separators=(",", ":")) in said["permissionDecisionReason"]
+    assert bool(written.lost) is not runs
+
+
+def test_codex_is_not_told_what_only_describes_a_command() -> None:
+    """A description changes nothing of what is done: the call runs, and the loss is reported."""
+    event = read_call("codex", {**CODEX, "tool_name": "Bash", "tool_input": {"command": "x"}})
+    written = dialect("codex").write_exit(event, rewrite(input={"command": "y", "description": "lists"}))
+
+    assert json.loads(written.exit.stdout)["hookSpecificOutput"]["updatedInput"] == {"command": "y"}
+    assert written.lost == ("`description` of the input can't be said",)
+
+
+def read_call(agent: str, sent: Mapping[str, object]) -> Event:
+    return dialect(agent).read_call(json.dumps(sent).encode(), {})
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,8 @@ def _respelt(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], name: str
     from billhook import strictjson
 
     whole = strictjson.loads_leniently(stdin, max_depth=400)
-    return dialect.read_call(strictjson.encode({**whole, "hook_event_name": name}), env)
+    named = {"hook_event_name": name, "original_event_name": _name_in(whole)}
+    return dialect.read_call(strictjson.encode({**whole, **named}), env)
 
 
 def guessed(stdin: bytes, argument: str) -> Event | None:

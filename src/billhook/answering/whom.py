@@ -12,6 +12,19 @@ from typing import Any, Final
 
 _COPILOTS: Final = ("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_HOOK_DIR")
 _QWENS: Final = ("QWEN_PROJECT_DIR", "QWEN_CODE")
+_GEMINIS: Final = frozenset(
+    (
+        "BeforeTool",
+        "AfterTool",
+        "BeforeAgent",
+        "AfterAgent",
+        "BeforeModel",
+        "AfterModel",
+        "BeforeToolSelection",
+        "PreCompress",
+    )
+)
+"""Events that nobody else calls so."""
 OTHERS: Final = frozenset({"copilot", "cursor", "vscode", "codex", "gemini", "qwen"})
 """The agents that may bring the same call twice, and that can't be told everything at every event."""
 _SPOKEN: Final = {"vscode": "claude"}
@@ -29,6 +42,8 @@ def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str])
         return "cursor"
     if "model" in payload and ("turn_id" in payload or "/.codex/" in str(payload.get("transcript_path"))):
         return "codex"
+    if payload.get("original_event_name", payload.get("hook_event_name")) in _GEMINIS:
+        return "gemini"
     if "hook_event_name" not in payload:
         return _without_a_name(payload)
     # of those that are left only Claude Code says no time

@@ -4,7 +4,6 @@ import posixpath
 import re
 from typing import Final
 
-MAX_NAMES: Final = 2_000
 LARGEST: Final = 1 << 20
 _LONGEST_NAME: Final = 4096
 _BLOCK = re.compile(r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):([^\n]+)", re.M)
@@ -18,9 +17,9 @@ def patched(text: str, strip: int | None = 1) -> list[str]:
     found = [name[1].strip() for name in _BLOCK.finditer(text)]
     headers = [_STAMP.sub("", name[1]).strip(' "\r') for name in _HEADER.finditer(text)]
     headers += [name for pair in _GIT.finditer(text) for name in pair.groups()]
-    for name in [name for name in headers[:MAX_NAMES] if name != "/dev/null"]:
+    for name in [name for name in headers if name != "/dev/null"]:
         found += [name, posixpath.basename(name) if strip is None else "/".join(name.split("/")[strip:])]
-    names = dict.fromkeys(name for name in found[: 2 * MAX_NAMES] if len(name) <= _LONGEST_NAME)
+    names = dict.fromkeys(name for name in found if len(name) <= _LONGEST_NAME)
     return [name for name in names if name]
 
 

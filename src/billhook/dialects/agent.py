@@ -118,8 +118,8 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
         return Call(line(self.voice.write(payload, event)), environment(ctx, self.meanings, text))
 
     def own_input(self, event: Event, given: object) -> object:
-        """What a tool is given, in the agent's own words."""
-        return own_input(event, given, self.meanings.naming)
+        """What a tool is given, in the agent's own words, whoever sent the event."""
+        return tools.own_input(_tool(event), given, self.meanings.naming, _renamed(event))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)
@@ -180,10 +180,19 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def own_input(event: Event, given: object, naming: str) -> object:
-    """What a tool is given, in an agent's words: those that it used for this call, else its usual ones."""
+    """What a tool is given, in the words of the agent that sent the event: those that it used for this call, and its
+    usual ones for what was not in it."""
+    sent = getattr(event, "tool_input", None)
+    return tools.own_input(_tool(event), given, naming, _renamed(event), sent)
+
+
+def _tool(event: Event) -> str:
+    return str(getattr(event, "tool_name", ""))
+
+
+def _renamed(event: Event) -> dict[str, str] | None:
     renamed = event.payload.get("original_input_keys")
-    words = renamed if isinstance(renamed, dict) else None
-    return tools.own_input(str(getattr(event, "tool_name", "")), given, naming, words)
+    return renamed if isinstance(renamed, dict) else None
 
 
 _SILENT = Written(Exit(code=0, stdout=b"", stderr=b""), ())

@@ -8,6 +8,7 @@ what is listed here.
 from typing import Final
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from billhook import meanings as rows
 from billhook.answers import NOTHING, Answer, Decision, Reply
@@ -40,8 +41,30 @@ _NOT_BEFORE: Final = ("continue", "stopReason", "suppressOutput")
 _WORDS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY, "ask": Decision.ASK}
 
 
+_ONLY_A_COMMAND: Final = ("Bash", "apply_patch")
+"""Tools of whose rewritten input Codex takes over `command`, and passes over everything else in silence."""
+_WORDS_ONLY: Final = ("description",)
+"""Fields that say what the model is about, and change nothing of what the tool does."""
+
+
 class _Codex(Plain):
     """How Codex speaks."""
+
+    def refused(self, event: Event, wanted: Payload) -> str:
+        if getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
+            return ""
+        odd = [key for key in _not_taken(event, wanted) if key not in _WORDS_ONLY]
+        if odd:
+            return f"Codex takes over nothing but `command`, and so not `{str(odd[0])[:60]}`"
+        return "" if isinstance(wanted.get("command"), str) else "Codex needs its `command`, which is left out"
+
+    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
+        if answer.updated_input is None or getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
+            return answer
+        odd = _not_taken(event, answer.updated_input)
+        lost += [f"`{key}` of the input can't be said" for key in odd]
+        said = {key: value for key, value in answer.updated_input.items() if key not in odd}
+        return replace(answer, updated_input=said) if odd else answer
 
     def say(self, event: Event, answer: Answer) -> Said:
         name = event.hook_event_name
@@ -109,6 +132,13 @@ class _Codex(Plain):
         if event.hook_event_name == "PostToolUse" and text:
             return Reply(answer=Answer(updated_output=text))
         return super().block(event, text)
+
+
+def _not_taken(event: Event, wanted: Payload) -> list[str]:
+    """What of a rewritten input is new or another, and no command."""
+    given = getattr(event, "tool_input", None)
+    given = given if isinstance(given, dict) else {}
+    return [key for key in wanted if key != "command" and (key not in given or wanted[key] != given[key])]
 
 
 def _strictly(output: Payload, kinds: dict[str, type], path: str) -> Payload:

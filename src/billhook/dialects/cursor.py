@@ -19,7 +19,7 @@ from billhook.dialects.names import own_name
 from billhook.dialects.voice import Payload, Plain, Said, known, one_of, refusal, spoken
 from billhook.errors import StrictJSONError
 from billhook.events import Event
-from billhook.tools import canonical_input
+from billhook.tools import ALSO_EDITS, canonical_input
 
 LONGEST_CONTEXT: Final = 10_000
 """Characters; longer context is dropped by the agent."""
@@ -75,6 +75,8 @@ class _Cursor(Plain):
         named = payload.get("hook_event_name")
         if isinstance(named, str) and named in _NARROW:
             payload |= _NARROW[named](payload)
+        if payload.get("tool_name") == "Write":  # one tool for both, and its input does not tell
+            payload[ALSO_EDITS] = True
         return _with_mcp_name(_with_parsed(payload))
 
     def write(self, payload: Payload, event: Event) -> Payload:

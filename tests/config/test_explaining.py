@@ -417,7 +417,7 @@ def proposed(fix: str, condition: str, about: Explained, happened: Event) -> boo
     row = meanings(about.row.dialect)
     from billhook import tools
 
-    names = {tool, tools.canonical(tool), *([tools.called(tool, "seed")] if row.naming == "seed" else [])}
+    names = {tool, tools.canonical(tool), *([tools.called(tool, row.naming)] if row.naming != "canonical" else [])}
     return compile_matcher(value, row.matching, "PreToolUse").matches(*names)
 
 

@@ -14,8 +14,8 @@ def is_billhook(action: Action | None) -> bool:
     """Whether it runs billhook as an agent's hook, and nothing else."""
     match action:
         case Run(text) if "billhook" in text:
-            commands = [command for command in shell.parse(text).commands if command.words]
-            asked = [command.words for command in commands if not _is_a_word_about_it(command)]
+            commands = [command.words for command in shell.parse(_IF_MISSING.sub("", text)).commands if command.words]
+            asked = [words for words in commands if words[:2] != ("command", "-v")]  # is it installed?
             return bool(asked) and all(map(_calls_us, asked))
         case Exec(argv):
             return _calls_us(argv)
@@ -23,12 +23,6 @@ def is_billhook(action: Action | None) -> bool:
             return _OUR_ADDRESS.fullmatch(url) is not None
         case _:
             return False
-
-
-def _is_a_word_about_it(command: shell.SimpleCommand) -> bool:
-    """Whether it only looks if billhook is installed, or says that it is not."""
-    harmless = command.words[:2] == ("command", "-v") or command.words[0] in ("echo", "exit")
-    return harmless and all(redirect.target in ("/dev/null", "1", "2") for redirect in command.redirects)
 
 
 def _calls_us(words: Sequence[str]) -> bool:
@@ -48,4 +42,6 @@ _OUR_ADDRESS: Final = re.compile(
     rf"https?://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?/hook/(?:{'|'.join(MEANINGS)})(?:\?.*)?"
 )
 """Where the daemon answers agents over HTTP: asked by ourselves, it would ask the same hooks once more."""
+_IF_MISSING: Final = re.compile(r"\Acommand -v [^|&;]+ >/dev/null 2>&1 \|\| (?:exit 0|\{ .+? \}); (?=exec )", re.DOTALL)
+"""What an entry says that acts where billhook is missing, before it runs billhook."""
 _RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "env", "exec"})

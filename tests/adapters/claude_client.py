@@ -44,16 +44,16 @@ def _words(content: Any) -> str:
 
 
 def claude(
-    folder: Path, hooks: Any, commands: Sequence[str], *, prompt: str = "please do it", can_use_tool: Any = None
+    folder: Path, hooks: Any, commands: Sequence[str | Call], *, prompt: str = "please do it", can_use_tool: Any = None
 ) -> Ran:
-    """Run Claude Code in a folder; its model calls Bash with each command and is done."""
+    """Run Claude Code in a folder; its model calls Bash with each command, or what is given as a call, and is done."""
     project = folder / "project"
     project.mkdir()
-    steps = [Step(calls=(Call("Bash", {"command": command, "description": "as told"}),)) for command in commands]
+    steps = [Step(calls=(one if isinstance(one, Call) else _bash(one),)) for one in commands]
     with serving(Script([*steps, Step("all done"), Step("done again")])) as model:
         environ = {"HOME": str(folder), "ANTHROPIC_BASE_URL": model.url, **QUIET}
         options = ClaudeAgentOptions(
-            allowed_tools=["Bash(touch *)", "Bash(false *)"] if can_use_tool else ["Bash"],
+            allowed_tools=["Bash(touch *)", "Bash(false *)"] if can_use_tool else ["Bash", "Read"],
             hooks=hooks,
             cwd=project,
             env=environ,
@@ -63,6 +63,10 @@ def claude(
         )
         said = asyncio.run(asyncio.wait_for(_result(_streamed(prompt), options), 120))
         return Ran(project, said, [request for request in model.asked if request.main])
+
+
+def _bash(command: str) -> Call:
+    return Call("Bash", {"command": command, "description": "as told"})
 
 
 async def _streamed(prompt: str) -> AsyncIterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from claude_agent_sdk.types import HookEvent
 from adapters.claude_client import claude
 from billhook import Engine, Hook, allow, ask, deny, inject, keep_going, on, rewrite, stop
 from billhook.adapters.claude_agent_sdk import hooks
+from clients.script import Call
 
 COMMAND = {"command": "touch made", "description": "as told"}
 BASE = {"session_id": "s", "transcript_path": "", "cwd": "/", "permission_mode": "default"}
@@ -184,6 +185,26 @@ def test_rewrites(tmp_path: Path) -> None:
     ran = claude(tmp_path, hooks([before, hook("PostToolUse", rewrite(output="[redacted]"))]), ["touch first"])
 
     assert (sorted(one.name for one in ran.folder.iterdir()), ran.results) == (["second"], ["[redacted]"])
+    assert not ran.model_saw("key 123")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("new", "reads"),
+    [
+        pytest.param("[redacted]", ["1\t[redacted]"], id="text"),
+        pytest.param({"file": {"content": "[redacted]"}}, ["1\t[redacted]"], id="a part"),
+        pytest.param({"type": "redacted"}, [], id="another shape"),
+    ],
+)
+def test_another_content_of_a_file(tmp_path: Path, new: Any, reads: list[str]) -> None:
+    """The model reads what the hook wrote, or nothing more at all."""
+    (tmp_path / "keys").write_text("key 123\n")
+    read = Call("Read", {"file_path": str(tmp_path / "keys")})
+
+    ran = claude(tmp_path, hooks([hook("PostToolUse", rewrite(output=new))]), [read])
+
+    assert ran.results == reads
     assert not ran.model_saw("key 123")
 
 

@@ -418,10 +418,11 @@ def test_a_tool_node_alone() -> None:
 
     @on("PreToolUse")
     def once(event: Any) -> Any:
-        return stop("enough") if event.tool_input["command"] == "bad" else None
+        return stop("enough") if event.tool_input["command"] == "bad" else inject("mind the gap")
 
-    tools = Tools()
-    node = ToolNode([tool(tools.bash)], wrap_tool_call=HookMiddleware(Engine([once])).wrap_tool_call)
+    tools, lines = Tools(), list[str]()
+    middleware = HookMiddleware(Engine([once]), tell=lines.append)
+    node = ToolNode([tool(tools.bash)], wrap_tool_call=middleware.wrap_tool_call)
     graph = StateGraph(MessagesState)
     graph.add_node("tools", node)
     graph.add_edge(START, "tools")
@@ -433,3 +434,4 @@ def test_a_tool_node_alone() -> None:
         app.invoke({"messages": [AIMessage("", tool_calls=[call])]})
 
     assert tools.ran == ["ls"]
+    assert len(lines) == 2 and "enough" in lines[0] and "mind the gap" in lines[1]  # nobody else could be told

@@ -19,7 +19,8 @@ from agents.mcp import MCPServer
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from adapters.driving import Tools, Watched, bash, openai_agent
-from billhook import Engine, deny, inject, keep_going, on, rewrite
+from billhook import Engine, deny, inject, keep_going, on, rewrite, stop
+from billhook.adapters import StoppedError
 from billhook.adapters.openai_agents import Hooked
 from billhook.errors import UsageError
 
@@ -346,3 +347,62 @@ def test_a_conversation_that_goes_on() -> None:
     Hooked([watch]).run_sync(agent, said)
 
     assert seen == ["resume", "one more\n\nthing"]
+
+
+@pytest.mark.parametrize("how", ["run", "Runner", "streamed"])
+def test_a_stop_inside_an_agent_that_is_a_tool(how: str) -> None:
+    """It ends the whole run: the SDK makes words of the error, but the agent that called it is not asked again."""
+
+    @on("PreToolUse", match="Bash")
+    def enough(event: Any) -> Any:
+        return stop("enough")
+
+    tools, watched = Tools(), Watched([enough])
+    hooked = Hooked(watched.engine)
+    inner, _ = openai_agent(bash("ls"), tools)
+    call = (
+        [function_call("helper", {"input": "go"}, call_id="a")],
+        [function_call("bash", {"command": "b"}, call_id="b")],
+    )
+    outer = Agent(name="outer", model=ScriptedModel([*call, [assistant_message("done")]]))
+    outer.tools = [hooked.agent(inner).as_tool("helper", "helps"), function_tool(tools.bash)]
+
+    async def run() -> Any:
+        if how == "run":
+            return await hooked.run(outer, "go")
+        if how == "Runner":
+            return await Runner.run(hooked.agent(outer), "go", hooks=hooked)
+        result = Runner.run_streamed(hooked.agent(outer), "go", hooks=hooked)
+        return [event async for event in result.stream_events()]
+
+    with pytest.raises(StoppedError, match="enough"):
+        asyncio.run(run())
+    assert tools.ran == []
+    assert (watched.events.count("SessionStart"), watched.events.count("SessionEnd")) == (1, 1)
+
+
+def test_a_conversation_that_the_sdk_keeps() -> None:
+    """Its id is the session's, and the second run of it resumes it."""
+    started: list[tuple[str, str]] = []
+
+    @on("SessionStart")
+    def note(event: Any) -> None:
+        started.append((event.session_id, event.source))
+
+    hooked, kept = Hooked([note]), SQLiteSession("conversation-1")
+    for _ in range(2):
+        agent, _ = openai_agent(["done"], Tools())
+        hooked.run_sync(agent, "go", session=kept)
+
+    assert started == [("conversation-1", "startup"), ("conversation-1", "resume")]
+
+
+def test_run_sync_inside_a_loop() -> None:
+    """It says what to do instead, and leaves nothing behind that nobody awaits."""
+    agent, _ = openai_agent(["done"], Tools())
+
+    async def program() -> None:
+        Hooked([]).run_sync(agent, "go")
+
+    with pytest.raises(UsageError, match="running event loop"):
+        asyncio.run(program())

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, RunContext, ToolApproved
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ImageUrl,
+    ModelRetry,
+    RunContext,
+    ToolApproved,
+)
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
@@ -225,12 +234,15 @@ def test_a_model_that_fails() -> None:
     assert watched.events == ["SessionStart", "UserPromptSubmit", "StopFailure", "SessionEnd"]
 
 
-def test_a_run_that_is_cancelled() -> None:
-    """The hooks of its tool and of its session hear of it."""
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_run_that_is_cancelled(calls: int) -> None:
+    """The hooks of its tools hear of it, and then those of its session."""
     watched = Watched([])
     began = asyncio.Event()
-    call = ToolCallPart("wait", {}, tool_call_id="1")
-    agent = Agent(scripted(call), capabilities=[HookCapability(watched.engine)])
+    waits = [ToolCallPart("wait", {}, tool_call_id=str(number)) for number in range(calls)]
+    agent = Agent(
+        FunctionModel(lambda messages, info: ModelResponse(waits)), capabilities=[HookCapability(watched.engine)]
+    )
 
     @agent.tool_plain
     async def wait() -> str:
@@ -247,7 +259,8 @@ def test_a_run_that_is_cancelled() -> None:
 
     asyncio.run(program())
 
-    assert set(watched.events[-2:]) == {"PostToolUseFailure", "SessionEnd"}
+    failed = ["PostToolUseFailure"] * watched.events.count("PreToolUse")
+    assert watched.events[-len(failed) - 1 :] == [*failed, "SessionEnd"]
 
 
 def test_a_run_that_is_iterated() -> None:
@@ -304,3 +317,36 @@ def test_a_prompt_of_parts() -> None:
     asyncio.run(pydantic_agent(["done"], [], Tools(), capabilities=[HookCapability([watch])]).run(["look", "at this"]))
 
     assert prompts == ["look\nat this"]
+
+
+def test_a_prompt_with_more_than_words() -> None:
+    """Hooks read what is there beside the words, and not its bytes."""
+    prompts: list[str] = []
+
+    @on("UserPromptSubmit")
+    def note(event: Any) -> None:
+        prompts.append(event.prompt)
+
+    agent = Agent(scripted(), capabilities=[HookCapability([note])])
+    images = [ImageUrl(url) for url in ("https://example.com/a.png", "data:image/png;base64,iVBO")]
+    asyncio.run(agent.run(["What is this?", BinaryContent(b"\x89PNG", media_type="image/png"), *images]))
+
+    shown = ["[binary: image/png]", "[image-url: https://example.com/a.png]", "[image-url: data:image/png;base64]"]
+    assert prompts == ["\n".join(["What is this?", *shown])]
+
+
+def test_an_output_that_no_model_can_be_told() -> None:
+    """It is told as text: a hook's mistake does not break the run."""
+
+    class Odd:
+        def __str__(self) -> str:
+            return "something odd"
+
+    @on("PostToolUse")
+    def replace_it(event: Any) -> Any:
+        return rewrite(output={"found": Odd()})
+
+    tools = Tools()
+    agent = pydantic_agent(bash("ls"), [], tools, capabilities=[HookCapability([replace_it])])
+
+    assert results(asyncio.run(agent.run("go")).all_messages()) == [{"found": "something odd"}]

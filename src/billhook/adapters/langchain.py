@@ -135,7 +135,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
     def _run(self, state: Any) -> Run:
         """The run that a conversation is in. One that was interrupted in another process goes on in a new session, and
         outside of an agent (a ToolNode alone) each call is judged on its own."""
-        key = str(state.get("billhook_run", "")) if isinstance(state, Mapping) else ""
+        key = _key(state)
         return self._runs.get(key) or self._remember(key, "resume")
 
     def _forget(self, state: HookState) -> None:
@@ -188,13 +188,29 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
             raise passing.error from None
         if attempt.error is not None:
             raise attempt.error
+        self._say_lost(run, request.state)
         return _message(run, request, attempt, result)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         run, call = self._run(request.state), request.tool_call
         attempt = _attempt(request, handler)
         result = await attempted(run, call["name"], call["args"], attempt, call["id"] or "")
+        self._say_lost(run, request.state)
         return _message(run, request, attempt, result)
+
+    def _say_lost(self, run: Run, state: Any) -> None:
+        """Outside of an agent nobody takes what hooks want beside the result of the call."""
+        if _key(state):
+            return
+        if run.stopped is not None:
+            run.say(f"a hook wanted to end the run ({run.stopped}), which only an agent can do")
+        if context := run.take_context():
+            run.say(f"a hook has told the model something that only an agent can pass on: {context}")
+
+
+def _key(state: Any) -> str:
+    """Which run of ours a conversation is in."""
+    return str(state.get("billhook_run", "")) if isinstance(state, Mapping) else ""
 
 
 def _thread() -> str:

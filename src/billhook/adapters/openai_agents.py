@@ -49,7 +49,7 @@ except ImportError as missing:
     raise not_installed("openai-agents", missing) from missing
 
 _KEPT: Final = 1024
-"""Runs of a Runner that are remembered. One that raised never says so, and must not be kept for ever."""
+"""Runs of a Runner that are remembered. One that raised or was stopped never says so, and is not kept for ever."""
 _PROMPT: Final = "billhook"
 """The name of the guardrail that fires UserPromptSubmit."""
 _REFUSED: Final = "a hook refused the prompt"
@@ -162,7 +162,7 @@ class Hooked(RunHooks[Any]):
     async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's word)
         """As `Runner.run`, in a session that ends however the run ends. A Stop hook can keep the agent going."""
         judged = self.agent(agent)
-        about: dict[str, Any] = {"session_id": options.get("conversation_id") or "", "source": _source(input)}
+        about = {"session_id": _kept_as(options), "source": await _source(input, options)}
         async with Run(self.engine, **about | self._options) as run:
             mark = _current.set((self, run))
             try:
@@ -172,7 +172,11 @@ class Hooked(RunHooks[Any]):
 
     def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's word)
         """The same for programs that are not async."""
-        return asyncio.run(self.run(agent, input, **options))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run(agent, input, **options))
+        raise UsageError("`run_sync` can't wait inside a running event loop", hint="`await hooked.run(...)`")
 
     async def _until_done(self, run: Run, agent: Agent[Any], given: Any, options: dict[str, Any]) -> RunResult:
         while True:
@@ -226,16 +230,19 @@ class Hooked(RunHooks[Any]):
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
         """Stop and SessionEnd, where `run` does not fire them. A Runner can't be kept going."""
         known = self._runs.get(id(context.usage))
-        if known is not None:
+        if known is not None and not known[1].has_ended:
             ending = await known[1].stop(text(plain(output)))
             if ending.keep_going:
                 known[1].say(f"a hook wanted to go on ({ending.reason}), which only `Hooked.run` can do")
             await self._close(context)
 
     async def _close(self, context: RunContextWrapper[Any]) -> None:
-        known = self._runs.pop(id(context.usage), None)
-        if known is not None:
-            await known[1].__aexit__(None, None, None)
+        known = self._runs.get(id(context.usage))
+        if known is None or known[1].has_ended:
+            return
+        if known[1].stopped is None:  # else it stays: where an agent is a tool, the one that called it must end, too
+            del self._runs[id(context.usage)]
+        await known[1].__aexit__(None, None, None)
 
 
 def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
@@ -286,8 +293,16 @@ def _words(content: Any) -> str:
     return "\n".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and "text" in part)
 
 
-def _source(given: Any) -> str:
+def _kept_as(options: Mapping[str, Any]) -> str:
+    """The id of the conversation, where somebody keeps it."""
+    return str(options.get("conversation_id") or getattr(options.get("session"), "session_id", ""))
+
+
+async def _source(given: Any, options: Mapping[str, Any]) -> str:
     """Whether a conversation begins, or goes on."""
+    session = options.get("session")
+    if options.get("previous_response_id") or (session is not None and await session.get_items(limit=1)):
+        return "resume"
     if isinstance(given, str):
         return "startup"
     items = given if isinstance(given, list) else []

@@ -4,8 +4,10 @@ It sees a call last, with the arguments that the tool would get. One run is one 
 session's, and a run that is given earlier messages resumes it.
 """
 
+import asyncio
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +28,7 @@ from billhook.adapters.runs import (
     text,
 )
 from billhook.session import Question
-from billhook.session.waiting import awaited
+from billhook.session.waiting import HURRY, awaited
 
 try:
     from pydantic import ValidationError
@@ -36,6 +38,7 @@ try:
     from pydantic_ai.messages import InstructionPart
     from pydantic_ai.tools import DeferredToolRequests
     from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+    from pydantic_core import to_jsonable_python
     from pydantic_graph import End
 except ImportError as missing:
     raise not_installed("pydantic-ai", missing) from missing
@@ -64,6 +67,8 @@ class HookCapability(AbstractCapability[Any]):
         self._approval, self._ask = approval, session.pop("ask", None)
         self._options = {"names": names, "tell": tell, **session}
         self._session: Run | None = None
+        self._under_way: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
+        """Calls that have no result yet: their end, and the task that they are made in."""
         self._told = ""
         self._next = ""
         """What a hook wants to be done before the run ends."""
@@ -87,6 +92,7 @@ class HookCapability(AbstractCapability[Any]):
             "ask": own._asked if self._ask or self._approval else None,
         }
         own._session = Run(self.engine, **about | self._options)
+        own._under_way = {}
         return own
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
@@ -102,9 +108,22 @@ class HookCapability(AbstractCapability[Any]):
             except Exception as error:
                 await run.failed("unknown", details=f"{type(error).__name__}: {error}")
                 raise
+            except BaseException:
+                await self._break_off()
+                raise
             finally:
                 if self._next:
                     run.say(f"a hook wanted to go on ({self._next}), but the answer was streamed already")
+
+    async def _break_off(self) -> None:
+        """The run is cancelled. Pydantic AI cancels its calls when we are done; we do it now, for hooks are to hear of
+        their end before that of the session."""
+        ends = list(self._under_way)
+        for task in self._under_way.values():
+            if task is not None:
+                task.cancel()
+        if ends:
+            await asyncio.wait(ends, timeout=HURRY)
 
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Stop, when the run would end here. A hook can keep it going: its reason is the next thing that is said."""
@@ -144,14 +163,23 @@ class HookCapability(AbstractCapability[Any]):
             lambda final: toolset.call_tool(name, args if final == given else _typed(ctx, tool, final), ctx, tool),
             passing=(ApprovalRequired, CallDeferred),
         )
-        mark = _called.set(ctx)
-        try:
+        with self._being_judged(ctx):
             result = await attempted(run, name, given, attempt, ctx.tool_call_id or "")
-        finally:
-            _called.reset(mark)
         if not attempt.began or result.is_error:
             raise ToolFailed(result.content)
-        return run.output_of(attempt, result)
+        return _sayable(run.output_of(attempt, result)) if run.was_rewritten(result) else run.output_of(attempt, result)
+
+    @contextmanager
+    def _being_judged(self, ctx: RunContext[Any]) -> Iterator[None]:
+        """While a call is judged and run."""
+        mark, ended = _called.set(ctx), asyncio.get_running_loop().create_future()
+        self._under_way[ended] = asyncio.current_task()
+        try:
+            yield
+        finally:
+            _called.reset(mark)
+            del self._under_way[ended]
+            ended.set_result(None)
 
     async def _asked(self, question: Question) -> Any:
         """The person's answer: from the program's own `ask`, or by an approval, for which the run is put off."""
@@ -183,8 +211,23 @@ def _typed(ctx: Any, tool: Any, given: dict[str, Any]) -> dict[str, Any]:
     return typed
 
 
+def _sayable(output: Any) -> Any:
+    """What a hook put in the place of an output, as it is; as text where no model could be told of it."""
+    try:
+        to_jsonable_python(output, bytes_mode="base64")
+    except ValueError:
+        return plain(output)
+    return output
+
+
 def _words(prompt: Any) -> str:
-    """The text of a prompt; of its other parts, what they are."""
-    if isinstance(prompt, str):
-        return prompt
-    return "\n".join(part if isinstance(part, str) else str(getattr(part, "content", part)) for part in prompt)
+    """The text of a prompt; of its other parts, what they are, or where."""
+    return prompt if isinstance(prompt, str) else "\n".join(map(_words_of, prompt))
+
+
+def _words_of(part: Any) -> str:
+    words = part if isinstance(part, str) else getattr(part, "content", None)
+    if isinstance(words, str):
+        return words
+    about = str(getattr(part, "url", "")).partition(",")[0] or getattr(part, "media_type", "") or type(part).__name__
+    return f"[{getattr(part, 'kind', 'content')}: {about}]"

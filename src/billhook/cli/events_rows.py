@@ -76,6 +76,12 @@ def word(record: Record) -> str:
     return "keep going" if record.keep_going else record.decision
 
 
+def told(record: Record) -> str:
+    """What the agent was told instead, where it has no word for what the hooks decided; nothing where it has."""
+    became = any("became a deny" in text or "becomes deny" in text for text in record.lost)
+    return f"{record.host or 'the agent'} was told deny" if became and record.decision != "deny" else ""
+
+
 def what(record: Record) -> str:
     """The tool, and what the event was about."""
     return f"{record.tool or ''} {about(record)}".strip()
@@ -121,6 +127,8 @@ def details(row: Row, hook: str | None = None) -> Iterator[tuple[str, str]]:
     for record in row.records:
         decided = list(_deciding(record))
         yield from ((word(record), text) for text in decided)
+        if instead := told(record):
+            yield "deny", instead
         yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in _failed(record))
         for name, text in parts_of(hook, record) if hook is not None else ():
             if not any(one.startswith(f"{name}: ") for one in decided):

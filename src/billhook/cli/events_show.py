@@ -12,7 +12,7 @@ from billhook.cli import events_times
 from billhook.cli.events_filters import FAILED
 from billhook.cli.events_list import every_log
 from billhook.cli.events_log import Here, here, line_of
-from billhook.cli.events_rows import about, turn, word
+from billhook.cli.events_rows import about, told, turn, word
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import coloured, cut, flat, width
 from billhook.cli.events_view import wants_json
@@ -124,7 +124,8 @@ def _screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
     subject = about(record)
     yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
     said = word(record)
-    quiet = " (no objection)" if said == "none" and record.note is None else ""
+    instead = told(record)
+    quiet = f" ({instead})" if instead else " (no objection)" if said == "none" and record.note is None else ""
     quiet = quiet if record.judged else ": the event was never judged"
     yield from _labelled("verdict", coloured(said, said) + quiet, styled=True)
     yield from _labelled("reason", record.reason)

@@ -1,0 +1,27 @@
+"""What the agent was told stands in the log's screens where it is not what the hooks decided."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.recorded import Recorded
+
+UNSAID = "the `codex` dialect can't say everything: "
+
+
+@pytest.mark.parametrize(
+    ("decision", "lost", "told"),
+    [
+        pytest.param("ask", "ask became a deny", True, id="ask"),
+        pytest.param("none", "a rewritten input became a deny", True, id="a rewrite"),
+        pytest.param("none", "context is held until PostToolUse", False, id="context"),
+        pytest.param("deny", "a stop became a deny and a stop", False, id="deny anyhow"),
+    ],
+)
+def test_an_agent_that_was_told_otherwise(tmp_path: Path, decision: str, lost: str, told: bool) -> None:
+    """The table and the record say that the call was denied in fact."""
+    place = Recorded(tmp_path)
+    place.add("PreToolUse", "Bash", {"command": "ls"}, host="codex", decision=decision, lost=[UNSAID + lost])
+
+    assert ("codex was told deny" in place.run("--human").out) is told
+    assert (f"{decision} (codex was told deny)" in place.run("show", "1", "--human").out) is told

@@ -25,6 +25,7 @@ LAUNCHER = """\
 me=$0
 [ -L "$me" ] && me=$(readlink -f -- "$me")
 here=${me%/*}
+[ -d /dev/stdin ] && exec </dev/null # Python does not start with a folder there
 for python in "$here/python" "$here/python3" python3; do
     command -v "$python" >/dev/null 2>&1 && exec "$python" -I -S "$me" "$@"
 done

@@ -338,6 +338,29 @@ def test_orderly_end_in_the_grace(tag: str) -> None:
     assert took < 2
 
 
+def test_result_does_not_wait_for_the_kill(tag: str) -> None:
+    """Whoever waits has a deadline, too: the result of one that ignores TERM is there before it is killed."""
+    body = f"trap '' TERM; echo so far; sleep {tag}; sleep {tag}"
+    ended, took = timed(lambda: sh(body, seconds=0.2))
+    assert ended == Exit(timed_out=True, stdout=b"so far\n")
+    assert took < 0.2 + tree.GRACE or living(tag), "it waited, and was not even slow"
+    assert settle(5) and gone(tag, 0.2)
+
+
+def test_settling_may_be_urgent(tag: str) -> None:
+    """Without a grace KILL comes at once to what is still alive."""
+    assert sh(f"trap '' TERM; sleep {tag}; sleep {tag}", seconds=0.1).timed_out
+    assert settle(5, grace=0) and not living(tag)
+
+
+def test_orphans_of_one_that_ignores_term(tag: str) -> None:
+    """What a command leaves while it is killed behind our back is still its own, also without a marker."""
+    stray = f"trap '' TERM; sleep 0.35; (setsid env -i sh -c 'sleep {tag}; :' &); sleep {tag}"
+    code = "adopt_orphans(); print(sh(sys.argv[1], 0.1).timed_out, settle())"
+    assert python(code, stray) == "True True\n"
+    assert not living(tag)
+
+
 def test_two_hundred_children(tag: str) -> None:
     """A tree of two hundred that ignores TERM is gone."""
     ended, took = timed(lambda: sh(f"trap '' TERM; for i in $(seq 200); do sleep {tag} & done; wait", seconds=1))
@@ -588,6 +611,7 @@ other = subprocess.Popen(['sh', '-c', 'exit 7'])
 before = state()
 for command in ('exit 0', 'sleep 30'):
     sh(command, 0.2, stdin=b'x' * 2_000_000)
+settle()  # on a busy machine even the obedient take their time
 print(before == state(), other.wait())
 """
     assert python(code) == "True 7\n"
@@ -753,6 +777,7 @@ async def main():
     other = asyncio.create_task(start_run(sys.argv[2], 1.5))
     await asyncio.sleep(0.05)
     first = await start_run(sys.argv[1], 0.3)
+    await asyncio.sleep(0.3)  # on a busy machine even the obedient take their time
     spared = [p for p in tree.processes() if p.parent == os.getpid() and p.alive]
     print(first.timed_out, len(spared), (await other).stdout.strip())
 asyncio.run(main())

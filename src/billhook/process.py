@@ -9,7 +9,8 @@ What a caller may rely on:
   gets TERM at once and KILL 0.5 s later. A process that left the group and closed the output is a daemon on purpose,
   and is spared.
 - At the deadline, or when the waiting task is cancelled, the whole tree (see `tree`) gets TERM and CONT, then KILL
-  after 0.5 s.
+  after 0.5 s. At the deadline the result is there 0.1 s later at the latest, whatever still has to be killed: what a
+  command said until then counts. A cancelled wait raises when all are dead.
 - Output is kept up to a cap, the first bytes of it, and drained beyond.
 - Nothing process-wide changes: no signal handler, no child watcher, and only children that were started here are ever
   collected. So it works in any event loop of any thread.
@@ -39,6 +40,8 @@ STDOUT_CAP = 1 << 20
 STDERR_CAP = 1 << 16
 HEAD_START = 0.005
 """Seconds for which a command is left alone: most print little and end soon, and each wake-up would slow them down."""
+LAST_WORDS = 0.1
+"""Seconds for which a command that is late is still listened to while it ends: whoever waits has a deadline, too."""
 LINGER = 0.1
 """Seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing."""
 
@@ -197,7 +200,7 @@ class Child:
             if in_time and not self._exited:
                 return None
             if not in_time:
-                await self._end_tree()
+                await self._end_late()
             elif self._open:
                 self._listen()
                 await self._pump(lambda: not self._open, LINGER)
@@ -313,13 +316,7 @@ class Child:
         """TERM and CONT, a grace, KILL. When it is cancelled meanwhile, KILL comes at once."""
         dead = False
         try:
-            self._tree.signal(signal.SIGTERM, signal.SIGCONT)
-            end, pause = time.monotonic() + GRACE, 0.005
-            await self._pump(lambda: self._exited, GRACE)
-            self._tree.reserved = not self._is_lost()
-            while (left := end - time.monotonic()) > 0 and self._tree.signal():
-                await asyncio.sleep(min(pause, left))
-                pause *= 2
+            await self._ask_to_end(GRACE)
             for pause in self._tree.kill():
                 await asyncio.sleep(pause)
             dead = True
@@ -327,6 +324,27 @@ class Child:
             if not dead:
                 self._tree.kill_now()
             self._tree.doubt()
+
+    async def _end_late(self) -> None:
+        """TERM and CONT; what is alive after its last words is killed behind our back, for nobody waits any longer."""
+        if await self._ask_to_end(LAST_WORDS):
+            self._tree.doubt()
+        else:
+            self._tree.to_close = True
+
+    async def _ask_to_end(self, seconds: float) -> bool:
+        """TERM and CONT; whether all are dead within so long."""
+        self._tree.signal(signal.SIGTERM, signal.SIGCONT)
+        end, pause = time.monotonic() + seconds, 0.005
+        await self._pump(lambda: self._exited, seconds)
+        self._tree.reserved = not self._is_lost()
+        while self._tree.signal():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            await asyncio.sleep(min(pause, left))
+            pause *= 2
+        return True
 
     def _finish(self, *, timed_out: bool) -> Exit:
         """See to what the leader left, collect the leader, and let go of everything."""
@@ -338,9 +356,12 @@ class Child:
         left = not timed_out and self._tree.dismiss(thorough=lost or bool(self._open))
         status = None if lost else self._collect()
         self._tree.reserved = not lost and status is None
-        if left or self._tree.reserved or (not (timed_out or lost) and self._tree.remains()):
+        if self._tree.to_close:
+            bury(self._tree, grace=GRACE - LAST_WORDS)
+        elif left or self._tree.reserved or (not (timed_out or lost) and self._tree.remains()):
             bury(self._tree)
-        self._tree.close()
+        if not self._tree.to_close:
+            self._tree.close()
         for fd in tuple(self._open):
             self._close_output(fd)
         self._poll.close()

@@ -46,6 +46,8 @@ class Tree:
     def __init__(self, leader: int, marker: str) -> None:
         self.leader = leader
         self.reserved = True
+        self.to_close = False
+        """Whoever buries it closes it, too: until then what it leaves is still its own."""
         self.resting = False
         """It waits to be asked again: what appears meanwhile is not its doing."""
         self._marker = marker.encode()
@@ -263,11 +265,38 @@ def adopt_orphans() -> None:
     for a process of our own, such as the command line or the daemon. Does nothing outside Linux.
     """
     global _adopting  # noqa: PLW0603
-    if sys.platform == "linux":
-        import ctypes
+    _adopting = _prctl(_SET_CHILD_SUBREAPER, 1)
 
-        pr_set_child_subreaper = 36
-        _adopting = ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
+
+def end_with(parent: int) -> bool:
+    """Let TERM come when the parent ends, however it ends; False when it has ended already.
+
+    Who is not our parent, because somebody stands between us, is only looked at now. Does no more outside Linux."""
+    if os.getppid() != parent:
+        return _exists(parent)
+    _prctl(_SET_PDEATHSIG, signal.SIGTERM)
+    return os.getppid() == parent
+
+
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
+
+
+def _prctl(what: int, value: int) -> bool:
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    return bool(ctypes.CDLL(None).prctl(what, value, 0, 0, 0) == 0)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def starting() -> AbstractContextManager[object]:
@@ -346,14 +375,24 @@ def bury(tree: Tree, grace: float = GRACE) -> None:
             tree.kill_now()
 
 
-def settle(timeout: float = 2 * GRACE) -> bool:
+def settle(timeout: float = 2 * GRACE, *, grace: float = GRACE) -> bool:
     """Wait until what ended commands left behind is dead too; False when the time was too short.
 
-    For a short-lived process, which would take the thread that kills the leftovers with it.
+    For a short-lived process, which would take the thread that kills the leftovers with it. `grace`: KILL comes after
+    so many seconds at the latest.
     """
     _end_doubts(now=True)
+    soon = time.monotonic() + max(0.0, grace)
     with _lock:
-        return _lock.wait_for(lambda: not _left, timeout)
+        _left.update((tree, min(moment, soon)) for tree, moment in _left.items())
+        settled = _lock.wait_for(lambda: not _left, timeout)
+    _end_doubts(now=True)  # those of commands that were buried just now
+    with _lock:
+        settled = _lock.wait_for(lambda: not _left, timeout) and settled
+        thread = _thread
+    if settled and thread is not None:
+        thread.join(0.05)  # a process without threads ends faster
+    return settled
 
 
 def _undertake() -> None:
@@ -367,12 +406,17 @@ def _undertake() -> None:
         for tree, moment in due.items():
             if not _gone(tree, time.monotonic() - moment):
                 continue
+            if tree.to_close:
+                tree.to_close = False
+                tree.doubt()
+                tree.close()
             with _lock:
                 if _left[tree] == moment:  # else it was given more to bury meanwhile
                     del _left[tree]
                 _lock.notify_all()
-        late = min(due.values()) < time.monotonic() - GRACE
-        time.sleep(0.25 if late else 0.02)
+        if _left:
+            late = min(due.values()) < time.monotonic() - GRACE
+            time.sleep(0.25 if late else 0.02)
 
 
 def _gone(tree: Tree, late: float) -> bool:

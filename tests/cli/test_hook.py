@@ -429,6 +429,30 @@ def test_signals(place: Place, number: int, gate: bool) -> None:
     assert gone(tag, 5)
 
 
+def test_a_signal_and_a_hook_that_ignores_it(place: Place) -> None:
+    """Who sends a signal soon sends one that nobody can catch: the hook is killed before, and a second signal in the
+    meantime does not leave it behind."""
+    tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
+    place.own(f"hooks:\n  deaf:\n    events: PreToolUse\n    run: \"trap '' TERM; touch began; sleep 60; : {tag}\"\n")
+    with subprocess.Popen(
+        [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=place.env(), cwd=place.project,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(PRE)
+        process.stdin.close()
+        process.stdin = None
+        end = time.monotonic() + 30
+        while not (place.project / "began").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        for _ in range(40):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.01)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM and "ended by signal 15" in err.decode()
+    assert gone(tag, 0)
+
+
 @pytest.mark.parametrize(
     ("action", "code"),
     [("deny: not here", 2), ("ask: well?", 2), ("inject: hello", 0), ("run: 'true'", 0)],

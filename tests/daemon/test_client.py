@@ -5,6 +5,7 @@ Every test runs for both: the compiled client and the one in Python.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -421,13 +422,66 @@ def test_no_billhook_at_all(client: Client, deadline: list[str]) -> None:
     assert result[:3] == (2, b"", b"billhook: billhook hook can not be started\n")
 
 
-def test_help_does_not_wait(client: Client) -> None:
-    """`--help` is shown by `billhook hook` at once: nobody types an event first, and no daemon is started for it."""
-    client.tell({"stdout": "usage\n"})
-    process = client.start("--help")
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["--as", "claude", "--help"], ["PreToolUse", "-h"]])
+def test_help_does_not_wait(client: Client, words: list[str]) -> None:
+    """Help is shown by `billhook hook` at once, wherever it is asked for: nobody types an event first, and no daemon is
+    started for it."""
+    (client.bin / "billhook").write_text("#!/bin/sh\necho usage $*\n")
+    process = client.start(*words)
     assert process.wait(timeout=30) == 0
-    assert process.communicate()[0] == b"usage\n"
-    assert not client.calls("daemon")
+    assert process.communicate()[0].decode() == f"usage hook {' '.join(words)}\n"
+
+
+DEAF = "hooks: {deaf: {events: PreToolUse, run: \"trap '' TERM; touch began; sleep 60; : TAG\", timeout: 30}}\n"
+
+
+def with_a_deaf_hook(client: Client) -> tuple[str, dict[str, str]]:
+    """The real `billhook`, and a hook that ignores TERM: what it is known by, and the environment."""
+    tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
+    (client.bin / "billhook").write_text(f"#!{sys.executable}\nfrom billhook.cli.main import main\nmain()\n")
+    (client.folder / "own.yaml").write_text(DEAF.replace("TAG", tag))
+    return tag, {**client.env, "BILLHOOK_NO_DAEMON": "1"}
+
+
+def gone(tag: str) -> bool:
+    """Whether nothing runs any more that has the tag in its command line; it may take a moment."""
+    until = time.monotonic() + 3
+    while True:
+        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        if not any(tag.encode() in line for line in lines) or time.monotonic() > until:
+            return not any(tag.encode() in line for line in lines)
+        time.sleep(0.02)
+
+
+def test_cold_path_with_a_hook_that_ignores_term(client: Client) -> None:
+    """It is ended at the deadline, by whom it belongs to; there is one answer, and it is in time."""
+    tag, env = with_a_deaf_hook(client)
+    result = client.run("--config", "own.yaml", "--deadline", "2500", stdin=EVENT, env=env)
+    assert (client.folder / "began").exists()
+    assert gone(tag)
+    if result.code == 0:
+        assert result.stdout == b"" and b"hook `deaf` timed out" in result.stderr
+    else:  # on a very busy machine
+        assert (result.code, result.stderr) == (2, b"billhook: no answer within 2500 ms\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_signal_in_the_cold_path_with_a_hook_that_ignores_it(client: Client, number: int) -> None:
+    """Whoever ends the client, even without a word, ends its hooks."""
+    tag, env = with_a_deaf_hook(client)
+    process = client.start("--config", "own.yaml", "--deadline", "20000", env=env)
+    assert process.stdin is not None
+    process.stdin.write(EVENT)
+    process.stdin.close()
+    process.stdin = None
+    until = time.monotonic() + 20
+    while not (client.folder / "began").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=10)
+    assert gone(tag)
+    if number == signal.SIGTERM:
+        assert (process.returncode, err) == (2, b"billhook: ended by signal 15 before there was a verdict\n")
 
 
 # -- the package ---------------------------------------------------------------------------------------------------

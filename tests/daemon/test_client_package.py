@@ -83,6 +83,18 @@ def test_launcher_with_a_python_of_another_name(place: Path) -> None:
         assert run(place / "bin" / "billhook-hook", BILLHOOK_HOME=str(root)) == (0, b"yes", b"")
 
 
+@pytest.mark.parametrize("daemon", [True, False], ids=["warm", "cold"])
+def test_launcher_with_a_folder_as_stdin(place: Path, daemon: bool) -> None:
+    """Python itself would not start with one, and its exit code is one that agents let pass."""
+    env = {"PATH": "/usr/bin:/bin", "BILLHOOK_NO_DAEMON": "1", "BILLHOOK_HOME": str(place / "root")}
+    folder = os.open(place, os.O_RDONLY)
+    with FakeDaemon(place / "root" if daemon else place / "other", [STARTED, answer(2, b"", b"no event\n")]):
+        program = [place / "bin" / "billhook-hook"]
+        seen = subprocess.run(program, env=env, stdin=folder, capture_output=True, timeout=30, check=False)
+    os.close(folder)
+    assert (seen.returncode, seen.stdout, seen.stderr) == ((2, b"", b"no event\n") if daemon else (0, b"cold\n", b""))
+
+
 def test_launcher_without_the_package(place: Path) -> None:
     """Where the package is somewhere else, or broken, `billhook hook` answers: slower, and as right."""
     shutil.rmtree(place / "lib")

@@ -76,6 +76,8 @@ class Answering:
         self.remains: Event | None = None
         """What can be read of an event that can't be read as a whole."""
         self.config: Config | None = None
+        self.ends: float | None = None
+        """When the agent stops waiting, on the monotonic clock. Who knows it earlier than the command line says so."""
 
     async def answer(self, argv: list[str]) -> Heard:
         """The answer to the event, whatever happens."""
@@ -88,7 +90,11 @@ class Answering:
 
     def prepare(self, argv: list[str]) -> Heard | None:
         """Read command line, event and configuration. An answer means that the hooks can't be asked."""
+        began = time.monotonic()
         self.arguments.take(argv)
+        if self.arguments.seconds is not None:
+            ends = began + self.arguments.seconds
+            self.ends = ends if self.ends is None else min(ends, self.ends)
         if _depth() >= _DEEPEST:
             return self.fail("billhook hook is called by a hook of billhook's own, three deep")
         try:
@@ -115,10 +121,16 @@ class Answering:
     async def judge(self) -> Heard:
         """Ask the hooks."""
         assert self.config is not None and self.event is not None
+        self._look_at_the_clock()
         if not self._may_come_twice(self.config, self.event):
             return self._said(await self._ask(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
         return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config))
+
+    def _look_at_the_clock(self) -> None:
+        """The hooks have what is left of the time."""
+        if self.arguments.seconds is not None and self.ends is not None:
+            self.arguments.seconds = max(0.01, self.ends - time.monotonic())
 
     def _may_come_twice(self, config: "Config", event: Event) -> bool:
         """Whether the same call may be brought by several files. Claude Code runs the same command only once, but the
@@ -130,11 +142,8 @@ class Answering:
         from billhook.answering.held import brought
         from billhook.answering.once import Judged, Once, call_of
 
-        began = time.monotonic()
-
         async def judged() -> Judged:
-            if self.arguments.seconds is not None:
-                self.arguments.seconds = max(0.01, self.arguments.seconds - (time.monotonic() - began))
+            self._look_at_the_clock()
             verdict = await self._ask(config, event)
             answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
             return Judged(answer, tuple(_discreet(verdict.warnings)))

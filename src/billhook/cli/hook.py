@@ -10,6 +10,7 @@ Start-up is felt at every tool call: nothing here imports click.
 """
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from billhook.answering import Answering, Heard
@@ -27,11 +28,17 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # without enumerations, which take long to make
 
+_LAST = 0.2
+"""Seconds before the end of the agent's patience when KILL comes to what our hooks left behind."""
+_CARRIED = 0.2
+"""Seconds that a client needs after us, on a busy machine."""
+
 
 def main(argv: list[str]) -> int:
     """Answer one event; the exit code. Never raises, and never ends with a code that means less than the answer."""
     run = _Run()
     try:
+        run.begin()
         _listen(run.caught)
         return run.answer(argv)
     except BaseException as error:  # a bare traceback would be "exit code 1", which agents let pass
@@ -49,6 +56,8 @@ class _Run:
     def __init__(self) -> None:
         self.answering = Answering(_stdin, self._fire)
         self.caught: list[int] = []
+        self.client = 0
+        """The process number of the client that started us, and answers in our place when we are late."""
         self.told: Heard | None = None
         """The answer is out: what goes wrong now can't change it."""
         self._engine: Engine | None = None
@@ -56,6 +65,13 @@ class _Run:
         """A hook answers later."""
         self._at_once = False
         """No hook waits for anything: there is no loop, and no process of ours."""
+
+    def begin(self) -> None:
+        """Learn what a client says about itself; our hooks do not."""
+        who, _, until = os.environ.pop("BILLHOOK_CLIENT", "").partition(" ")
+        if who.isdecimal() and until.isdecimal():
+            self.client = int(who)
+            self.answering.ends = int(until) / 1000 - _CARRIED if int(until) else None
 
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
@@ -84,10 +100,13 @@ class _Run:
         seconds = self.answering.arguments.seconds_for_hooks
         if self._at_once:
             return await config.engine(host=self.answering.host).fire(event, deadline=seconds)
-        from billhook import process
+        from billhook import process, tree
         from billhook.cli import firing
 
         process.adopt_orphans()
+        if self.client and not tree.end_with(self.client):
+            self.caught.append(signal.SIGTERM)
+            raise KeyboardInterrupt
         self._engine = config.engine(host=self.answering.host)
         verdict = await firing.fire(self._engine, event, self.caught, seconds)
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
@@ -119,14 +138,16 @@ class _Run:
         return self.told.code if self.told is not None and self.told.code else self.answering.last_code
 
     def close(self) -> None:
-        """End what still runs."""
+        """End what still runs, before the agent has waited long enough, and at once where somebody wants us to end."""
         if self._engine is None:
             return
-        from billhook import process
+        from billhook import process, tree
 
+        urgent = bool(self.caught)
         catch_signals([])
         self._engine.background.cancel()
-        process.settle()
+        left = tree.GRACE if self.answering.ends is None else self.answering.ends - time.monotonic() - _LAST
+        process.settle(grace=0.0 if urgent else min(left, tree.GRACE))
 
 
 def _stdin() -> bytes:
@@ -140,6 +161,7 @@ def _listen(caught: list[int]) -> None:
 
     def end(number: int, frame: object) -> None:
         caught.append(number)
+        catch_signals(caught)  # the answer that follows is not to be broken off, too
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):

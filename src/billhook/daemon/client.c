@@ -196,6 +196,9 @@ static const char *value_of(const char *option, int *i) {
     return ++*i < argument_count ? arguments[*i] : "";
 }
 
+/* As `billhook hook` reads it: anywhere. */
+static int is_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
+
 /* Takes what we need ourselves. What is wrong with the rest is for billhook to say. */
 static void read_arguments(void) {
     const char *value;
@@ -218,7 +221,8 @@ int main(int argc, char **argv, char **environment) {
     argument_count = argc - 1;
     read_arguments();
     hold_signals();
-    if (argument_count && !strcmp(arguments[0], "--help")) go_cold(0);
+    for (int i = 0; i < argument_count; i++)
+        if (is_help(arguments[i])) go_cold(0);
     int fits = write_head(environment);
     fits &= add_stdin();
     if (!fits || !find_folder(folder, sizeof folder)) go_cold(0);

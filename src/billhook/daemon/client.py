@@ -7,6 +7,7 @@ Blocking calls all the way: the deadline is a timer, and its signal ends whateve
 import errno
 import posix
 import sys
+from _functools import partial  # type: ignore[import-not-found]
 from _signal import (  # type: ignore[import-not-found]
     ITIMER_REAL,
     SIG_DFL,
@@ -33,7 +34,13 @@ LONGEST_EVENT = 100
 LONGEST_ADDRESS = 107 if sys.platform == "linux" else 103
 LONGEST_PATH = 4096
 GRACE = 0.5
-"""Seconds for `billhook hook` to end its hooks and to answer by itself."""
+"""Seconds for `billhook hook` to answer by itself when a signal came."""
+EARLY = 0.05
+"""Seconds before the deadline, when it is asked to; a tenth of the time, if that is less."""
+BURIAL = 2.0
+"""Seconds for it to end its hooks after we have answered."""
+EXIT = 0.1
+"""Seconds between the end of its stdout and its own; later than that, a hook of it answers later."""
 SILENCE = 0.5
 """Seconds after which a whole document on stdin counts as all that comes."""
 START = 5.0
@@ -129,8 +136,10 @@ class Call:
         """What was read of stdin."""
         self.more_stdin = False
         self.stdout_begun = False
-        self.went_cold = False
-        """Something may be on stdout that nobody has seen."""
+        self.said: list[bytes] = []
+        """What `billhook hook` has said on stdout, and nobody has seen yet."""
+        self.errors_seen = 0
+        """How much was passed on of what it said on stderr."""
         self.read_arguments()
         self.until = monotonic() + self.deadline_ms / 1000 if self.deadline_ms else FOR_EVER
 
@@ -155,7 +164,7 @@ class Call:
 
     def answer(self) -> int:
         """The exit code; stdout and stderr are written. May become `billhook hook`."""
-        if self.arguments[:1] == [b"--help"]:
+        if b"--help" in self.arguments or b"-h" in self.arguments:
             self.go_cold(with_daemon=False, keep_stdin=False)
         fits = self.read_stdin()
         head = self.head()
@@ -349,7 +358,7 @@ class Call:
     def give_back_stdin(self) -> None:
         """What we have read of stdin becomes stdin again, with the rest of it."""
         try:
-            fd = posix.memfd_create("stdin") if hasattr(posix, "memfd_create") else temporary()
+            fd = scratch()
             for part in (*self.parts, *iter(lambda: some_of(0) if self.more_stdin else b"", b"")):
                 view = memoryview(part)
                 while view:
@@ -357,39 +366,99 @@ class Call:
             posix.lseek(fd, 0, 0)
             posix.dup2(fd, 0)
             posix.set_inheritable(0, True)
-            if fd:
-                posix.close(fd)
+            posix.close(fd)
         except OSError:
             raise FailureError("stdin can not be kept for billhook hook") from None
 
     def run_hook(self) -> int:
-        """Run it as long as there is time. The code that it ends with by itself is the answer, also when it was asked
-        to end: it knows its hooks. A code that `billhook hook` has no use for is a fault: some agents would let the
-        call pass."""
-        pid, code = -1, 255
-        late: Ended | None = None
+        """Run it as long as there is time, and a little before it is over ask it to end. The code that it ends with by
+        itself is the answer, also then: it knows its hooks. A code that `billhook hook` has no use for is a fault: some
+        agents would let the call pass. What it says goes through our hands: there is one answer, its own or ours."""
+        code, late = 255, None
+        pid, out, err = self.start_hook()
         try:
-            pid = posix.fork()
-            if not pid:
-                self.be_hook()
-            code = posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1])
+            if self.deadline_ms:
+                left = self.until - monotonic()
+                setitimer(ITIMER_REAL, max(left - min(EARLY, left / 10), 0.001))
+            code = self.hear_to_the_end(pid, out, err)
         except Ended as ended:
             late = ended
-            if pid > 0:
-                code = end(pid, SIGTERM if ended.args[0] == SIGALRM else ended.args[0])
+            code = self.hear_last_words(pid, out, ended.args[0])
         if code in (0, 2) or (code == 1 and self.dialect == b"lesson"):
+            self.pass_on(err)
             return code
-        self.went_cold = code != 127
         if late is not None:
             raise late
+        self.pass_on_errors(err)
         raise FailureError("billhook hook can not be started" if code == 127 else "billhook hook broke off")
 
-    def be_hook(self) -> None:
+    def start_hook(self) -> "tuple[int, int, int]":
+        """Its number, and where it speaks: the end of a pipe for stdout, and a file for stderr."""
+        us = posix.getpid()
+        try:
+            out, into = (high(fd) for fd in posix.pipe())
+            err = scratch()
+            pid = posix.fork()
+        except OSError:
+            raise FailureError("no process can be started for billhook hook") from None
+        if not pid:
+            self.be_hook(us, into, err)
+        posix.close(into)
+        return pid, out, err
+
+    def be_hook(self, us: int, out: int, err: int) -> None:
+        """It learns who we are and until when we wait: its own clock would start after Python has."""
         try:
             posix.setpgid(0, 0)
+            posix.dup2(out, 1)
+            posix.dup2(err, 2)
+            until = int(self.until * 1000) if self.deadline_ms else 0
+            self.environment.append(b"BILLHOOK_CLIENT=%d %d" % (us, until))
             self.become_billhook([b"hook", *self.arguments])
         finally:
             posix._exit(127)
+
+    def hear_to_the_end(self, pid: int, out: int, err: int) -> int:
+        """The code that it ended with. When it only hung up, because a hook answers later, the agent gets its answer
+        and may go on."""
+        self.hear(out)
+        soon = monotonic() + EXIT
+        while monotonic() < soon:
+            found, status = posix.waitpid(pid, posix.WNOHANG)
+            if found:
+                return posix.waitstatus_to_exitcode(status)
+            sleep(0.001)
+        self.pass_on(err)
+        posix.close(1)
+        return posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1])
+
+    def hear(self, out: int) -> None:
+        """All of it, in C: a signal can't come between reading and keeping."""
+        self.said.extend(iter(partial(posix.read, out, 1 << 16), b""))
+
+    def hear_last_words(self, pid: int, out: int, number_: int) -> int:
+        """Ask it to end; the code that it ends with by itself while there is time, else 255."""
+        left = max(self.until - monotonic(), 0.001)
+        try:
+            setitimer(ITIMER_REAL, left if number_ == SIGALRM else min(left, GRACE))
+            posix.kill(-pid, SIGTERM if number_ == SIGALRM else number_)
+            self.hear(out)
+            return posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1])
+        except (OSError, Ended):
+            setitimer(ITIMER_REAL, 0)
+            leave_a_witness(pid)
+            return 255
+
+    def pass_on(self, err: int) -> None:
+        if not self.put(1, memoryview(b"".join(self.said))):
+            raise FailureError("the answer could not be written to stdout")
+        self.said.clear()
+        self.pass_on_errors(err)
+
+    def pass_on_errors(self, err: int) -> None:
+        while part := posix.pread(err, 1 << 16, self.errors_seen):
+            self.errors_seen += len(part)
+            self.put(2, memoryview(part))
 
     # -- the failure answer
 
@@ -403,9 +472,7 @@ class Call:
         if form is None or self.lets_pass:
             return 0
         words = form.replace("'", '"').replace("@", f"billhook: {why}")
-        if not words or self.stdout_begun or not say(1, words):
-            return code or 2
-        return code if code or not (self.went_cold and event in TOOL | SUBAGENT) else 2
+        return code if words and not self.stdout_begun and say(1, words) else code or 2
 
     def spoken(self) -> bytes:
         """The dialect of who calls: Copilot reads Claude Code's settings, and does not say what that says each time."""
@@ -588,6 +655,22 @@ def out_of_the_way(line: socket) -> socket:
     return line
 
 
+def high(fd: int) -> int:
+    """The same, where it is not taken for one of the standard streams, which may be closed."""
+    kept = []
+    while fd <= 2:
+        kept.append(fd)
+        fd = posix.dup(fd)
+    for low in kept:
+        posix.close(low)
+    return fd
+
+
+def scratch() -> int:
+    """A file without a name."""
+    return high(posix.memfd_create("billhook-hook") if hasattr(posix, "memfd_create") else temporary())
+
+
 def temporary() -> int:
     path = f"/tmp/billhook-hook-{posix.getpid()}-{monotonic()}"
     fd = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
@@ -607,21 +690,21 @@ def beside() -> bytes:
     return path.rpartition(b"/")[0] or b"."
 
 
-def end(pid: int, number_: int) -> int:
-    """Ask it to end, then make it; the code that it ended with by itself, else 255."""
-    code = 255
-    setitimer(ITIMER_REAL, GRACE)
+def leave_a_witness(pid: int) -> None:
+    """It ends its hooks, which takes a moment after our answer; somebody has to see to it."""
+    if posix.fork():
+        return
     try:
-        posix.kill(-pid, number_)
-        code = posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1])
-    except (OSError, Ended):
-        pass
-    setitimer(ITIMER_REAL, 0)
-    try:
+        hush()
+        posix.setsid()
+        posix.closerange(0, 65536)
+        until = monotonic() + BURIAL
+        while monotonic() < until:
+            posix.kill(-pid, 0)
+            sleep(0.02)
         posix.kill(-pid, SIGKILL)
-    except OSError:
-        pass
-    return code
+    finally:
+        posix._exit(0)
 
 
 _listened: "dict[int, bool]" = {}

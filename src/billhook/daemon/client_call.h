@@ -34,7 +34,10 @@ enum {
     MOST_VARIABLES = 8192,
     MOST_ANSWER = (16 << 20) + 9, /* of a frame: both texts, their lengths and the code */
     CHUNK = 4096,     /* a pipe that polls as writable takes that much without blocking */
-    GRACE_MS = 500,   /* for `billhook hook` to end its hooks and to answer by itself */
+    GRACE_MS = 500,   /* for `billhook hook` to answer by itself when a signal came */
+    EARLY_MS = 50,    /* before the deadline, when it is asked to; a tenth of the time, if that is less */
+    BURIAL_MS = 2000, /* for it to end its hooks after we have answered */
+    EXIT_MS = 100,    /* between the end of its stdout and its own; later than that, a hook of it answers later */
     SILENCE_MS = 500, /* after which a whole document on stdin counts as all that comes */
     START_MS = 5000,  /* for the daemon to begin; half of the deadline, if that is less */
 #ifndef ANSWER_MS
@@ -58,7 +61,6 @@ static struct bytes request, reply;
 static size_t stdin_at;         /* where the caller's stdin begins in the request */
 static int more_stdin;          /* there is more of it, not read yet */
 static int stdout_begun;
-static int went_cold;           /* something may be on stdout that nobody has seen */
 static sigset_t callers_mask;
 static volatile sig_atomic_t caught;
 
@@ -139,9 +141,7 @@ static _Noreturn void fail(const char *why) {
     if (passes) _exit(0);
     if (!*row->form || stdout_begun) _exit(refuses);
     spell(text, sizeof text, row->form, why);
-    /* behind other words a form may not be understood, and the code is */
-    int heard = say(1, text) && !(went_cold && (kind == TOOL || kind == SUBAGENT));
-    _exit(heard ? row->code : refuses);
+    _exit(say(1, text) ? row->code : refuses);
 }
 
 static _Noreturn void fail_for_time(void) {

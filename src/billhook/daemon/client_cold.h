@@ -5,6 +5,8 @@
 
 #include "client_call.h"
 
+static void put(int fd, const char *data, size_t n);
+
 /* Becomes `billhook WORDS`: the one beside us, else the one on PATH. Comes back when there is none. */
 static void become_billhook(char **words) {
     static char path[PATH_MAX + 16];
@@ -52,26 +54,50 @@ static void keep(int fd, const char *data, size_t n) {
     }
 }
 
+/* A file without a name, or -1. */
+static int scratch(void) {
+    int fd = (int)syscall(SYS_memfd_create, "billhook-hook", 1U); /* MFD_CLOEXEC */
+    if (fd < 0) fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return out_of_the_way(fd);
+}
+
 /* What we have read of stdin becomes stdin again, with the rest of it. */
 static void give_back_stdin(void) {
     char rest[1 << 16];
-    int fd = (int)syscall(SYS_memfd_create, "stdin", 0);
-    if (fd < 0) fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
-    fd = out_of_the_way(fd);
+    int fd = scratch();
     keep(fd, request.at + stdin_at, request.n - stdin_at);
     for (size_t n = 1; more_stdin && n; keep(fd, rest, n)) n = read_stdin(rest, sizeof rest);
     if (lseek(fd, 0, SEEK_SET) || dup2(fd, 0) < 0) fail("stdin can not be kept for billhook hook");
     close(fd);
 }
 
-static pid_t start_hook(char **words) {
+/* It learns who we are and until when we wait: its own clock would start after Python has. */
+static void say_who_waits(pid_t us) {
+    char words[64];
+    snprintf(words, sizeof words, "%ld %lld", (long)us, deadline == NEVER ? 0LL : (long long)(deadline / MILLISECOND));
+    setenv("BILLHOOK_CLIENT", words, 1);
+}
+
+static pid_t start_hook(char **words, int out, int err) {
     pid_t us = getpid(), pid = fork();
     if (pid < 0) fail("no process can be started for billhook hook");
     setpgid(pid, pid); /* both of us do it: neither can be too late */
     if (pid) return pid;
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* an agent that is tired of us kills us without a word */
-    if (getppid() == us) become_billhook(words);
+    say_who_waits(us);
+    if (getppid() == us && dup2(out, 1) == 1 && dup2(err, 2) == 2) become_billhook(words);
     _exit(127);
+}
+
+/* What it says on stdout, until it says no more. 0: not until then, or a signal wants us to end. */
+static int heard(int out, int64_t until) {
+    while (wait_for(out, POLLIN, until)) {
+        make_room(&reply, 1 << 16);
+        ssize_t n = read(out, reply.at + reply.n, reply.room - reply.n);
+        if (n > 0) reply.n += (size_t)n;
+        else if (!n || !not_yet()) return 1;
+    }
+    return 0;
 }
 
 /* 0: it has not ended until then, or a signal wants us to end. */
@@ -82,24 +108,73 @@ static int ended(pid_t pid, int *status, int64_t until) {
     return 0;
 }
 
-/* Runs it as long as there is time. The code that it ends with by itself is the answer, also when it was asked to end:
-   it knows its hooks. A code that `billhook hook` has no use for is a fault: some agents would let the call pass. */
+static void pass_on_errors(int err) {
+    static off_t at;
+    static char some[CHUNK];
+    for (ssize_t n; (n = pread(err, some, sizeof some, at)) > 0; at += n) put(2, some, (size_t)n);
+}
+
+static void pass_on(int err) {
+    put(1, reply.at, reply.n);
+    reply.n = 0;
+    pass_on_errors(err);
+}
+
+/* Whether it ended. When it only hung up, because a hook answers later, the agent gets its answer and may go on. */
+static int heard_to_the_end(pid_t pid, int *status, int out, int err, int64_t until) {
+    if (!heard(out, until)) return 0;
+    int64_t soon = now() + EXIT_MS * MILLISECOND;
+    if (ended(pid, status, soon < until ? soon : until)) return 1;
+    if (caught || now() >= until) return 0;
+    pass_on(err);
+    close(1);
+    return ended(pid, status, until);
+}
+
+/* It ends its hooks, which takes a moment after our answer; somebody has to see to it. */
+static void leave_a_witness(pid_t pid) {
+    if (fork()) return;
+    setsid();
+    if (syscall(SYS_close_range, 0, ~0U, 0))
+        for (int fd = 0; fd < 1024; fd++) close(fd);
+    for (int64_t until = now() + BURIAL_MS * MILLISECOND; now() < until && !kill(-pid, 0);) poll(NULL, 0, 20);
+    kill(-pid, SIGKILL);
+    _exit(0);
+}
+
+static int64_t when_to_ask(void) {
+    if (deadline == NEVER) return NEVER;
+    int64_t tenth = (deadline - now()) / 10, most = EARLY_MS * MILLISECOND;
+    return deadline - (tenth < most ? tenth : most);
+}
+
+/* Runs it as long as there is time, and a little before it is over asks it to end. The code that it ends with by itself
+   is the answer, also then: it knows its hooks. A code that `billhook hook` has no use for is a fault: some agents would
+   let the call pass. What it says goes through our hands, so that there is one answer, its own or ours. */
 static _Noreturn void run_hook(char **words) {
-    int status = 255 << 8, number = 0;
-    pid_t pid = start_hook(words);
-    int in_time = ended(pid, &status, deadline), answered = in_time;
+    int status = 255 << 8, number = 0, out[2], err = scratch();
+    if (err < 0 || pipe2(out, O_CLOEXEC)) fail("no process can be started for billhook hook");
+    for (int i = 0; i < 2; i++) out[i] = out_of_the_way(out[i]);
+    pid_t pid = start_hook(words, out[1], err);
+    close(out[1]);
+    reply.n = 0;
+    int in_time = heard_to_the_end(pid, &status, out[0], err, when_to_ask()), over = in_time;
     if (!in_time) {
+        int64_t grace = now() + GRACE_MS * MILLISECOND;
         number = caught;
         caught = 0;
         kill(-pid, number ? number : SIGTERM);
-        answered = ended(pid, &status, now() + GRACE_MS * MILLISECOND);
-        kill(-pid, SIGKILL);
-        caught = number;
+        over = heard(out[0], number && grace < deadline ? grace : deadline) && ended(pid, &status, deadline);
+        if (!over) leave_a_witness(pid);
     }
-    int code = answered && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-    if (code == 0 || code == 2 || (code == 1 && !strcmp(dialect, "lesson"))) _exit(code);
-    went_cold = code != 127;
+    int code = over && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+    if (code == 0 || code == 2 || (code == 1 && !strcmp(dialect, "lesson"))) {
+        pass_on(err);
+        _exit(code);
+    }
+    if (number) caught = number;
     if (!in_time) fail_for_time();
+    pass_on_errors(err);
     fail(code == 127 ? "billhook hook can not be started" : "billhook hook broke off");
 }
 

@@ -507,6 +507,7 @@ Cursor: removed billhook's entries in ~/.cursor/hooks.json; it is what it was be
 def test_all(me: Person) -> None:
     """Every agent that is here; the others are skipped, and it is said why."""
     (me.home / ".gemini").mkdir()
+    (me.home / ".claude").mkdir()
     codex = me.bin / "codex"
     codex.write_text("#!/bin/sh\n")
     codex.chmod(0o755)
@@ -516,7 +517,7 @@ def test_all(me: Person) -> None:
     states = {data["agent"]: (data["state"], data.get("why", "")) for data in map(json.loads, ended.out.splitlines())}
     assert states == snapshot(
         {
-            "claude": ("skipped", "not found: no `claude` on PATH, no <here>/home/.claude"),
+            "claude": ("skipped", "not found: no `claude` on PATH, nothing of it in <here>/home/.claude"),
             "codex": ("installed", ""),
             "gemini": ("installed", ""),
             "copilot": ("skipped", "not found: no `copilot` on PATH, no <here>/home/.copilot"),
@@ -608,7 +609,7 @@ def test_adopting_in_a_project(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000 --from project",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"agent_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000 --from project",
 +            "timeout": 60,
 +            "onFailure": "block"
 +          }
@@ -672,6 +673,10 @@ def test_what_was_written_works(me: Person) -> None:
         (("cluade",), "did you mean `claude`?"),
         (("claude", "--events", "PreToolUsed"), "did you mean `PreToolUse`?"),
         (("codex", "--events", "Notification"), "Codex has no event `Notification`"),
+        (("claude", "--user", "--project"), "--user and --project exclude each other"),
+        (("claude", "--events", ""), "--events names no event"),
+        (("claude", "--events", " , "), "--events names no event"),
+        (("vscode",), "it reads those of Copilot and of Claude Code"),
         (("claude", "--if-missing", "ask"), "unknown --if-missing `ask`"),
         (("claude", "--project", "--http"), "--http is for your own settings"),
         (("claude", "--project", "--program", "/bin"), "--program is for your own settings"),
@@ -729,7 +734,8 @@ def test_http(me: Person) -> None:
     assert written["SessionStart"][0]["hooks"][0]["type"] == "command"
     assert ended.out.split("next\n")[1] == snapshot("""\
   billhook daemon start --http 127.0.0.1:8123
-  export BILLHOOK_TOKEN="$(cat <here>/home/.claude/billhook/daemon/token)", where the agent is started
+  and where the agent is started:
+  export BILLHOOK_TOKEN="$(cat <here>/home/.claude/billhook/daemon/token)"
   billhook doctor claude
 """)
     assert me.install("claude", "--http", "--events", "PreToolUse,SessionStart").out.startswith("Claude Code: already")
@@ -753,6 +759,28 @@ def test_the_home_folder_is_no_project(me: Person) -> None:
     me.project = me.home
     ended = me.install("claude", "--project")
     assert (ended.code, "the home folder is no project" in ended.err) == (2, True)
+
+
+def test_the_root_is_no_project(me: Person) -> None:
+    """--project there would write into the files of the whole machine."""
+    me.project = Path("/")
+    ended = me.install("gemini", "--project", "--dry-run")
+    assert (ended.code, "/ is no project" in ended.err) == (2, True)
+
+
+def test_a_program_that_may_be_gone_tomorrow(me: Person) -> None:
+    """Who names one in a cache gets it, and a word about it."""
+    cache = me.home / ".cache" / "uv" / "bin"
+    cache.mkdir(parents=True)
+    (cache / "billhook-hook").symlink_to(me.bin / "billhook-hook")
+    ended = me.install("claude", "--program", str(cache), "--dry-run", "--events", "Stop")
+    assert ended.code == 0 and "is in a cache" in ended.err
+
+
+def test_what_is_asked_about_instead(me: Person) -> None:
+    """Who names a part of what Cursor tells is told that all of it is asked about."""
+    ended = me.install("cursor", "--events", "beforeShellExecution", "--dry-run")
+    assert "note: beforeShellExecution is asked about as preToolUse, which comes for every tool" in ended.err
 
 
 def test_from_a_throw_away_environment(me: Person) -> None:

@@ -13,7 +13,7 @@ from billhook.config.declared import Run
 from billhook.config.installed import is_billhook
 from billhook.dialects import DIALECTS
 from billhook.hosts import HOSTS, Host
-from billhook.hosts.entries import REFUSED_WITHOUT, Options, command, entry, is_written, times
+from billhook.hosts.entries import REFUSED_WITHOUT, Options, command, entry, is_refused, is_written, times
 from billhook.meanings import MEANINGS
 
 ODD = "/home/it's me/bin dir/billhook-hook"
@@ -82,6 +82,16 @@ def test_the_agents_own_switch() -> None:
     assert "failClosed" not in handler(HOSTS["cursor"], "Stop", Options(scope="user"))
 
 
+def test_a_subagent_of_cursors() -> None:
+    """Cursor alone asks before it starts one: it is refused where billhook is missing, and when the hook fails."""
+    cursor = HOSTS["cursor"]
+    assert handler(cursor, "SubagentStart", Options(scope="user"))["failClosed"] is True
+    for options in (Options(scope="project"), Options(scope="user", program=ODD)):
+        ended = run(line(cursor, "SubagentStart", options), "/nowhere")
+        said = json.loads(ended.stdout)
+        assert (ended.returncode, said["permission"]) == (0, "deny") and "uv tool install" in said["user_message"]
+
+
 def every_entry() -> list[tuple[Host, str, Options]]:
     options = [
         Options(scope="user", program="/opt/x/billhook-hook"),
@@ -138,14 +148,18 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
             said = json.loads(ended.stdout) if ended.stdout else {}
             reason = ended.stderr or next(text for text in reversed(said.values()) if "billhook" in str(text))
             assert "uv tool install billhook" in reason
-            if host.name not in ("copilot", "cursor"):
+            if host.name not in ("claude", "copilot", "cursor"):
                 assert (ended.returncode, ended.stdout) == (2, "")
                 continue
-            assert (ended.returncode, ended.stderr) == (0, "")
+            everybody = (host.name, event) == ("claude", "PreToolUse")
+            assert (ended.returncode, bool(ended.stderr)) == ((2, True) if everybody else (0, False))
             refusal = {key: value for key, value in said.items() if "billhook" not in str(value)}
             assert (
                 refusal
                 == {
+                    # Copilot, which reads Claude Code's file as well, would lose the reason, or let the prompt pass
+                    ("claude", "PreToolUse"): {"permissionDecision": "deny", "permission": "deny"},
+                    ("claude", "UserPromptSubmit"): {"decision": "block"},
                     ("copilot", "PreToolUse"): {"permissionDecision": "deny"},
                     ("copilot", "UserPromptSubmit"): {"decision": "block"},
                     ("cursor", "PreToolUse"): {"permission": "deny"},
@@ -159,7 +173,7 @@ def test_without_billhook_nothing_is_kept_going() -> None:
     lines = {
         line(host, event, options)
         for host, event, options in every_entry()
-        if options.scope == "project" and options.if_missing == "deny" and event not in REFUSED_WITHOUT
+        if options.scope == "project" and options.if_missing == "deny" and not is_refused(host, event)
     }
     rests = {text.split("; exec ")[0] for text in lines}
     assert rests == {"command -v billhook-hook >/dev/null 2>&1 || exit 0"}

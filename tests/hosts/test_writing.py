@@ -240,3 +240,24 @@ def test_an_agent_that_lives_elsewhere(
     assert (elsewhere / inside).exists()
     home.uninstall(host, "user")
     assert not elsewhere.exists()
+
+
+def test_crlf_behind_a_comment(home: Home) -> None:
+    """A last element with a comma and a comment: what is written ends its lines as the file does."""
+    text = '{\n  "hooks": {\n    "Stop": [\n      {"hooks": []}, // tail\n    ], // last\n  }, // all\n}\n'
+    file = home.write(text.replace("\n", "\r\n"))
+    home.install(events=["PreToolUse", "Stop"])
+    written = file.read_bytes()
+    assert written.count(b"\n") == written.count(b"\r\n") == written.count(b"\r") > 7
+    home.uninstall()
+    assert file.read_bytes() == text.replace("\n", "\r\n").encode()
+
+
+@pytest.mark.parametrize("host", ["gemini", "qwen"])
+def test_billhook_is_switched_off_by_its_name(home: Home, host: str) -> None:
+    """Agents that can switch off single hooks would not ask it."""
+    home.write('{\n  "hooksConfig": {"disabled": ["other", "billhook"]}\n}', host)
+    (note,) = home.install(host).notes
+    assert ":2 switches billhook's hooks off (`hooksConfig.disabled`)" in note
+    home.write('{"hooksConfig": {"disabled": ["other"]}}', host)
+    assert not home.install(host).notes

@@ -1,5 +1,6 @@
 """What `install` and `uninstall` share: which agents are meant, and going through them one by one."""
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 
@@ -14,15 +15,23 @@ from billhook.errors import BillhookError, UsageError
 from billhook.hosts import HOSTS, Host, Scope
 
 ALL = "all"
+_VS_CODE = "VS Code has no file of its own: it reads those of Copilot and of Claude Code, so name `copilot` or `claude`"
+READS_OTHERS = dict.fromkeys(("vscode", "vs-code", "VSCode", "code"), _VS_CODE)
+"""Names that people may try, and whose files they mean."""
 
 
 def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
     """`--user`, `--project`."""
-    ours = click.option("--user", "scope", flag_value="user", help="Your own settings, for every project.  [default]")
-    theirs = click.option(
-        "--project", "scope", flag_value="project", help="The settings of this project, for everybody."
-    )
-    return ours(theirs(verb))
+
+    @functools.wraps(verb)
+    def chosen(*arguments: object, user: bool, project: bool, **given: object) -> object:
+        if user and project:
+            raise UsageError("--user and --project exclude each other", hint="call it once for each")
+        return verb(*arguments, scope="user" if user else "project" if project else None, **given)
+
+    ours = click.option("--user", is_flag=True, help="Your own settings, for every project.  [default]")
+    theirs = click.option("--project", is_flag=True, help="The settings of this project, for everybody.")
+    return ours(theirs(chosen))
 
 
 def refuse_agents(verb: str) -> None:
@@ -39,6 +48,8 @@ def project_here(scope: Scope) -> str:
     found = sources.find(layers=("project", "local")).project
     if scope == "project" and found == os.path.realpath(caller.expanduser("~")):
         raise UsageError("the home folder is no project", hint="change into a project, or leave out --project")
+    if scope == "project" and os.path.dirname(found) == found:
+        raise UsageError(f"{found} is no project", hint="change into a project, or leave out --project")
     return found
 
 
@@ -48,7 +59,7 @@ def named(agents: Sequence[str]) -> tuple[list[Host], bool]:
         raise UsageError("which agent?", hint=f"one of {', '.join(HOSTS)}, or {ALL}")
     for name in agents:
         if name not in HOSTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=nearest(name, (*HOSTS, ALL)))
+            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*HOSTS, ALL)))
     if ALL in agents:
         return list(HOSTS.values()), True
     return [HOSTS[name] for name in dict.fromkeys(agents)], False

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from billhook import strictjson
+from billhook.cli.agents import READS_OTHERS
 from billhook.cli.check_formats import shown
 from billhook.cli.show import safe
 from billhook.cli.table import counted, filled, one_line, shown_path
@@ -43,7 +44,7 @@ def named(name: str) -> list[Host]:
     if name == "all":
         return list(HOSTS.values())
     if name not in HOSTS:
-        raise UsageError(f"--host: no agent `{name}`", hint=nearest(name, [*HOSTS, "all"]))
+        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, [*HOSTS, "all"]))
     return [HOSTS[name]]
 
 

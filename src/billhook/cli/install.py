@@ -1,10 +1,13 @@
 """`billhook install`: an agent asks billhook from now on."""
 
+import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from functools import partial
 
 import click
+import msgspec
 
 from billhook import caller, strictjson
 from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, scope_options
@@ -17,7 +20,7 @@ from billhook.config import load_config
 from billhook.config.approving import approve_entry
 from billhook.errors import UsageError
 from billhook.hosts import Host, Scope, programs
-from billhook.hosts.choosing import Needs, chosen_events
+from billhook.hosts.choosing import Needs, chosen_events, widened
 from billhook.hosts.entries import PROGRAM, TOKEN_VARIABLE, Options
 from billhook.hosts.installing import Change, Target, carry_out, plan_install
 from billhook.store.files import state_root
@@ -122,6 +125,8 @@ def _options(scope: Scope, http: bool, if_missing: str, program: str) -> Options
             note(f"`{PROGRAM}` is not on PATH here, so these entries will act as if billhook were missing")
         return Options(scope=scope, if_missing="allow" if if_missing == "allow" else "deny")
     path = programs.named(program) if program else programs.lasting()
+    if program and (place := programs.soon_gone(path)):
+        note(f"{path} is in {place}; when it is gone, your agents refuse what it would have judged")
     if not program and (owner := programs.of_a_project(path)):
         note(f"your settings will call the billhook of {owner}; `uv tool install billhook` gives you one of your own")
     return Options(
@@ -145,7 +150,8 @@ def _daemon_address() -> str:
 
 def _install(host: Host, asked: _Asked, here: dict[str, str] | None) -> bool:
     if here is not None and not here[host.name]:
-        _skipped(host, f"not found: no `{host.program}` on PATH, no {host.home()}", asked)
+        lacking = "nothing of it in" if os.path.exists(host.home()) else "no"
+        _skipped(host, f"not found: no `{host.program}` on PATH, {lacking} {host.home()}", asked)
         return False
     if asked.options.http and not host.http:
         why = _NO_HTTP.get(host.name, "it has no HTTP hooks")
@@ -155,13 +161,15 @@ def _install(host: Host, asked: _Asked, here: dict[str, str] | None) -> bool:
         return False
     target = Target(host, asked.scope, asked.project, state_root())
     needs = Needs(target)
-    events = chosen_events(host, asked.events) or needs.events
+    events = chosen_events(host, asked.events) if asked.events else needs.events
     change = plan_install(target, events, asked.options, adopt=asked.adopt, seconds=needs.seconds)
     if not asked.as_json:
         show_difference(change)
     if not asked.dry:
         carry_out(change)
         _approve(change, asked)
+    if wider := widened(host, asked.events):
+        change = msgspec.structs.replace(change, notes=(*wider, *change.notes))
     asked.done.append(change)
     if asked.as_json:
         say(strictjson.dumps(as_data(change, dry=asked.dry)))
@@ -195,7 +203,8 @@ def _next_steps(change: Change, options: Options) -> Iterator[str]:
         address = options.http.removeprefix("http://")
         yield f"billhook daemon start --http {address}"
         token = state_root() / "billhook" / "daemon" / "token"
-        yield f'export {TOKEN_VARIABLE}="$(cat {token})", where the agent is started'
+        yield "and where the agent is started:"
+        yield f'export {TOKEN_VARIABLE}="$(cat {shlex.quote(str(token))})"'
     if host.name == "codex":
         yield "Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's"
     if host.name in ("gemini", "qwen", "copilot") and change.scope == "project":

@@ -55,6 +55,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What SessionEnd gets when no hook needs more: the time-out in seconds, and our deadline in milliseconds."""
     fail_closed: tuple[str, str | bool] | None = None
     """The agent's own switch, key and value, that refuses when a hook fails; None when it has none."""
+    also_refused: frozenset[str] = frozenset()
+    """Events besides the usual ones that only this agent lets one refuse."""
     named: bool = False
     """Whether an entry may have a `name`."""
     group: Mapping[str, bool] = MappingProxyType({})
@@ -72,6 +74,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     refusals: Mapping[str, Mapping[str, str | bool]] = MappingProxyType({})
     """Events on which a refusal has to be JSON at exit code 0, and its fields but for the reason, which stands where
     the value is empty; everywhere else it is exit code 2 with the reason on stderr."""
+    shared_refusals: Mapping[str, tuple[Mapping[str, str | bool], int]] = MappingProxyType({})
+    """The same for a project's file that other agents read as well: fields, and exit code; at 2 also on stderr."""
     parallel: bool = True
     """Whether it runs the hooks of one event at once."""
     traces: tuple[str, ...] = ("",)
@@ -130,6 +134,20 @@ _ALL: Final = (
         fail_closed=("onFailure", "block"),
         http=True,
         no_http=frozenset({"SessionStart", "Setup"}),
+        # Copilot loses the reason at exit code 2, and lets a prompt pass; Cursor has words of its own.
+        shared_refusals={
+            "PreToolUse": (
+                {
+                    "permissionDecision": "deny",
+                    "permissionDecisionReason": "",
+                    "permission": "deny",
+                    "user_message": "",
+                    "agent_message": "",
+                },
+                2,
+            ),
+            "UserPromptSubmit": ({"decision": "block", "reason": ""}, 0),
+        },
         # billhook keeps its own state in that folder, too, so the folder alone says nothing
         traces=("settings.json", "projects", "plugins", "statsig", "../.claude.json"),
         spellings=EVENT_NAMES["claude"],
@@ -223,9 +241,11 @@ _ALL: Final = (
         unit_per_second=1,
         default_timeout=60,
         fail_closed=("failClosed", True),
+        also_refused=frozenset({"SubagentStart"}),
         refusals={
             "PreToolUse": {"permission": "deny", "user_message": "", "agent_message": ""},
             "UserPromptSubmit": {"continue": False, "user_message": ""},
+            "SubagentStart": {"permission": "deny", "user_message": ""},
         },
         spellings=EVENT_NAMES["cursor"],
         events=_usual("cursor"),

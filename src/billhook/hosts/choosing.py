@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from billhook.config import load_config
 from billhook.config.declared import Layer, needs_consent
-from billhook.dialects.names import canonical_event
+from billhook.dialects.names import NARROWER, canonical_event
 from billhook.errors import UsageError
 from billhook.hosts import Host
 from billhook.hosts.agentfile import ours
@@ -63,7 +63,7 @@ def _standing(target: Target) -> list[tuple[str, float]]:
 def chosen_events(host: Host, words: Iterable[str]) -> list[str]:
     """The canonical names of events that a person named, in any agent's spelling. Raises UsageError."""
     found: dict[str, str] = {}
-    for word in (part for given in words for part in given.replace(",", " ").split()):
+    for word in _split(words):
         event = canonical_event(word)
         if not event:
             from difflib import get_close_matches
@@ -75,4 +75,20 @@ def chosen_events(host: Host, words: Iterable[str]) -> list[str]:
             hint = f"it has {', '.join(host.spellings)}"
             raise UsageError(f"{host.title} has no event `{event}`", hint=hint)
         found.setdefault(host.spellings[event], event)
+    if not found:
+        raise UsageError("--events names no event", hint="as in --events PreToolUse,Stop; or leave it out")
     return list(found.values())
+
+
+def widened(host: Host, words: Iterable[str]) -> list[str]:
+    """Sentences about names that stand for a part of what is asked about instead."""
+    narrow = {name.lower(): name for name in NARROWER.get(host.name, {})}
+    named = [narrow[word.lower()] for word in _split(words) if word.lower() in narrow]
+    return [
+        f"{name} is asked about as {host.spellings[NARROWER[host.name][name]]}, which comes for every tool"
+        for name in dict.fromkeys(named)
+    ]
+
+
+def _split(words: Iterable[str]) -> list[str]:
+    return [part for given in words for part in given.replace(",", " ").split()]

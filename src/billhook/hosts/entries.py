@@ -15,6 +15,8 @@ from billhook.hosts import Host, Scope
 SECONDS: Final = 60.0
 """The time-out that is written where no hook needs more."""
 PROGRAM: Final = "billhook-hook"
+NAME: Final = "billhook"
+"""What an entry is called, where the agent lets it have a name."""
 TOKEN_VARIABLE: Final = "BILLHOOK_TOKEN"
 REFUSED_WITHOUT: Final = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch"})
 """Events that are refused where billhook is missing: before something happens, and never where a refusal would keep an
@@ -49,15 +51,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 def entry(host: Host, event: str, options: Options) -> dict[str, Any]:
     """One entry, as it stands in the list of an event."""
     handler = _http(host, event, options) if options.http and event not in host.no_http else _run(host, event, options)
-    if host.fail_closed and event in REFUSED_WITHOUT:
+    if host.fail_closed and is_refused(host, event):
         handler[host.fail_closed[0]] = host.fail_closed[1]
     return {**host.group, "hooks": [handler]} if host.shape == "nested" else handler
+
+
+def is_refused(host: Host, event: str) -> bool:
+    """Whether an event is refused where billhook is missing, or fails altogether."""
+    return event in REFUSED_WITHOUT or event in host.also_refused
 
 
 def _run(host: Host, event: str, options: Options) -> dict[str, Any]:
     seconds, deadline = times(host, event, options.seconds.get(event, 0))
     return {
-        **({"name": "billhook"} if host.named else {}),
+        **({"name": NAME} if host.named else {}),
         **({"type": "command"} if host.typed else {}),
         host.command_key: command(host, event, options, deadline),
         host.timeout_key: seconds * host.unit_per_second,
@@ -95,7 +102,7 @@ def command(host: Host, event: str, options: Options, deadline: int) -> str:
     argument = f" {host.spellings[event]}" if host.event_argument else ""
     program = shlex.quote(options.program)
     run = f"exec {program} --as {host.name} --deadline {deadline} --from {options.scope}{argument}"
-    if options.scope == "user" and event not in REFUSED_WITHOUT:
+    if options.scope == "user" and not is_refused(host, event):
         return run
     return f"command -v {program} >/dev/null 2>&1 || {_without(host, event, options)}; {run}"
 
@@ -104,13 +111,16 @@ def _without(host: Host, event: str, options: Options) -> str:
     """What a shell does in billhook's place."""
     if options.if_missing == "allow":
         return _warning(host) if event in _WARNED else "exit 0"
-    if event not in REFUSED_WITHOUT:
+    if not is_refused(host, event):
         return "exit 0"
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
-    if fields := host.refusals.get(event):
-        said = {key: value if value != "" else reason for key, value in fields.items()}
-        return f"{{ echo {shlex.quote(json.dumps(said, ensure_ascii=False))}; exit 0; }}"
-    return f"{{ echo {shlex.quote(reason)} >&2; exit 2; }}"
+    fields, code = host.refusals.get(event, {}), 0 if event in host.refusals else 2
+    if options.scope == "project" and event in host.shared_refusals:
+        fields, code = host.shared_refusals[event]
+    said = {key: value if value != "" else reason for key, value in fields.items()}
+    told = f"echo {shlex.quote(json.dumps(said, ensure_ascii=False))}; " if said else ""
+    heard = f"echo {shlex.quote(reason)} >&2; " if code else ""
+    return f"{{ {told}{heard}exit {code}; }}"
 
 
 def _warning(host: Host) -> str:

@@ -19,7 +19,7 @@ Kind = Literal["object", "array", "scalar"]
 
 BOM: Final = "\ufeff"
 _TOKEN: Final = re.compile(
-    r"""(?P<space>[ \t\r\n\ufeff]+) | (?P<comment>//[^\n]*+|/\*.*?\*/)
+    r"""(?P<space>[ \t\r\n\ufeff]+) | (?P<comment>//(?:[^\r\n]|\r(?!\n))*+|/\*.*?\*/)
     | (?P<string>"(?:[^"\\\n]|\\[^\n])*+") | (?P<mark>[\[\]{},:]) | (?P<word>[^\s"\[\]{},:/]++)""",
     re.VERBOSE | re.DOTALL,
 )

@@ -8,14 +8,15 @@ from billhook.config.declared import Run, Url
 from billhook.config.installed import is_billhook
 from billhook.hosts import Host
 from billhook.hosts.agentfile import handlers
-from billhook.hosts.entries import is_written
+from billhook.hosts.entries import NAME, is_written
 from billhook.hosts.jsonedit import at_path
 from billhook.hosts.jsontext import Document
 
 
 def notes_about(file: str, document: Document, host: Host) -> list[str]:
     """Sentences; `document` is the file without our entries."""
-    return [*_switches(file, document, host), *_second_callers(file, document, host), *_beside(file, host)]
+    off = [*_switches(file, document, host), *_disabled(file, document, host)]
+    return [*off, *_second_callers(file, document, host), *_beside(file, host)]
 
 
 def _switches(file: str, document: Document, host: Host) -> Iterator[str]:
@@ -28,6 +29,16 @@ def _switches(file: str, document: Document, host: Host) -> Iterator[str]:
         if found is not None and document.plain(found) is off:
             place = f"{file}:{document.place(found)}"
             yield f"{place} switches all hooks off (`{'.'.join(path)}`): {host.title} will not ask billhook"
+
+
+def _disabled(file: str, document: Document, host: Host) -> Iterator[str]:
+    """Gemini and Qwen can switch off single hooks, by their names."""
+    for path in (["hooksConfig", "disabled"], ["hooks", "disabled"]):
+        found = at_path(document, path)
+        names = document.plain(found) if found is not None else None
+        if host.named and found is not None and isinstance(names, list) and NAME in names:
+            place = f"{file}:{document.place(found)}"
+            yield f"{place} switches billhook's hooks off (`{'.'.join(path)}`): {host.title} will not ask it"
 
 
 def _second_callers(file: str, document: Document, host: Host) -> Iterator[str]:

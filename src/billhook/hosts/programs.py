@@ -12,6 +12,7 @@ from billhook.hosts import HOSTS, Host, Scope
 from billhook.hosts.entries import PROGRAM
 
 _REMEDY: Final = "install it to stay (`uv tool install billhook`, or pipx), and run that one"
+_TEMPORARY: Final = "a folder for temporary files"
 _SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders")
 _CACHES: Final = (
     ("UV_CACHE_DIR", ""),
@@ -60,8 +61,14 @@ def _thrown_away(path: str) -> str:
     if any(_below(path, cache) for cache in _cache_folders()) or "/.cache/" in path:
         return "a cache (uvx, pipx run and their like keep theirs there)"
     if any(_below(path, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
-        return "a folder for temporary files"
+        return _TEMPORARY
     return ""
+
+
+def soon_gone(path: str) -> str:
+    """What kind of throw-away place a program is in that a person named; empty where their home is no better."""
+    place = throw_away(path)
+    return "" if place == _TEMPORARY == _thrown_away(caller.expanduser("~")) else place
 
 
 def _cache_folders() -> list[str]:

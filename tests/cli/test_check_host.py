@@ -68,6 +68,27 @@ Codex: 4 of 8 hooks are not honoured as written
 """)
 
 
+@pytest.mark.parametrize(
+    ("host", "match", "told"),
+    [
+        ("codex", "Write|Edit", "on Codex's PreToolUse it may rewrite more than `command`, which becomes deny"),
+        ("codex", "apply_patch", "on Codex's PreToolUse it may rewrite more than `command`, which becomes deny"),
+        ("cursor", "Edit", "on Cursor's preToolUse it may rewrite more than a command or a path, which becomes deny"),
+        ("codex", "Bash", ""),
+        ("gemini", "Write", ""),
+    ],
+)
+def test_rewrites_that_are_taken_over_in_part(folder: Folder, host: str, match: str, told: str) -> None:
+    """Who rewrites what files are given is told what becomes of it; the run of the check is none the worse for it."""
+    answer = {"hookSpecificOutput": {"updatedInput": {"file_path": "/safe"}}}
+    hook = {"events": "PreToolUse", "match": match, "run": f"echo '{json.dumps(answer)}'"}
+    folder.write("~/.config/billhook/hooks.yaml", json.dumps({"hooks": {"move": hook}}))
+    folder.write(".claude/settings.json", {})
+    ended = folder.billhook("check", "--host", host, "--json")
+    messages = [json.loads(line)["message"] for line in ended.out.splitlines()]
+    assert (ended.code, messages) == (0, [told] if told else [])
+
+
 def test_gemini(folder: Folder) -> None:
     """In the agent's own names of events."""
     assert folder.screen("check", "--host", "gemini", "../.config/billhook/hooks.yaml") == snapshot("""\

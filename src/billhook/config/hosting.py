@@ -13,9 +13,11 @@ import msgspec
 
 from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.lint.files import LARGEST, scripts
-from billhook.dialects.capabilities import CAPABILITIES, can
+from billhook.dialects.capabilities import CAPABILITIES, TAKEN_OVER, can
 from billhook.dialects.names import own_name
 from billhook.events import EVENTS, Block
+from billhook.match import compile_matcher
+from billhook.meanings import meanings
 
 _LITERALS: Final = {"deny": "deny", "ask": "ask", "allow": "allow", "inject": "context"}
 _SAID: Final = {
@@ -95,6 +97,7 @@ def limits(hook: Declared, agent: Agent) -> list[Limit]:
     found += _losses(hook, agent, events, known or (), sure=True)
     if hook.gate and hook.on_failure not in (known or ()):
         found += _losses(hook, agent, filter(_refusable, events), (hook.on_failure,), sure=True)
+    found += _partly(hook, agent, events, known or ())
     if known is None:
         found += _losses(hook, agent, events, [want for want in _DOES if want != hook.on_failure], sure=False)
     return [*found, *_late(hook, agent, events)]
@@ -180,6 +183,20 @@ def _becomes(agent: Agent, event: str, want: str, *, sure: bool) -> str:
     if not sure and (not means_something or "anyway" in clause):
         return ""
     return agent.in_its_words(clause)
+
+
+def _partly(hook: Declared, agent: Agent, events: list[str], known: tuple[str, ...]) -> Iterator[Limit]:
+    """A rewritten input of which the agent takes over only a part; who rewrites shell lines is not concerned."""
+    taken = TAKEN_OVER.get(agent.name, "")
+    if taken and "rewrite_input" in known and "PreToolUse" in events and _about_files(hook):
+        place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
+        sentence = f"{place} it may rewrite more than {taken}, which becomes deny"
+        yield _limit(hook, ["PreToolUse"], ("rewrite_input",), "becomes deny", sentence, sure=False)
+
+
+def _about_files(hook: Declared) -> bool:
+    matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
+    return not hook.when.startswith("Bash") and any(matcher.matches(tool) for tool in ("Write", "Edit", "apply_patch"))
 
 
 def _refusable(event: str) -> bool:

@@ -218,6 +218,14 @@ CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = MappingProxyType(
 """By agent and by our name of an event. An event that an agent does not have is absent."""
 
 
+TAKEN_OVER: Final[Mapping[str, str]] = {
+    "codex": "`command`",
+    "cursor": "a command or a path",
+}
+"""All that these agents take over when the input of a tool that writes files or runs lines is rewritten; a rewrite of
+anything else becomes a deny."""
+
+
 def can(dialect: str, event: str) -> Can:
     """What an agent can be told on an event, by our name of it or by the agent's own; on one that it does not have,
     nothing."""

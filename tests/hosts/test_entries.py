@@ -11,6 +11,7 @@ import pytest
 
 from billhook.config.declared import Run
 from billhook.config.installed import is_billhook
+from billhook.daemon import client
 from billhook.dialects import DIALECTS
 from billhook.hosts import HOSTS, Host
 from billhook.hosts.entries import REFUSED_WITHOUT, Options, command, entry, is_refused, is_written, times
@@ -217,6 +218,22 @@ def test_with_billhook(tmp_path: Path) -> None:
             ended = run(text, path, stdin='{"a": 1}')
             words = ["--as", host.name, "--deadline", "58000", "--from", scope, *argument]
             assert (ended.returncode, ended.stdout, ended.stderr) == (7, "\n".join(words) + '\n{"a": 1}', "")
+
+
+CLIENTS = {"C": [str(CLIENT)], "Python": [sys.executable, client.__file__]}
+
+
+@pytest.mark.parametrize("argv", CLIENTS.values(), ids=CLIENTS.keys())
+def test_the_client_takes_no_value_for_an_event(argv: list[str], tmp_path: Path) -> None:
+    """Its own refusal is in the words for the event that the entry names, and not for `user`."""
+    words = [*argv, "--as", "copilot", "--deadline", "150", "--from", "user", "userPromptSubmitted"]
+    env = {**os.environ, "BILLHOOK_HOME": str(tmp_path / "state"), "BILLHOOK_NO_DAEMON": "1"}
+    child = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
+    )
+    assert child.stdin is not None and child.stdout is not None
+    with child, child.stdin:  # an agent that never comes to an end
+        assert json.loads(child.stdout.read())["decision"] == "block"
 
 
 @pytest.mark.slow

@@ -379,6 +379,7 @@ def test_a_stop_inside_an_agent_that_is_a_tool(how: str) -> None:
         asyncio.run(run())
     assert tools.ran == []
     assert (watched.events.count("SessionStart"), watched.events.count("SessionEnd")) == (1, 1)
+    assert watched.events[-2:] == ["PostToolUseFailure", "SessionEnd"]
 
 
 def test_a_conversation_that_the_sdk_keeps() -> None:

@@ -217,7 +217,8 @@ class Hooked(RunHooks[Any]):
         """The instructions for the next model call, with what hooks want the model to know at their end."""
         run = await self._run(context)
         if run.stopped is not None:
-            await self._close(context)
+            if not run.under_way:  # else this agent is a tool, whose call ends before the session does
+                await self._close(context)
             raise StoppedError(run.stopped)
         added = run.take_context()
         return "\n\n".join(filter(None, (instructions, added))) if added else instructions

@@ -124,6 +124,11 @@ class Run(Session):
             self._seen.add(own)
         return own
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a call runs that has no result yet."""
+        return bool(self._calls._open)
+
     def output_of(self, attempt: "Attempt", result: ToolResult) -> Any:
         """What the framework goes on with: the tool's own output, a rewritten one as the hook gave it, or the text of
         the result when hooks added to it."""

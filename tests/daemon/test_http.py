@@ -889,3 +889,13 @@ def test_an_answer_that_stops_where_nothing_can_be_stopped() -> None:
 
     assert worded.output == {"decision": "block", "reason": "enough"}
     assert "stop became a deny" in worded.lost
+
+
+def test_a_rewritten_output_fits_the_tool() -> None:
+    """What Claude Code would ignore is laid into the tool's own shape, or ends the run: nobody reads the original."""
+    read = {"type": "text", "file": {"filePath": "/f", "content": "SECRET"}}
+    event = parse({"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {}, "tool_response": read})
+    worded = as_json(DIALECTS["claude"], event, Answer(updated_output="***"))
+    assert worded.output["hookSpecificOutput"]["updatedToolOutput"]["file"]["content"] == "***" and worded.lost
+    worded = as_json(DIALECTS["claude"], event, Answer(updated_output={"type": "image"}))
+    assert worded.output["continue"] is False and "updatedToolOutput" not in str(worded.output) and worded.lost

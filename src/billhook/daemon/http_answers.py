@@ -17,7 +17,7 @@ from billhook import strictjson
 from billhook.answering import Answering, Arguments, Heard
 from billhook.answering.received import MistypedError
 from billhook.answering.whom import OTHERS
-from billhook.answers import Answer, Decision, Verdict
+from billhook.answers import UNSET, Answer, Decision, Verdict
 from billhook.dialects.agent import AgentDialect
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import Event
@@ -174,6 +174,11 @@ def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
     """An answer in JSON alone, and what is lost; what refuses does so without an exit code."""
     if isinstance(dialect, AgentDialect):
         return _of_agent(dialect, event, answer)
+    unfit = ""
+    if dialect.meanings.name == "claude" and answer.updated_output is not UNSET:
+        from billhook.dialects.fitting import fitted
+
+        answer, unfit = fitted(event, answer)
     output, lost = write_output(event, answer, dialect.meanings)
     if answer.stop and event.gates and not _refuses(dialect, event, output):
         # A run can't be ended at every event, but what was about to happen can be refused.
@@ -181,7 +186,7 @@ def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
         denied = replace(answer, decision=Decision.DENY, reason=reason, stop=False, stop_reason="")
         output, more = write_output(event, denied, dialect.meanings)
         lost = ["stop became a deny", *more]
-    return Worded(output, lost)
+    return Worded(output, [*lost, unfit] if unfit else lost)
 
 
 def _of_agent(dialect: AgentDialect, event: Event, answer: Answer) -> Worded:

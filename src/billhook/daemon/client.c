@@ -185,6 +185,14 @@ static int take_answer(int s, int64_t until) {
     return now() < until;
 }
 
+/* A daemon that leaves has removed its socket before it says so. */
+static int is_gone(const char *folder) {
+    char path[PATH_MAX + 3];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/s", folder);
+    return lstat(path, &status) && errno == ENOENT;
+}
+
 /* -- the command line --------------------------------------------------------------------------------------------- */
 
 /* The value of `option` at arguments[*i], also as `--option=value`; NULL when it is another one. */
@@ -231,7 +239,7 @@ int main(int argc, char **argv, char **environment) {
     int s = call_daemon(folder, begin_by);
     if (s < 0) go_cold(1);
     send_request(s, begin_by);
-    int absent = take_answer(s, begin_by);
+    int absent = take_answer(s, begin_by) || is_gone(folder);
     close(s);
     go_cold(absent);
 }

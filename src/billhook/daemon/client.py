@@ -186,6 +186,8 @@ class Call:
             pass  # what the daemon says, or its silence, tells
         found = self.take_answer(line, begin_by)
         line.close()
+        if found is False:
+            found = is_gone(folder)
         return self.go_cold(with_daemon=found) if isinstance(found, bool) else self.give(found)
 
     def read_stdin(self) -> bool:
@@ -480,6 +482,17 @@ class Call:
         if self.dialect != b"claude" or not copilots or b'"permission_mode"' in b"".join(self.parts):
             return self.dialect
         return b"copilot"
+
+
+def is_gone(folder: bytes) -> bool:
+    """A daemon that leaves has removed its socket before it says so."""
+    try:
+        posix.lstat(folder + b"/s")
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def wording(dialect: bytes, event: bytes) -> "tuple[int, str | None]":

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from billhook.builtins.metrics import Metrics
     from billhook.callbacks import callback, on
     from billhook.config.approving import approve
-    from billhook.config.loading import Config, load, load_config
+    from billhook.config.loaded import Config
+    from billhook.config.loading import load, load_config
     from billhook.engine import Engine
     from billhook.errors import (
         BillhookError,
@@ -107,7 +108,7 @@ __version__ = "0.1.0"
 _LATER = {
     "Answer": "answers",
     "BillhookError": "errors",
-    "Config": "config.loading",
+    "Config": "config.loaded",
     "ConfigChange": "events",
     "Context": "hook",
     "CwdChanged": "events",

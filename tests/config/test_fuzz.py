@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from billhook.config.findings import Finding
 from billhook.config.keys import OF_OTHERS, SPELLINGS, field_of
 from billhook.config.lint import lint
-from billhook.config.loading import Config, load_config
+from billhook.config.loaded import Config
+from billhook.config.loading import load_config
 from config.project import Project
 
 QUICK = settings(

@@ -10,7 +10,7 @@ import pytest
 from billhook import caller
 from billhook.caller import Caller
 from billhook.config import configured
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 
 DENY = "hooks:\n  no: {events: PreToolUse, match: Bash, deny: no}\n"
 

@@ -18,7 +18,8 @@ from billhook.config.lint import lint
 from billhook.config.lint.codes import is_note, sections
 from billhook.config.lint.log import lint_log
 from billhook.config.lint.permission import lint_permissions
-from billhook.config.loading import Config, load_config
+from billhook.config.loaded import Config
+from billhook.config.loading import load_config
 from billhook.errors import UsageError
 from billhook.store.files import StoreError
 

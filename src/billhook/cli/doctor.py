@@ -6,7 +6,7 @@ import click
 
 from billhook import strictjson
 from billhook.cli import events_times
-from billhook.cli.agents import ALL, project_here
+from billhook.cli.agents import ALL, READS_OTHERS, project_here
 from billhook.cli.doctor_screen import as_data, beginning, canary_data, lines, proved, screen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, say
@@ -157,7 +157,7 @@ def _refuse_agents() -> None:
 def _named(agents: tuple[str, ...]) -> list[Host]:
     for name in agents:
         if name not in HOSTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=nearest(name, (*HOSTS, ALL)))
+            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*HOSTS, ALL)))
     if ALL in agents:
         return list(HOSTS.values())
     return [HOSTS[name] for name in dict.fromkeys(agents)]

@@ -16,7 +16,7 @@ from billhook.cli.table import counted, facts, filled, one_line, width
 from billhook.cli.values import nearest as nearest_of
 from billhook.config.explaining import Explained, Explanation, Outlook, explain
 from billhook.config.findings import nearest
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.config.snapshot import as_data
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event

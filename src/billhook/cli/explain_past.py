@@ -17,7 +17,7 @@ from billhook.cli.loaded import loaded
 from billhook.cli.show import note, say, word_of
 from billhook.cli.table import facts, filled, one_line, shown_path, width
 from billhook.config import configured
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.config.options import filled as with_defaults
 from billhook.config.past import Change, Considered, Past, Row, event_of, look_back
 from billhook.config.snapshot import content, kept

@@ -16,7 +16,7 @@ from billhook.cli.values import nearest
 from billhook.config import configured, sources
 from billhook.config.explaining import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.config.rows import Row, rows
 from billhook.config.snapshot import as_data
 from billhook.errors import UsageError
@@ -77,10 +77,11 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
 
 def _agent(name: str) -> "Host":
+    from billhook.cli.agents import READS_OTHERS
     from billhook.hosts import HOSTS
 
     if name not in HOSTS:
-        raise UsageError(f"--host: no agent `{name}`", hint=nearest(name, HOSTS))
+        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, HOSTS))
     return HOSTS[name]
 
 

@@ -9,7 +9,7 @@ import click
 from billhook.answering.received import canonical
 from billhook.cli.values import nearest
 from billhook.config import configured
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.errors import UsageError
 from billhook.events import EVENTS
 

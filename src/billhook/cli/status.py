@@ -15,7 +15,7 @@ from billhook.config.declared import needs_consent
 from billhook.config.fileread import FileRead
 from billhook.config.findings import Finding
 from billhook.config.history import Recent, log_of, recent
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.store.files import StoreError
 
 _SHOWN = 3

@@ -11,7 +11,8 @@ from billhook.config.declared import LAYERS, Declared, Layer
 from billhook.config.findings import Finding
 
 if TYPE_CHECKING:
-    from billhook.config.loading import Config, Entry, load, load_config
+    from billhook.config.loaded import Config, Entry
+    from billhook.config.loading import load, load_config
 
 
 def __getattr__(name: str) -> Any:
@@ -19,7 +20,8 @@ def __getattr__(name: str) -> Any:
     if name in ("Config", "Entry", "load", "load_config"):
         import importlib
 
-        return getattr(importlib.import_module("billhook.config.loading"), name)
+        module = "loaded" if name in ("Config", "Entry") else "loading"
+        return getattr(importlib.import_module(f"billhook.config.{module}"), name)
     raise AttributeError(f"module 'billhook.config' has no attribute {name!r}")
 
 

@@ -5,7 +5,8 @@ import os
 import msgspec
 
 from billhook.config.fingerprint import approval_of, fingerprint
-from billhook.config.loading import Config, Entry, load_config
+from billhook.config.loaded import Config, Entry
+from billhook.config.loading import load_config
 from billhook.config.permitting import Waiting, approval_of_rules, waiting_now
 from billhook.errors import BillhookError, UsageError
 from billhook.store.approvals import Approval, Approvals

@@ -16,7 +16,7 @@ from billhook.config.findings import Finding, nearest
 from billhook.config.keys import BUILTINS
 
 if TYPE_CHECKING:
-    from billhook.config.loading import Entry
+    from billhook.config.loaded import Entry
 
 
 def settle_order(entries: Sequence["Entry"], *, builtins: frozenset[str]) -> tuple[list["Entry"], list[Finding]]:

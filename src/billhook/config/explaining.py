@@ -14,7 +14,7 @@ from billhook.config.building import absence
 from billhook.config.declared import Say
 from billhook.config.findings import Finding
 from billhook.config.lint.found import edit, listed
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.config.mending import event_fix, match_reason, rule_reason
 from billhook.config.rows import Row, rows
 from billhook.config.stand_ins import Refusal

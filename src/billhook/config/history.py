@@ -15,7 +15,7 @@ import msgspec
 
 from billhook.builtins.metrics import NAME as METRICS
 from billhook.builtins.metrics import WARN_MS, Budget, HookStats, Tally
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.config.rows import Row, rows
 from billhook.config.snapshot import as_data, kept
 from billhook.store.places import log_folder

@@ -15,7 +15,7 @@ from billhook.later import later
 if TYPE_CHECKING:
     from billhook.config import fingerprint
     from billhook.config.fingerprint import FileMark
-    from billhook.config.loading import Config
+    from billhook.config.loaded import Config
     from billhook.store.approvals import Approvals
 else:
     fingerprint = later("billhook.config.fingerprint")

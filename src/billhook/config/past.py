@@ -12,7 +12,7 @@ import msgspec
 from billhook import tools
 from billhook.config.declared import LAYERS
 from billhook.config.explaining import Explained, Explanation, explain
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.errors import BillhookError
 from billhook.events import Event, parse
 from billhook.store.record import Record, Said

@@ -13,7 +13,7 @@ from billhook.config.looking import Look
 from billhook.store.approvals import Approvals
 
 if TYPE_CHECKING:
-    from billhook.config.loading import Entry
+    from billhook.config.loaded import Entry
 
 _AGENTS = (
     ".codex/hooks.json",

@@ -16,7 +16,7 @@ from billhook.events import EVENTS, JSON_FIELDS, Event
 from billhook.hook import Context, Hook, Knows
 
 if TYPE_CHECKING:
-    from billhook.config.loading import Config, Entry
+    from billhook.config.loaded import Config, Entry
     from billhook.config.snapshot import Snapshot
     from billhook.store.interfaces import Log
     from billhook.store.redaction import Redactor

@@ -8,7 +8,7 @@ import msgspec
 
 from billhook.answers import OnFailure
 from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
-from billhook.config.loading import Config, Entry, State
+from billhook.config.loaded import Config, Entry, State
 from billhook.config.stand_ins import Absence, Refusal
 from billhook.hook import Hook
 

@@ -16,7 +16,7 @@ from billhook.store.files import StoreError
 from billhook.store.snapshots import LARGEST_SNAPSHOT, is_hash, snapshot_path
 
 if TYPE_CHECKING:
-    from billhook.config.loading import Config
+    from billhook.config.loaded import Config
     from billhook.config.rows import Row
 
 VERSION: Final = 1

@@ -7,7 +7,7 @@ import msgspec
 
 from billhook.config import configured
 from billhook.config.history import Look, log_of
-from billhook.config.loading import Config
+from billhook.config.loaded import Config
 from billhook.config.rows import Row, rows
 from billhook.hosts import Host
 from billhook.hosts.canary_start import STARTS

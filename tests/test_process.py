@@ -372,7 +372,7 @@ def test_forking_escapees(tag: str) -> None:
     """Escapees that keep forking into sessions of their own are run down."""
     body = f"trap '' TERM; f() {{ setsid sh -c 'sleep 0.05; : {tag}' & sleep 0.01; f; }}; f"
     assert sh(body, seconds=0.5).timed_out
-    assert gone(tag)
+    assert gone(tag, 10)
 
 
 def test_time_is_up_at_once(tag: str) -> None:

@@ -312,11 +312,11 @@ class Child:
             self._poll.unregister(fd)
         os.close(fd)
 
-    async def _end_tree(self) -> None:
+    async def _end_tree(self, grace: float = GRACE) -> None:
         """TERM and CONT, a grace, KILL. When it is cancelled meanwhile, KILL comes at once."""
         dead = False
         try:
-            await self._ask_to_end(GRACE)
+            await self._ask_to_end(grace)
             for pause in self._tree.kill():
                 await asyncio.sleep(pause)
             dead = True
@@ -326,11 +326,8 @@ class Child:
             self._tree.doubt()
 
     async def _end_late(self) -> None:
-        """TERM and CONT; what is alive after its last words is killed behind our back, for nobody waits any longer."""
-        if await self._ask_to_end(LAST_WORDS):
-            self._tree.doubt()
-        else:
-            self._tree.to_close = True
+        """The same at the deadline, when nobody waits for more than its last words."""
+        await self._end_tree(LAST_WORDS)
 
     async def _ask_to_end(self, seconds: float) -> bool:
         """TERM and CONT; whether all are dead within so long."""

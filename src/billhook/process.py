@@ -8,9 +8,9 @@ What a caller may rely on:
 - A command that ended leaves nothing behind: what remains of its process group, and whatever still holds its output,
   gets TERM at once and KILL 0.5 s later. A process that left the group and closed the output is a daemon on purpose,
   and is spared.
-- At the deadline, or when the waiting task is cancelled, the whole tree (see `tree`) gets TERM and CONT, then KILL
-  after 0.5 s. At the deadline the result is there 0.1 s later at the latest, whatever still has to be killed: what a
-  command said until then counts. A cancelled wait raises when all are dead.
+- At the deadline, or when the waiting task is cancelled, the whole tree (see `tree`) gets TERM and CONT, then KILL:
+  0.1 s after the deadline, for whoever waits has one, too; 0.5 s after a cancellation. What a command said until then
+  counts.
 - Output is kept up to a cap, the first bytes of it, and drained beyond.
 - Nothing process-wide changes: no signal handler, no child watcher, and only children that were started here are ever
   collected. So it works in any event loop of any thread.
@@ -200,7 +200,7 @@ class Child:
             if in_time and not self._exited:
                 return None
             if not in_time:
-                await self._end_late()
+                await self._end_tree(LAST_WORDS)
             elif self._open:
                 self._listen()
                 await self._pump(lambda: not self._open, LINGER)
@@ -325,10 +325,6 @@ class Child:
                 self._tree.kill_now()
             self._tree.doubt()
 
-    async def _end_late(self) -> None:
-        """The same at the deadline, when nobody waits for more than its last words."""
-        await self._end_tree(LAST_WORDS)
-
     async def _ask_to_end(self, seconds: float) -> bool:
         """TERM and CONT; whether all are dead within so long."""
         self._tree.signal(signal.SIGTERM, signal.SIGCONT)
@@ -353,12 +349,9 @@ class Child:
         left = not timed_out and self._tree.dismiss(thorough=lost or bool(self._open))
         status = None if lost else self._collect()
         self._tree.reserved = not lost and status is None
-        if self._tree.to_close:
-            bury(self._tree, grace=GRACE - LAST_WORDS)
-        elif left or self._tree.reserved or (not (timed_out or lost) and self._tree.remains()):
+        if left or self._tree.reserved or (not (timed_out or lost) and self._tree.remains()):
             bury(self._tree)
-        if not self._tree.to_close:
-            self._tree.close()
+        self._tree.close()
         for fd in tuple(self._open):
             self._close_output(fd)
         self._poll.close()

@@ -46,8 +46,6 @@ class Tree:
     def __init__(self, leader: int, marker: str) -> None:
         self.leader = leader
         self.reserved = True
-        self.to_close = False
-        """Whoever buries it closes it, too: until then what it leaves is still its own."""
         self.resting = False
         """It waits to be asked again: what appears meanwhile is not its doing."""
         self._marker = marker.encode()
@@ -406,10 +404,6 @@ def _undertake() -> None:
         for tree, moment in due.items():
             if not _gone(tree, time.monotonic() - moment):
                 continue
-            if tree.to_close:
-                tree.to_close = False
-                tree.doubt()
-                tree.close()
             with _lock:
                 if _left[tree] == moment:  # else it was given more to bury meanwhile
                     del _left[tree]

@@ -43,7 +43,7 @@ CONDITION_RAISED = "its condition raised"
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
 
 _RANK = {decision: rank for rank, decision in enumerate(Decision)}
-_NONE, _DENY = Decision.NONE, Decision.DENY
+_NONE, _DENY, _OK = Decision.NONE, Decision.DENY, Status.OK
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,7 +260,7 @@ def written_out(note: Note) -> Outcome:
     if type(note) is not tuple:  # quicker than isinstance, which asks the metaclass
         return note  # type: ignore[return-value]
     hook, began, ended = note
-    return Outcome(hook.name, hook.source, hook.dialect, Status.OK, NOTHING, (ended - began) * 1e3)
+    return Outcome(hook.name, hook.source, hook.dialect, _OK, NOTHING, (ended - began) * 1e3)
 
 
 def new_id() -> str:
@@ -297,6 +297,16 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
         """What happened when each hook was asked, in their order."""
         return tuple(written_out(note) for note in self.notes)
 
+    @property
+    def speaks(self) -> bool:
+        """There is something to say to the agent or the user, beside a reason: what most events have is nothing."""
+        return (
+            self.decision is not _NONE
+            or self.tool_input is not None
+            or self.tool_output is not UNSET
+            or bool(self.context or self.messages or self.stop or self.keep_going or self.extras)
+        )
+
     @functools.cached_property
     def id(self) -> str:
         """Sorts by time: 48 bits of milliseconds, then 80 random bits."""
@@ -331,6 +341,8 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
         """One line for each hook that failed or whose answer was not taken whole: never let these pass in silence."""
         lines = []
         for outcome in self.outcomes:
+            if outcome.status is _OK and not outcome.lost:
+                continue
             if outcome.status in FAILURES:
                 effect = (
                     "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
@@ -384,7 +396,9 @@ def fold(
         for outcome in outcomes:
             open_passes += outcome.failed_open
     if not said:
-        return Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
+        silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
+        silent.__dict__["outcomes"] = tuple(outcomes)  # what the property would say, which costs more to ask
+        return silent
     if len(said) == 1:
         return _only(event, outcomes, said[0], open_passes, duration_ms)
 

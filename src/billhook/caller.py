@@ -5,12 +5,11 @@ callers at once: what is set holds for the task that set it, and for the tasks a
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from contextvars import ContextVar
+    from contextvars import ContextVar, Token
 else:
     from _contextvars import ContextVar  # the same; the module around it costs its import
 
@@ -25,14 +24,19 @@ class Caller(NamedTuple):
 _served: ContextVar[Caller | None] = ContextVar("billhook_caller", default=None)
 
 
-@contextmanager
-def serving(caller: Caller) -> Iterator[None]:
-    """Serve somebody else for a while."""
-    token = _served.set(caller)
-    try:
-        yield
-    finally:
-        _served.reset(token)
+class Serving:
+    """A while in which somebody else is served."""
+
+    __slots__ = ("_caller", "_token")
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        self._token: Token[Caller | None] = _served.set(self._caller)
+
+    def __exit__(self, *_: object) -> None:
+        _served.reset(self._token)
 
 
 def served() -> Caller | None:

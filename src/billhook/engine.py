@@ -44,7 +44,7 @@ else:
 
 _FOREVER = float("inf")
 _now = time.monotonic
-_OK = Status.OK
+_OK, _DENY, _KEEP_GOING = Status.OK, Decision.DENY, Block.KEEP_GOING
 _ANSWERS = (Answer, Reply)
 
 
@@ -117,7 +117,7 @@ class Engine:
         if wanted is None:  # the first of its kind, or a dict
             event = event if isinstance(event, Event) else parse(event)
             wanted = self.plan.list_for(event)
-        steps = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
+        steps: tuple[Step, ...] = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
         began = now = _now()
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         notes: list[Note] = [*self.background.collect(event)] if self._waiting else []
@@ -155,8 +155,10 @@ class Engine:
                 continue
             notes.append(said)
             spoken = True
-            over = _ends_the_run(said)
-            if said.answer.rewrites and _rewrite(ctx, said.answer):
+            answer = said.answer
+            if answer.decision is _DENY or answer.stop:
+                over = _ends_the_run(said)
+            if (answer.updated_input is not None or answer.updated_output is not UNSET) and _rewrite(ctx, answer):
                 rewritten_by = steps.index(step)
         if rewritten_by and not over:
             await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
@@ -246,8 +248,10 @@ class Engine:
     def _ask(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome | None] | None:
         """Ask one hook. None: it has nothing to say. What it says at once is an Outcome, the rest is to be awaited."""
         if step.of_event is None or began >= ends:
-            held_back = self._prepare(step, ctx, ends, began)
-            if held_back is not None:
+            if step.plain and (step.at_once or began < ends):
+                own = began + step.timeout
+                ctx.deadline = own if own < ends or step.at_once else ends
+            elif (held_back := self._prepare(step, ctx, ends, began)) is not None:
                 return held_back
         if step.keeps_time:
             return self._wait_for(step, ctx, began)
@@ -266,7 +270,7 @@ class Engine:
             raise
         except BaseException as error:  # nobody cancels or closes us here: whatever it is, the hook raised it
             return _judge(step, ctx.event, _raised(error), (_now() - began) * 1e3)
-        return None if said is None else self._read(step, ctx.event, said, began)
+        return None if said is None or said is NOTHING else self._read(step, ctx.event, said, began)
 
     def _prepare(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome] | None:
         """Set the hook's deadline. Anything but None means that it is not asked here and now: its time is over, its
@@ -332,7 +336,7 @@ class Engine:
         return None if said is None else self._read(step, event, said, began)
 
     def _read(self, step: Step, event: Event, said: Any, began: float) -> Outcome:
-        if type(said) is Answer and said.plain and event.block is not Block.KEEP_GOING:
+        if type(said) is Answer and said.plain and event.block is not _KEEP_GOING:
             return Outcome(step.name, step.source, step.dialect, _OK, said, (_now() - began) * 1e3)
         reply = _heard(step, event, said)
         if reply.later is not None or (reply.answer.background and reply.status is _OK):

@@ -65,6 +65,18 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     """Tells those who listen what becomes of it; only while it is being asked."""
 
 
+class Steps(tuple[Step, ...]):
+    """The hooks that want an event, in order."""
+
+    waits: bool
+    """One of them may have to be waited for."""
+
+    def __new__(cls, steps: Iterable[Step]) -> "Steps":
+        made = super().__new__(cls, steps)
+        made.waits = any(step.waits for step in made)
+        return made
+
+
 class Plan:
     """The hooks of one engine in their order. Lives as long as the engine; never changes."""
 
@@ -78,7 +90,7 @@ class Plan:
         """The events that were met and that have a type of their own."""
         self._by_name: dict[str, EventList] = {}
 
-    def steps(self, event: Event) -> tuple[Step, ...]:
+    def steps(self, event: Event) -> Steps:
         """The hooks that want this event, in order."""
         return (self.by_type.get(type(event)) or self.list_for(event)).steps(event)
 
@@ -128,7 +140,7 @@ class EventList:
         self.by_name: dict[str, list[int]] = defaultdict(list)
         self._patterns: list[int] = []
         self._set: ExpressionSet | None = None
-        self.known: dict[str | None, tuple[Step, ...]] = {}
+        self.known: dict[str | None, Steps] = {}
         for position, step in enumerate(steps):
             if step.matcher.everything:
                 self.always.append(position)
@@ -143,14 +155,14 @@ class EventList:
         if event.match_field == "tool_name" and self._wanting("Edit") - self._wanting("Write"):
             self.target_of = _tool_in_doubt
 
-    def steps(self, event: Event) -> tuple[Step, ...]:
+    def steps(self, event: Event) -> Steps:
         """The steps for what this event is about: compared once, then looked up in `known`."""
         target = self.target_of(event)
         found = self.known.get(target)
         if found is None:
             if len(self.known) >= _CACHE_LIMIT:  # names of tools come from outside
                 self.known.clear()
-            found = self.known[target] = self._find(event, target)
+            found = self.known[target] = Steps(self._find(event, target))
         return found
 
     def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:

@@ -61,7 +61,7 @@ class Agent:
 
     async def hears(self, payload: dict[str, Any], *argv: str) -> Heard:
         """What the agent's hook says."""
-        with caller.serving(Caller(self.env(), str(self.project))):
+        with caller.Serving(Caller(self.env(), str(self.project))):
             answering = Answering(lambda: json.dumps(payload).encode(), lambda *asked: _fire(answering, *asked))
             return await answering.answer(list(argv))
 

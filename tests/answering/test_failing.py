@@ -9,7 +9,7 @@ import pytest
 from billhook.answering import Answering
 from billhook.answering.at_once import finished
 from billhook.answers import Verdict
-from billhook.caller import Caller, serving
+from billhook.caller import Caller, Serving
 from billhook.config import Config
 from billhook.events import Event
 
@@ -38,7 +38,7 @@ def test_a_fault_of_ours(agent: str, payload: dict[str, Any], refused: bool, tmp
     (tmp_path / ".git").mkdir()
     env = {"HOME": str(tmp_path), "BILLHOOK_HOME": str(tmp_path / "state")}
     stdin = json.dumps({"cwd": str(tmp_path), **payload}).encode()
-    with serving(Caller(env, str(tmp_path))):
+    with Serving(Caller(env, str(tmp_path))):
         heard = finished(Answering(lambda: stdin, _fault).answer(["--as", agent, "--on-failure", "deny"]))
     assert "a fault" in " ".join(heard.lines) or b"a fault" in heard.stdout + heard.stderr
     assert (heard.code == 2 or b"a fault" in heard.stdout) is refused

@@ -41,7 +41,7 @@ def _served(world: Path) -> Callable[[], Config]:
     cwd = str(world / "p" / "sub")
 
     def load() -> Config:
-        with caller.serving(Caller(env, cwd)):
+        with caller.Serving(Caller(env, cwd)):
             return configured.load(cwd)
 
     return load
@@ -89,6 +89,6 @@ def test_callers_with_other_variables_have_their_own(world: Path) -> None:
     load()
     _write(world / "other" / ".config" / "billhook" / "hooks.yaml")
     env = {"HOME": str(world / "other"), "BILLHOOK_HOME": str(world / "state")}
-    with caller.serving(Caller(env, str(world / "p"))):
+    with caller.Serving(Caller(env, str(world / "p"))):
         assert len(configured.load(str(world / "p" / "sub")).sources) == 1
     assert load().sources == ()

@@ -5,6 +5,7 @@ That `billhook` is a stand-in which writes down how it was called, and then does
 
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -153,16 +154,23 @@ def ignoring(number: int) -> Any:
     return lambda: signal.signal(number, signal.SIG_IGN)
 
 
-STRICT = ("-static", "-Wall", "-Wextra", "-Wshadow", "-Werror")
-SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-KINDS = ["py", *(["c", pytest.param("sanitized c", marks=pytest.mark.slow)] if COMPILER else [])]
+WARNED = ("-static", "-Wall", "-Wextra", "-Wshadow", "-Werror")
+ALONE = ("-nostdlib", "-fno-builtin", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-DBILLHOOK_ALONE")
+"""Without a C library, as hatch_build.py builds it where it can."""
+C = {
+    "c": (*WARNED, *(ALONE if platform.machine() in ("x86_64", "aarch64") else ())),
+    "c with a library": WARNED,
+    "sanitized c": ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+}
+SLOW_KINDS = [pytest.param(kind, marks=pytest.mark.slow) for kind in C if kind != "c"]
+KINDS = ["py", *(["c", *SLOW_KINDS] if COMPILER else [])]
 
 
 def built(kind: str, folder: Path) -> Path:
     """A client of this kind, to be copied."""
     if kind == "py":
         return Path(shutil.copy2(SOURCE / "client.py", folder / "billhook-hook"))
-    return compile_client(folder / "billhook-hook", *(STRICT if kind == "c" else SANITIZED))
+    return compile_client(folder / "billhook-hook", *C[kind])
 
 
 @contextmanager

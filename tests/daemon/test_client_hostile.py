@@ -27,6 +27,9 @@ BROKE = b"billhook: the daemon broke off after it had started; hooks may have ru
 PASSES = b"billhook: the event passes without having been judged\n"
 
 
+TRAPS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+
+
 @pytest.fixture(scope="session", params=calling.KINDS)
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return request.param, calling.built(request.param, tmp_path_factory.mktemp("built"))
@@ -505,6 +508,8 @@ def test_malformed_replies(built: tuple[str, Path]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not calling.COMPILER, reason="there is no compiler")
-def test_malformed_replies_sanitized(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [calling.C["sanitized c"], (*calling.C["c"], *TRAPS)], ids=["library", "alone"])
+def test_malformed_replies_sanitized(options: tuple[str, ...], tmp_path: Path) -> None:
     """Ten thousand malformed replies and odd command lines: no byte is read or written that is not ours."""
-    fuzz(calling.built("sanitized c", tmp_path), 10_000, seed=random.randrange(2**32))
+    program = calling.compile_client(tmp_path / "billhook-hook", *options)
+    fuzz(program, 10_000, seed=random.randrange(2**32))

@@ -367,9 +367,8 @@ def test_interpreter_that_was_replaced(home: Home, tmp_path: Path) -> None:
     daemon = home.start(program=(str(python), "-m", "billhook"))
     python.unlink()
     python.symlink_to("/bin/sh")
-    reply = home.ask()
-    assert (reply.began, reply.why) == (False, "billhook or its interpreter has changed")
     assert daemon.wait(20) == 0
+    assert "billhook or its interpreter has changed" in home.log()
 
 
 @pytest.mark.parametrize("kind", ["py", *(["c"] if calling.COMPILER else [])])

@@ -9,7 +9,7 @@ stop.
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -23,12 +23,19 @@ from billhook.answering.whom import OTHERS, dialect_of
 from billhook.answers import NOTHING, Answer, Decision, Verdict
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import EVENTS, Block, Event
+from billhook.later import later
 
 if TYPE_CHECKING:
+    from billhook import dialects
     from billhook.answering.once import Judged
-    from billhook.config import Config
+    from billhook.config import Config, configured
+    from billhook.config import inside as insides
     from billhook.config.inside import Inside
     from billhook.dialects import Dialect
+else:
+    dialects = later("billhook.dialects")
+    configured = later("billhook.config.configured")
+    insides = later("billhook.config.inside")
 
 Fire = Callable[["Config", Event], Awaitable[Verdict]]
 """Asks the hooks of a configuration about an event."""
@@ -55,6 +62,8 @@ class Heard(msgspec.Struct, frozen=True):
     @property
     def all_of_stderr(self) -> bytes:
         """What the dialect says there, and the lines for people."""
+        if not self.lines:
+            return self.stderr
         apart = b"\n" if self.stderr and not self.stderr.endswith(b"\n") and self.lines else b""
         return self.stderr + apart + lines_for_people(self.lines)
 
@@ -95,20 +104,22 @@ class Answering:
         if self.arguments.seconds is not None:
             ends = began + self.arguments.seconds
             self.ends = ends if self.ends is None else min(ends, self.ends)
-        if _depth() >= _DEEPEST:
+        environ, here = caller.environ(), _here()
+        if _depth(environ) >= _DEEPEST:
             return self.fail("billhook hook is called by a hook of billhook's own, three deep")
         try:
-            self.event = self._read()
+            self.event = self._read(environ, here)
         except MistypedError as error:
             return self.fail(error.message)
         except (EventError, OSError, ValueError) as error:
             why = error.message if isinstance(error, EventError) else str(error)
             return self.fail(f"the event on stdin can't be read: {why}")
-        if not (self._folder or _here()):
+        folder = self._folder(environ) or here
+        if not folder:
             return self.fail(
                 "the working directory is gone, and the event names none: nobody can tell whose hooks apply"
             )
-        self.config = self._load()
+        self.config = self._load(folder)
         doubt = self._doubt()
         return self.fail(doubt) if doubt else None
 
@@ -164,15 +175,12 @@ class Answering:
 
     @property
     def dialect(self) -> "Dialect":
-        from billhook.dialects import dialect
+        return dialects.dialect(self.spoken)
 
-        return dialect(self.spoken)
-
-    def _read(self) -> Event:
+    def _read(self, env: Mapping[str, str], here: str) -> Event:
         self.stdin = b""  # a signal that ends the reading must not make us begin again
         self.stdin = self._stdin()
-        env = caller.environ()
-        if not _here():  # what the shell called this folder is no news about one that is gone
+        if not here:  # what the shell called this folder is no news about one that is gone
             env = {name: value for name, value in env.items() if name != "PWD"}
         said, name = self.arguments.dialect, self.arguments.event
         if not self.may_be_another:
@@ -180,18 +188,17 @@ class Answering:
         event, self.agent = received_from(said, self.stdin, env, name)
         return event
 
-    @property
-    def _folder(self) -> str:
+    def _folder(self, environ: Mapping[str, str]) -> str:
         """The folder that the agent is in, as far as it says so."""
         event = self.event or self.remains
         cwd = event.cwd if event is not None else ""
-        project = caller.environ().get("CLAUDE_PROJECT_DIR", "")
-        return project if os.path.isdir(project) else cwd or project
+        project = environ.get("CLAUDE_PROJECT_DIR")
+        return project if project and os.path.isdir(project) else cwd or project or ""
 
-    def _load(self) -> "Config":
-        from billhook.config import configured
-
-        folder = self._folder or _here() or caller.environ().get("PWD", "/")
+    def _load(self, folder: str = "") -> "Config":
+        if not folder:
+            environ = caller.environ()
+            folder = self._folder(environ) or _here() or environ.get("PWD", "/")
         config = configured.load(folder, self.arguments.files, host=self._inside())
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
@@ -199,19 +206,13 @@ class Answering:
 
     def _inside(self) -> "Inside":
         """The agent that we are inside of, as far as anybody can tell."""
-        from billhook.config.inside import MARKS, Inside, inside
-
-        environ = caller.environ()
-        agent = inside(self.host.removeprefix("http:"), environ)
-        if agent.host != "claude" or any(environ.get(mark) for mark in MARKS):
-            return agent
         over_http = self.host.startswith("http:") and bool(self.event and self.event.transcript_path)
-        return Inside("claude", agent.project, sure=False, over_http=over_http)
+        return insides.seen(self.host.removeprefix("http:"), caller.environ(), over_http=over_http)
 
     def _doubt(self) -> str:
         """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""
         assert self.config is not None and self.event is not None
-        if self.arguments.on_failure == "allow":
+        if self.arguments.on_failure == "allow" or not (self.config.unreadable or self.config.pending):
             return ""
         for read in self.config.unreadable:
             named = read.source.layer == "explicit"
@@ -220,7 +221,7 @@ class Answering:
         return _lost_approvals(self.config, self.event)
 
     def _said(self, verdict: Verdict, config: "Config") -> Heard:
-        answer = verdict.as_answer(self.dialect.meanings.join)
+        answer = verdict.as_answer(self.dialect.meanings.join) if verdict.speaks or verdict.reason else NOTHING
         return self._heard(verdict.about, answer, _discreet(verdict.warnings), _notes(verdict.about, config))
 
     def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
@@ -231,13 +232,16 @@ class Answering:
             answer = rewritten_for_vscode(self.stdin or b"", answer)
         written = self.dialect.write_exit(event, answer)
         spoken = written.exit.stderr
-        unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]
-        lines = [*warnings, *(f"the `{self.spoken}` dialect can't say everything: {lost}" for lost in unsaid)]
-        if not spoken:
+        lines = list(warnings)
+        if written.lost or written.held:
+            unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]
+            lines += [f"the `{self.spoken}` dialect can't say everything: {lost}" for lost in unsaid]
+        if spoken:
+            lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
+        else:
             lines += [f"note: {note}" for note in notes]
-        lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
         heard = Heard(written.exit.code or 0, written.exit.stdout, spoken, tuple(lines))
-        if not (answer.objects or answer.rewrites or answer.decision in _HELD):
+        if answer is NOTHING or not (answer.objects or answer.rewrites or answer.decision in _HELD):
             return heard
         gone = f"the answer could not be written to stdout: {answer.reason or answer.decision.value}"
         code = self.refusing_code if event.gates else heard.code
@@ -338,8 +342,6 @@ class Answering:
 
 def _lost_approvals(config: "Config", event: Event | None) -> str:
     """Why approvals can't be read, where a gate for this event waits for one: it may have had it."""
-    from billhook.config import configured
-
     gates = [entry for entry in config.pending if entry.declared.gate and _about(entry.declared.events, event)]
     doubts = configured.doubts(config) if gates else []
     return f"approvals can't be read: {doubts[0]}" if doubts else ""
@@ -373,8 +375,6 @@ def _plainly(error: BaseException) -> str:
 
 def _notes(event: Event, config: "Config") -> list[str]:
     """What people ought to know beside the answer."""
-    from billhook.config import configured
-
     notes = [*_strange(event.hook_event_name, config), *configured.notes(config)]
     if config.recording is not None and config.recording.problem:
         notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
@@ -405,9 +405,9 @@ def _here() -> str:
         return ""
 
 
-def _depth() -> int:
+def _depth(environ: Mapping[str, str]) -> int:
     """How many hooks of billhook's stand between us and the agent."""
     try:
-        return int(caller.environ().get("BILLHOOK_DEPTH", "") or 0)
+        return int(environ.get("BILLHOOK_DEPTH") or 0)
     except ValueError:
         return 0

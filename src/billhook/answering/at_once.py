@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 def nobody_waits(config: "Config", event: Event) -> bool:
     """Whether every hook that wants the event is a plain function."""
-    return not config.parallel and not any(step.waits for step in config.plan.steps(event))
+    return not config.parallel and not config.plan.steps(event).waits
 
 
 def finished(coroutine: Coroutine[Any, Any, _T]) -> _T:

@@ -4,6 +4,7 @@ Claude Code runs the nested entries of its own settings files. Copilot, VS Code 
 agents' own files billhook loads none.
 """
 
+import functools
 import os
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -13,8 +14,6 @@ import msgspec
 from billhook.config.declared import Declared, Url
 from billhook.config.fileread import FileRead
 
-MARKS: Final = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
-"""Variables of everything that Claude Code starts."""
 _FILES: Final = (".claude/settings.json", ".claude/settings.local.json")
 _TITLES: Final = {"claude": "Claude Code", "copilot": "Copilot", "cursor": "Cursor", "vscode": "VS Code"}
 """The agents that read these files."""
@@ -22,7 +21,7 @@ _PROJECT_ONLY: Final = frozenset({"copilot"})
 """Those that read the project's files, and not the user's."""
 
 
-class Inside(msgspec.Struct, frozen=True):
+class Inside(msgspec.Struct, frozen=True, cache_hash=True):
     """The agent that hooks are loaded for."""
 
     host: str = ""
@@ -43,6 +42,18 @@ def inside(host: "str | Inside", environ: Mapping[str, str]) -> Inside:
     if isinstance(host, Inside):
         return host
     return Inside(host, environ.get("CLAUDE_PROJECT_DIR", "")) if host in _TITLES else Inside()
+
+
+def seen(host: str, environ: Mapping[str, str], *, over_http: bool) -> Inside:
+    """The same for somebody who speaks like that agent: Claude Code is believed where its variables say so."""
+    if host != "claude" or environ.get("CLAUDECODE") or environ.get("CLAUDE_CODE_ENTRYPOINT"):
+        return inside(host, environ)
+    return _unsure(environ.get("CLAUDE_PROJECT_DIR", ""), over_http)
+
+
+@functools.lru_cache(maxsize=64)
+def _unsure(project: str, over_http: bool) -> Inside:
+    return Inside("claude", project, sure=False, over_http=over_http)
 
 
 def believed(agent: Inside, reads: Iterable[FileRead]) -> Inside:

@@ -54,15 +54,24 @@ class Kept:
         for path, identity in self._present:
             if sources.identity(path) != identity:
                 return False
-        return self._none_has_come() and not (
-            any(self._approvals.stamp(file) != stamp for file, stamp in self._stamps.items())
-            or any(env.get(name) != value for name, value in self._used.items())
-            or not all(fingerprint.unchanged(mark) for mark in self._marks)
-        )
+        for name, value in self._used.items():
+            if env.get(name) != value:
+                return False
+        for file, stamp in self._stamps.items():
+            if self._approvals.stamp(file) != stamp:
+                return False
+        for mark in self._marks:
+            if not fingerprint.unchanged(mark):
+                return False
+        return self._folders_are_the_same() or self._none_has_come()
+
+    def _folders_are_the_same(self) -> bool:
+        for folder, times in self._folders.items():
+            if _times(folder) != times:
+                return False
+        return self._folders != {}
 
     def _none_has_come(self) -> bool:
-        if self._folders and all(_times(folder) == times for folder, times in self._folders.items()):
-            return True
         folders = {folder: _times(folder) for folder in {_nearest(path) for path in self._absent}}
         if any(sources.identity(path) for path in self._absent):
             return False

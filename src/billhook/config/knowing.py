@@ -1,12 +1,18 @@
 """What is known of an event's session at every event: its name and its turn."""
 
-from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from billhook.events import Event
+from billhook.later import later
 from billhook.store.files import StoreError
 from billhook.store.interfaces import State
+
+if TYPE_CHECKING:
+    from billhook.store import sessions as stored
+else:
+    stored = later("billhook.store.sessions")
 
 
 class Knowing(msgspec.Struct, frozen=True):
@@ -29,26 +35,32 @@ class Looked:
 
     def __init__(self, knowing: Knowing, session_id: str) -> None:
         self.knowing, self.session_id = knowing, session_id
+        self._name: str | None = None
+        self._turn: str | None = None
 
-    @cached_property
+    @property
     def session_name(self) -> str:
         """Its name. One that nobody named yet, because its start was not seen, gets its name here."""
-        if not self.knowing.names or not self.session_id:
-            return ""
-        from billhook.store.sessions import Sessions
+        if self._name is None:
+            self._name = self._find_name() if self.knowing.names and self.session_id else ""
+        return self._name
 
-        sessions = Sessions(self.knowing.state)
+    @property
+    def turn_id(self) -> str:
+        """The turn that it is in."""
+        if self._turn is None:
+            self._turn = self._find_turn() if self.knowing.turns and self.session_id else ""
+        return self._turn
+
+    def _find_name(self) -> str:
+        sessions = stored.Sessions(self.knowing.state)
         try:
             found = sessions.get(self.session_id) or sessions.named(self.session_id, self.knowing.project)[0]
         except StoreError:
             return ""
         return found.name
 
-    @cached_property
-    def turn_id(self) -> str:
-        """The turn that it is in."""
-        if not self.knowing.turns or not self.session_id:
-            return ""
+    def _find_turn(self) -> str:
         from billhook.builtins.turn_tracker import turn_of
 
         try:

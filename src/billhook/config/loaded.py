@@ -94,7 +94,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         return rules_of(self.sources, Path(self.root), self.trust)
 
-    @property
+    @functools.cached_property
     def unreadable(self) -> tuple[FileRead, ...]:
         """The files that can't be read at all."""
         return tuple(read for read in self.sources if not read.readable)

@@ -22,6 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef BILLHOOK_ALONE
+#include "client_alone.h"
+#endif
 #include "client_words.h"
 
 #ifndef SYS_close_range /* known to the kernel since 5.9, to older headers not */
@@ -79,8 +82,10 @@ static size_t end_of_string(const char *s, size_t n, size_t i) {
     return i < n ? i : n;
 }
 
+static int is_space(char byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
+
 static size_t skip_space(const char *s, size_t n, size_t i) {
-    while (i < n && (s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r')) i++;
+    while (i < n && is_space(s[i])) i++;
     return i;
 }
 
@@ -231,7 +236,7 @@ static int is_whole(const char *s, size_t n) {
 /* Whether an agent that leaves the pipe open has said all: a whole document, and then nothing for a while. */
 static int said_all(const char *s, size_t n) {
     size_t end = n, least = n > 64 ? n - 64 : 0;
-    while (end > least && isspace((unsigned char)s[end - 1])) end--;
+    while (end > least && is_space(s[end - 1])) end--;
     if (end == least || s[end - 1] != '}') return 0;
     int64_t quiet = now() + SILENCE_MS * MILLISECOND;
     return !awaited(0, POLLIN, quiet < deadline ? quiet : deadline) && is_whole(s, n);

@@ -5,7 +5,7 @@
 #ifndef BILLHOOK_CLIENT_WORDS
 #define BILLHOOK_CLIENT_WORDS
 
-#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LONGEST_EVENT = 100 };
@@ -32,7 +32,8 @@ static enum kind kind_of(const char *event) {
     size_t n = 1;
     for (; *event && n <= LONGEST_EVENT; event++)
         if (*event == ' ') return OTHER;
-        else if (*event != '_' && *event != '-') folded[n++] = (char)tolower((unsigned char)*event);
+        else if (*event != '_' && *event != '-')
+            folded[n++] = (char)(*event >= 'A' && *event <= 'Z' ? *event + 'a' - 'A' : *event);
     folded[n] = ' ';
     for (enum kind kind = TOOL; n > 1 && kind <= UNREFUSED; kind++)
         if (strstr(kinds[kind], folded)) return kind;

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from billhook import strictjson
+from billhook import caller, strictjson
 from billhook.answering import Answering, Arguments, Heard
 from billhook.answering.received import MistypedError
 from billhook.answering.whom import OTHERS
@@ -103,7 +103,7 @@ class OverHttp(Answering):
         self.verdict = await self._served.fire(self, config, event)
         return self.verdict
 
-    def _read(self) -> Event:
+    def _read(self, env: Mapping[str, str], here: str) -> Event:
         self.stdin = self._sent.body
         if self._sent.unread:
             self.fault = BillhookError(self._sent.unread, hint="a guard for that must be a command hook")
@@ -111,7 +111,7 @@ class OverHttp(Answering):
         try:
             if self._sent.project and not os.path.isabs(self._sent.project):
                 raise EventError("not an absolute path", path="X-Billhook-Project")
-            event = super()._read()
+            event = super()._read(env, here)
             if event.cwd and not os.path.isabs(event.cwd):
                 raise EventError("not an absolute path", path="$.cwd")
             if not event.cwd and not self._sent.project:
@@ -122,14 +122,13 @@ class OverHttp(Answering):
             raise
         return event
 
-    @property
-    def _folder(self) -> str:
+    def _folder(self, environ: Mapping[str, str]) -> str:
         """Also from a broken event: whose gates there are decides whether it is refused."""
-        said = super()._folder
+        said = super()._folder(environ)
         return said if os.path.isabs(said) else _folder_in(self._sent.body)
 
     def _gated(self, event: Event | None) -> bool:
-        return not self._folder or super()._gated(event)  # whose event it is, nobody can tell
+        return not self._folder(caller.environ()) or super()._gated(event)  # whose event it is, nobody can tell
 
     def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
         self.why = why.replace("the event on stdin", "the event")

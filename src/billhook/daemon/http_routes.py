@@ -139,7 +139,7 @@ class App:
             sent = await _sent(request)
             query = request.query_params.multi_items()
             answering = OverHttp(self._served, sent, query, dialect=dialect, host=host)
-            with caller.serving(Caller(self._environment(sent.project), sent.project)):
+            with caller.Serving(Caller(self._environment(sent.project), sent.project)):
                 task = asyncio.ensure_future(answering.answer([]))
             gone = asyncio.ensure_future(asyncio.sleep(SLOWEST) if sent.unread else _gone(request))
             try:

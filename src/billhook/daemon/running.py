@@ -66,8 +66,8 @@ class Daemon:
         self._lock = places.Lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket: tuple[int, ...] = ()
-        self._made_from = _identity()
-        self._modules: dict[str, tuple[int, ...]] = {}
+        self._made_from = _stamp(billhook.__file__)
+        self._modules = {sys.executable: _stamp(sys.executable)}
         self._began = time.time()
         self._ended = asyncio.Event()
 
@@ -217,7 +217,7 @@ class Daemon:
             if not self._refuse() and not self._lock.is_at(self.folder):
                 self.leave("its lock was removed")
             if not self.leaving and _changed(self._modules):
-                self.leave("billhook has changed")
+                self.leave("billhook or its interpreter has changed")
             process.sweep()
             if self._busy:
                 self.server.touched = loop.time()
@@ -240,8 +240,8 @@ class Daemon:
     def _refuse(self) -> str:
         """Why no new request is taken."""
         if not self.leaving:
-            if _identity() != self._made_from:
-                self.leave("billhook or its interpreter has changed")
+            if _stamp(billhook.__file__) != self._made_from:
+                self.leave("billhook has changed")
             elif _identity_of(self._path) != self._socket:
                 self.leave("its folder was moved, or its socket was removed")
         return self.leaving
@@ -266,11 +266,6 @@ class Daemon:
         return msgspec.json.encode(status)
 
 
-def _identity() -> tuple[tuple[int, ...], ...]:
-    """What changes when billhook is upgraded, or its interpreter is replaced."""
-    return _stamp(billhook.__file__), _stamp(sys.executable)
-
-
 def _identity_of(path: str) -> tuple[int, ...]:
     return _stamp(path)[:2]
 
@@ -284,8 +279,9 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _changed(known: dict[str, tuple[int, ...]]) -> bool:
-    """Whether a module of ours is not the file any more that it was when it was first seen here."""
+    """Whether the interpreter or a module of ours is not the file any more that it was when it was first seen here."""
     files = [module.__file__ for name, module in list(sys.modules.items()) if name.startswith("billhook.")]
+    files.append(sys.executable)
     return any(known.setdefault(file, stamp) != stamp for file in files if file for stamp in [_stamp(file)])
 
 

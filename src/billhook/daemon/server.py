@@ -1,9 +1,10 @@
 """The socket's side of the daemon: bytes in, frames out, one task for each caller."""
 
+import _socket
 import asyncio
 import os
 import socket
-import struct
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -23,6 +24,13 @@ _PAUSE: Final = 0.1
 _EARLIER: Final = 32
 """Callers before one that are listened to once more."""
 _CHUNK: Final = 1 << 18
+_FAMILY, _STREAM, _AT_ONCE = int(socket.AF_UNIX), int(socket.SOCK_STREAM), int(socket.MSG_DONTWAIT)
+_PEER: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
+"""Asks for three numbers of the other end: process, user, group."""
+_NOTHING: Final = memoryview(b"")
+_US: Final = os.geteuid().to_bytes(4, sys.byteorder)
+Socket = _socket.socket
+"""What `socket.socket` is made of, and all that is needed here: quicker to make, and to ask."""
 _stranger = Seldom("refused a caller that is another user")
 _garbage = Seldom("refused a request")
 _exhausted = Seldom("can't take a caller")
@@ -41,23 +49,27 @@ class Server:
         self.room = memoryview(bytearray(_CHUNK))
         """What all read into: a buffer of its own for each would cost more than to read."""
         self.connections: set[Connection] = set()
+        """Those that could not be answered at once."""
         self.served = 0
         self.touched = 0.0
         """When somebody last asked, by the loop's clock."""
         self.silent: dict[Connection, None] = {}
         """Those who have not asked yet, in the order in which they came."""
-        self._listener: socket.socket | None = None
+        self.loop: asyncio.AbstractEventLoop
+        """Known when it listens."""
+        self._listener: Socket | None = None
 
     def listen(self, listener: socket.socket) -> None:
         """Take callers from a socket that listens, until `close`."""
+        self.loop = asyncio.get_running_loop()
         listener.setblocking(False)
-        self._listener = listener
-        asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
+        self._listener = Socket(listener.family, listener.type, listener.proto, listener.detach())
+        self.loop.add_reader(self._listener.fileno(), self._accept, self._listener)
 
     def close(self) -> None:
         """Take no more callers."""
         if self._listener is not None:
-            asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self.loop.remove_reader(self._listener.fileno())
             self._listener.close()
             self._listener = None
 
@@ -66,21 +78,19 @@ class Server:
         """How many requests are being answered."""
         return sum(connection.task is not None for connection in self.connections)
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, listener: Socket) -> None:
         try:
-            sock, _address = listener.accept()  # if there are more, we are called again
+            file, _ = listener._accept()  # type: ignore[attr-defined]  # if there are more, we are called again
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:  # no descriptors left: those who wait are taken when others have gone
             _exhausted.note(error)
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(listener.fileno())
-            loop.call_later(_PAUSE, self._again)
+            self.loop.remove_reader(listener.fileno())
+            self.loop.call_later(_PAUSE, self._again)
             return
-        sock.setblocking(False)
         if self.silent:
             self._hear_earlier()
-        Connection(self, sock).begin()
+        Connection(self, Socket(_FAMILY, _STREAM, 0, file)).begin()
 
     def _hear_earlier(self) -> None:
         """Take those who came before, if they have asked by now: events of one session begin in their order."""
@@ -89,19 +99,21 @@ class Server:
 
     def _again(self) -> None:
         if self._listener is not None:
-            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept, self._listener)
+            self.loop.add_reader(self._listener.fileno(), self._accept, self._listener)
 
 
 class Connection:
     """One caller: one request, one answer. A caller that goes away takes its hooks along."""
 
-    def __init__(self, server: Server, sock: socket.socket) -> None:
+    def __init__(self, server: Server, sock: Socket) -> None:
         self.server, self._sock = server, sock
         self.task: asyncio.Task[None] | None = None
         self.is_closed = False
-        self._loop = asyncio.get_running_loop()
-        self._data = bytearray()
+        self._data: bytes | bytearray = b""
+        """What has come of the request."""
         self._wanted = -1
+        self._unsent = _NOTHING
+        """What is left of the answer."""
         self._reads = self._writes = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -111,17 +123,19 @@ class Connection:
         return self.task is None and not self._writes
 
     def begin(self) -> None:
-        """Look whether the request is there already."""
-        self.server.connections.add(self)
+        """Look whether the request is there already, as it nearly always is, and its answer can be given at once."""
         if not _is_ours(self._sock):
             _stranger.note()
             self.abort()
             return
         self.read()
-        if not self.is_closed and self.task is None and not self._writes:
+        if self.is_closed:
+            return
+        self.server.connections.add(self)
+        if self.task is None and not self._writes:
             self.server.silent[self] = None
             self._reads = True
-            self._loop.add_reader(self._sock.fileno(), self.read)
+            self.server.loop.add_reader(self._sock.fileno(), self.read)
             self._limit()
 
     def abort(self) -> None:
@@ -136,7 +150,7 @@ class Connection:
         """Take what has come."""
         room = self.server.room
         try:
-            size = self._sock.recv_into(room)
+            size = self._sock.recv_into(room, 0, _AT_ONCE)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -144,14 +158,20 @@ class Connection:
         if not size or self.task is not None:
             self.abort()  # it has gone, or says something after its request
             return
-        self._data += room[:size]
         try:
+            if not self._data and (body := wire.whole(room, size)) is not None:
+                self._take(wire.read(body))
+                return
+            if not self._data:
+                self._data = bytearray()
+            self._data += room[:size]
             self._take_data()
         except wire.GarbageError as error:
             _garbage.note(error)
             self._finish(wire.not_started(str(error)))
 
     def _take_data(self) -> None:
+        """Take a request that comes in several pieces, or that is none."""
         data = self._data
         if data[3:4] == wire.ABOUT[3:4] and wire.ABOUT.startswith(data):
             if len(data) == len(wire.ABOUT):
@@ -170,16 +190,21 @@ class Connection:
             self.read()  # there may be more already
 
     def _take(self, asked: wire.Asked) -> None:
-        self._data = bytearray()
+        self._data = b""
         self._still()
         server = self.server
-        server.touched = self._loop.time()
+        server.touched = server.loop.time()
         why = server.refuse() or ("" if asked.version == __version__ else f"this is billhook {__version__}")
         if why:
             self._finish(wire.not_started(why))
             return
-        if not self._says_started():
-            # It may or may not have seen that we began, so we did not: it is its own hook, or it reports a failure.
+        try:
+            told = self._sock.send(wire.STARTED, _AT_ONCE) == len(wire.STARTED)
+        except OSError:
+            told = False
+        if not told:
+            # It has gone, or may have seen that we began and may not: so we did not. It is its own hook, or it reports
+            # a failure.
             self.abort()
             return
         server.served += 1
@@ -187,28 +212,14 @@ class Connection:
         if isinstance(said, Heard):
             self._finish(wire.answer(said.code, said.stdout, said.all_of_stderr))
             return
-        self.task = self._loop.create_task(self._serve(said))
+        self.task = server.loop.create_task(self._serve(said))
         # Whoever goes away takes its hooks along; most answers are there before anybody could.
-        self._timer = self._loop.call_later(_SOON, self._watch)
-
-    def _says_started(self) -> bool:
-        try:
-            return self._sock.send(wire.STARTED) == len(wire.STARTED) and self._is_there()
-        except OSError:
-            return False
-
-    def _is_there(self) -> bool:
-        try:
-            return self._sock.recv(1, socket.MSG_PEEK) != b""
-        except BlockingIOError:
-            return True  # and says nothing
-        except OSError:
-            return False
+        self._timer = server.loop.call_later(_SOON, self._watch)
 
     def _watch(self) -> None:
         if self.task is not None and not self.is_closed:
             self._reads = True
-            self._loop.add_reader(self._sock.fileno(), self.read)
+            self.server.loop.add_reader(self._sock.fileno(), self.read)
 
     # -- the answer
 
@@ -218,31 +229,31 @@ class Connection:
         self._finish(wire.answer(heard.code, heard.stdout, heard.all_of_stderr))
 
     def _finish(self, frame: bytes) -> None:
-        self._still()
-        self._data = bytearray(frame)
+        self._unsent = memoryview(frame)
         self._write()
-        if self._data and not self.is_closed:
+        if not self.is_closed:
+            self._still()
             self._writes = True
-            self._loop.add_writer(self._sock.fileno(), self._write)
+            self.server.loop.add_writer(self._sock.fileno(), self._write)
             self._limit()
 
     def _write(self) -> None:
         try:
-            sent = self._sock.send(self._data)
+            sent = self._sock.send(self._unsent, _AT_ONCE)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             self._close()
             return
-        del self._data[:sent]
-        if not self._data:
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
             self._close()
 
     # -- the end
 
     def _limit(self) -> None:
         """Nobody may take for ever to send a request, or to read an answer."""
-        self._timer = self._loop.call_later(SLOWEST, self.abort)
+        self._timer = self.server.loop.call_later(SLOWEST, self.abort)
 
     def _still(self) -> None:
         self.server.silent.pop(self, None)
@@ -251,10 +262,10 @@ class Connection:
             self._timer = None
         if self._reads:
             self._reads = False
-            self._loop.remove_reader(self._sock.fileno())
+            self.server.loop.remove_reader(self._sock.fileno())
         if self._writes:
             self._writes = False
-            self._loop.remove_writer(self._sock.fileno())
+            self.server.loop.remove_writer(self._sock.fileno())
 
     def _close(self) -> None:
         if not self.is_closed:
@@ -264,10 +275,8 @@ class Connection:
             self.server.connections.discard(self)
 
 
-def _is_ours(sock: socket.socket) -> bool:
+def _is_ours(sock: Socket) -> bool:
     """Whether the other end belongs to the same user."""
-    if not hasattr(socket, "SO_PEERCRED"):
+    if _PEER is None:
         return True  # the folder lets nobody else in
-    size = struct.calcsize("3i")
-    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return bool(uid == os.geteuid())
+    return sock.getsockopt(socket.SOL_SOCKET, _PEER, 12)[4:8] == _US

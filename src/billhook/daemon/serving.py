@@ -51,7 +51,7 @@ class Served:
         it. Neither raises."""
         whom = Caller(self._environment(asked.environ), asked.cwd)
         answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
-        with caller.serving(whom):
+        with caller.Serving(whom):
             try:
                 heard = answering.prepare(asked.argv)
                 if heard is not None:
@@ -120,7 +120,7 @@ class Served:
 
 
 async def _rest(answering: Answering, whom: Caller) -> Heard:
-    with caller.serving(whom):
+    with caller.Serving(whom):
         try:
             return await answering.judge()
         except Exception as error:

@@ -19,6 +19,7 @@ MOST_ARGUMENTS: Final = 64
 MOST_VARIABLES: Final = 8192
 
 _NUMBER = struct.Struct(">I")
+_BEGIN = struct.Struct(">4sI")
 STARTED: Final = b"S" + _NUMBER.pack(0)
 
 
@@ -45,6 +46,12 @@ def length(head: bytes) -> int:
     if size > LARGEST:
         raise GarbageError(f"a request of {size:,} bytes")
     return int(size)
+
+
+def whole(room: memoryview, size: int) -> bytes | None:
+    """The body of the request that these bytes are; None: it is not whole, or none. Then `length` tells more."""
+    said = (MAGIC, size - HEAD)
+    return bytes(room[HEAD:size]) if HEAD <= size <= LARGEST and _BEGIN.unpack_from(room) == said else None
 
 
 def read(body: bytes) -> Asked:
@@ -102,6 +109,12 @@ def variables(environ: bytes) -> dict[str, str]:
 
 def answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
     """The frame with the answer."""
+    if not (code or stdout or stderr):
+        return _NOTHING
+    return _answer(code, stdout, stderr)
+
+
+def _answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
     body = bytes([code & 0xFF]) + _text(stdout) + _text(stderr)
     return b"A" + _NUMBER.pack(len(body)) + body
 
@@ -137,6 +150,9 @@ def _said(text: str) -> bytes:
 
 def _text(data: bytes) -> bytes:
     return _NUMBER.pack(len(data)) + data
+
+
+_NOTHING: Final = _answer(0, b"", b"")
 
 
 class _Reader:

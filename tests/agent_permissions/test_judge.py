@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from billhook.agent.permissions import READING, AgentPermissions
@@ -381,6 +381,7 @@ def test_nothing_beats_a_deny_rule_or_loosens_an_ask_rule(
 
 
 @given(lists, calls, calls, modes, cwds)
+@example((), ("Bash", {"command": "ls"}), ("Write", {"file_path": "\0"}), "acceptEdits", "/w")
 def test_only_what_was_remembered(
     ask: tuple[str, ...],
     said: tuple[str, dict[str, Any]],

@@ -179,7 +179,10 @@ class AgentPermissions:
 
 def _is_plain(paths: tuple[str, ...]) -> bool:
     """Whether there are files, and none of git's own: a hook or a setting there is code that runs later."""
-    return bool(paths) and not any(".git" in os.path.realpath(path).split(os.sep) for path in paths)
+    try:
+        return bool(paths) and not any(".git" in os.path.realpath(path).split(os.sep) for path in paths)
+    except (OSError, ValueError):  # no path that a system knows
+        return False
 
 
 def _by(one: Permitted) -> str:

@@ -52,8 +52,8 @@ def test_real_payloads(name: str) -> None:
     """What real agents send to a hook of Claude Code's is read as theirs, under the event that they mean."""
     agent, real = SENT_BY[name.partition("/")[0]], golden(name)
     found = received_from("claude", json.dumps(real["stdin"]).encode(), real["env"], "")
-    assert found.agent == ("claude" if name in TOLD_BY_NOTHING else agent)
-    assert found.event.session_id == real["stdin"].get("session_id", real["stdin"].get("sessionId"))
+    assert found[1] == ("claude" if name in TOLD_BY_NOTHING else agent)
+    assert found[0].session_id == real["stdin"].get("session_id", real["stdin"].get("sessionId"))
 
 
 DENY = "hooks: {no: {events: PreToolUse, match: Bash, deny: not here}}"

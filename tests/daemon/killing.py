@@ -93,12 +93,13 @@ class Called(NamedTuple):
     def failed(self) -> bool:
         """It is the failure answer, which only follows when the daemon had begun."""
         said = b"the daemon broke off after it had started; hooks may have run" in self.stderr
-        return (self.code == 2 and said) or (self.code is None and self.began)
+        refused = self.code == (0 if self.kind == "after" else 2)  # what has happened can't be refused any more
+        return (said and refused) or (self.code is None and self.began)
 
     @property
     def answered(self) -> bool:
         """It is a whole answer, and the right one."""
-        return self.code == 0 and self.denied is (self.kind in DENIED)
+        return self.code == 0 and self.denied is (self.kind in DENIED) and not self.failed
 
     @property
     def denied(self) -> bool:

@@ -375,7 +375,9 @@ def _plainly(error: BaseException) -> str:
 
 def _notes(event: Event, config: "Config") -> list[str]:
     """What people ought to know beside the answer."""
-    notes = [*_strange(event.hook_event_name, config), *configured.notes(config)]
+    notes = [] if event.hook_event_name in EVENTS else [*_strange(event.hook_event_name, config)]
+    if config.pending or config.problems:
+        notes += configured.notes(config)
     if config.recording is not None and config.recording.problem:
         notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
     return notes
@@ -383,7 +385,7 @@ def _notes(event: Event, config: "Config") -> list[str]:
 
 def _strange(event: str, config: "Config") -> Iterable[str]:
     """A line about an event that nobody has heard of: it may be one that guards were meant for."""
-    if event not in EVENTS and not any(event in entry.declared.events for entry in config.entries):
+    if not any(event in entry.declared.events for entry in config.entries):
         yield about_unknown(event)
 
 

@@ -19,6 +19,7 @@ DIALECTS = (
 """What `--as` takes. Written out: to import the dialects for their names would be felt at every tool call."""
 _MARGIN = 0.1
 _SHORTEST_MARGIN, _LONGEST_MARGIN = 0.2, 0.5
+_KNOWN = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}
 _OPTIONS = ("--as", "--on-failure", "--config", "--deadline", "--from")
 
 
@@ -66,7 +67,7 @@ class Arguments(msgspec.Struct):
         self.event = word
 
     def _take_option(self, option: str, value: str) -> None:
-        known = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}.get(option, ())
+        known = _KNOWN.get(option, ())
         if known and value not in known:
             raise UsageError(f"unknown {option} `{value}`", hint=f"one of {', '.join(known)}")
         match option:

@@ -5,16 +5,19 @@ Start-up is felt at every tool call: what only odd names need is imported for th
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from billhook import caller
 from billhook.answering.whom import dialect_of, event_of, who_calls
 from billhook.errors import BillhookError, EventError
 from billhook.events import EVENTS, Event, parse
-from billhook.later import pattern
+from billhook.later import later, pattern
 
 if TYPE_CHECKING:
+    from billhook import dialects
     from billhook.dialects import Dialect
+else:
+    dialects = later("billhook.dialects")
 
 _NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
@@ -26,34 +29,24 @@ class MistypedError(BillhookError):
     """The name is none that we know, and so like one that it is no doubt a slip."""
 
 
-class Received(NamedTuple):
-    """An event, and the agent that it is from."""
-
-    event: Event
-    agent: str
-
-
-def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> Received:
+def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
     """The event on stdin, in the dialect of the agent that `--as` named; where that is Claude Code, of the one that
-    really calls. Raises as `received` does."""
-    from billhook.dialects import dialect
-
+    really calls: and which agent that is. Raises as `received` does."""
+    dialect = dialects.dialect(said)
     if said != "claude":
-        return Received(received(dialect(said), stdin, env, argument), said)
+        return received(dialect, stdin, env, argument), said
     try:
-        event = received(dialect(said), stdin, env, argument)
+        event = received(dialect, stdin, env, argument)
         agent = who_calls(said, event.payload, env)
     except BillhookError:  # what Claude Code never sends another agent may well
         agent = who_calls(said, _object_in(stdin) or {}, env)
         if agent == said:
             raise
-    return Received(event, agent) if agent == said else _from_another(agent, stdin, env, argument)
+    return (event, agent) if agent == said else _from_another(agent, stdin, env, argument)
 
 
-def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: str) -> Received:
+def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
     """The event of an agent that reads another one's settings."""
-    from billhook.dialects import dialect
-
     payload = _object_in(stdin) or {}
     if agent == "vscode":
         from billhook import strictjson
@@ -61,7 +54,7 @@ def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: st
 
         stdin = strictjson.encode(payload_of(payload))
     name = argument or event_of(agent, payload)
-    return Received(received(dialect(dialect_of(agent)), stdin, env, name), agent)
+    return received(dialects.dialect(dialect_of(agent)), stdin, env, name), agent
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:

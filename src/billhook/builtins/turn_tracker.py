@@ -120,7 +120,9 @@ class TurnTracker(msgspec.Struct, frozen=True):
 
 def _turn(record: Value | None) -> Turn:
     """The turn that a record says. A session that is not recorded, or not as a count, is in its first."""
+    if record is None:
+        return Turn()
     try:
-        return msgspec.convert(record or {}, Turn)
+        return msgspec.convert(record, Turn)
     except msgspec.ValidationError:
         return Turn()

@@ -46,12 +46,15 @@ class Kept:
         self._absent = tuple(path for path, identity in seen if not identity)
         self._folders: dict[str, sources.Identity] = {}
         """Those in which something would have come, as they were when nothing had."""
+        self._changeable = self._present
+        """What the times of these folders don't tell about: all but folders in them, and they themselves."""
         self._marks, self._used = tuple(marks), dict(used)
         self._approvals, self._stamps = approvals, dict(stamps)
 
     def holds(self, env: Mapping[str, str]) -> bool:
         """Whether loading again would give the same. Only `stat` is asked."""
-        for path, identity in self._present:
+        came = not self._folders_are_the_same()
+        for path, identity in self._present if came else self._changeable:
             if sources.identity(path) != identity:
                 return False
         for name, value in self._used.items():
@@ -63,7 +66,7 @@ class Kept:
         for mark in self._marks:
             if not fingerprint.unchanged(mark):
                 return False
-        return self._folders_are_the_same() or self._none_has_come()
+        return not came or self._none_has_come()
 
     def _folders_are_the_same(self) -> bool:
         for folder, times in self._folders.items():
@@ -78,7 +81,12 @@ class Kept:
         now = time.time_ns()
         usable = "" not in folders and all(times and now - max(times[2:]) > _SETTLED for times in folders.values())
         self._folders = folders if usable else {}
+        self._changeable = tuple(place for place in self._present if not _is_folder_in(place[0], self._folders))
         return True
+
+
+def _is_folder_in(path: str, folders: Mapping[str, sources.Identity]) -> bool:
+    return (path in folders or os.path.dirname(path) in folders) and os.path.isdir(path) and not os.path.islink(path)
 
 
 def _times(folder: str) -> sources.Identity:

@@ -48,32 +48,40 @@ def length(head: bytes) -> int:
     return int(size)
 
 
-def whole(room: memoryview, size: int) -> bytes | None:
+def whole(room: memoryview, size: int) -> memoryview | None:
     """The body of the request that these bytes are; None: it is not whole, or none. Then `length` tells more."""
     said = (MAGIC, size - HEAD)
-    return bytes(room[HEAD:size]) if HEAD <= size <= LARGEST and _BEGIN.unpack_from(room) == said else None
+    return room[HEAD:size] if HEAD <= size <= LARGEST and _BEGIN.unpack_from(room) == said else None
 
 
-def read(body: bytes) -> Asked:
+def read(body: bytes | memoryview) -> Asked:
     """The request after its head. Raises GarbageError."""
-    reader = _Reader(body)
-    who = next((who for who in _recent if body.startswith(who.said)), None)
-    if who is None:
-        who = _who(reader)
-        if len(who.said) <= _LARGE:
-            _recent.insert(0, who)
-            del _recent[_MOST_RECENT:]
-    reader.at = len(who.said)
-    stdin = reader.bytes()
-    if reader.at != len(body):
+    for who in _recent:  # of which nothing is copied
+        if who.said.startswith(body[: who.size]) and len(body) > who.size:
+            return _asked(who, body)
+    who = _who(_Reader(bytes(body)))
+    if who.size <= _LARGE:
+        _recent.insert(0, who)
+        del _recent[_MOST_RECENT:]
+    return _asked(who, body)
+
+
+def _asked(who: "_Who", body: bytes | memoryview) -> Asked:
+    at = who.size + _NUMBER.size
+    left = len(body) - at
+    size = _NUMBER.unpack_from(body, who.size)[0] if left >= 0 else 0
+    if left < size:
+        raise GarbageError("the request is cut off")
+    if left > size:
         raise GarbageError("bytes after the end of the request")
-    return Asked(who.version, who.argv, who.cwd, who.environ, stdin)
+    return Asked(who.version, who.argv, who.cwd, who.environ, bytes(body[at:]))
 
 
 class _Who(NamedTuple):
     """Everything of a request but the event."""
 
     said: bytes
+    size: int
     version: str
     argv: list[str]
     cwd: str
@@ -93,7 +101,7 @@ def _who(reader: "_Reader") -> _Who:
     cwd = reader.text()
     began = reader.at
     reader.skip(reader.number(MOST_VARIABLES))
-    return _Who(reader.data[: reader.at], version, argv, cwd, reader.data[began : reader.at])
+    return _Who(reader.data[: reader.at], reader.at, version, argv, cwd, reader.data[began : reader.at])
 
 
 def variables(environ: bytes) -> dict[str, str]:

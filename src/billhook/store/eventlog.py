@@ -110,10 +110,13 @@ class EventLog:
         except IndexError:
             self._wait_for_turn()
         try:
-            try:
-                flock(-1 if look else lock.file, _AT_ONCE)
-            except (OSError, ValueError):  # somebody else holds it, it is not open, or it has to be looked at
-                lock.take(check=look)
+            if look:
+                lock.take(check=True)
+            else:
+                try:
+                    flock(lock.file, _AT_ONCE)
+                except (OSError, ValueError):  # somebody else holds it, or it is not open
+                    lock.take(check=False)
             if look or lseek(self._file, 0, SEEK_END) != self._size or self._size > self._roomy:
                 self._make_ready(len(body))
             seq = self._seq + 1

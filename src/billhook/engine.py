@@ -187,7 +187,7 @@ class Engine:
         self._special = self.parallel or bool(self._audience)
 
     def _fold(self, event: Event, notes: Sequence[Note], began: float) -> Verdict:
-        outcomes = [written_out(note) for note in notes]
+        outcomes = [note if isinstance(note, Outcome) else written_out(note) for note in notes]
         return fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
 
     async def _close(self, event: Event, notes: Sequence[Note], began: float, ends: float, reserved: str) -> Verdict:

@@ -105,7 +105,7 @@ class Answering:
             ends = began + self.arguments.seconds
             self.ends = ends if self.ends is None else min(ends, self.ends)
         environ, here = caller.environ(), _here()
-        if _depth(environ) >= _DEEPEST:
+        if "BILLHOOK_DEPTH" in environ and _depth(environ) >= _DEEPEST:
             return self.fail("billhook hook is called by a hook of billhook's own, three deep")
         try:
             self.event = self._read(environ, here)
@@ -132,7 +132,8 @@ class Answering:
     async def judge(self) -> Heard:
         """Ask the hooks."""
         assert self.config is not None and self.event is not None
-        self._look_at_the_clock()
+        if self.ends is not None:
+            self._look_at_the_clock()
         if not self._may_come_twice(self.config, self.event):
             return self._said(await self._ask(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
@@ -157,7 +158,7 @@ class Answering:
             self._look_at_the_clock()
             verdict = await self._ask(config, event)
             answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
-            return Judged(answer, tuple(_discreet(verdict.warnings)))
+            return Judged(answer, tuple(_discreet(verdict.warnings)) if verdict.warnings else ())
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
         seconds = self.arguments.seconds_for_hooks
@@ -206,8 +207,9 @@ class Answering:
 
     def _inside(self) -> "Inside":
         """The agent that we are inside of, as far as anybody can tell."""
-        over_http = self.host.startswith("http:") and bool(self.event and self.event.transcript_path)
-        return insides.seen(self.host.removeprefix("http:"), caller.environ(), over_http=over_http)
+        host = self.host
+        over_http = host.startswith("http:") and bool(self.event and self.event.transcript_path)
+        return insides.seen(host.removeprefix("http:"), caller.environ(), over_http=over_http)
 
     def _doubt(self) -> str:
         """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""
@@ -222,7 +224,10 @@ class Answering:
 
     def _said(self, verdict: Verdict, config: "Config") -> Heard:
         answer = verdict.as_answer(self.dialect.meanings.join) if verdict.speaks or verdict.reason else NOTHING
-        return self._heard(verdict.about, answer, _discreet(verdict.warnings), _notes(verdict.about, config))
+        warnings = verdict.warnings
+        return self._heard(
+            verdict.about, answer, _discreet(warnings) if warnings else (), _notes(verdict.about, config)
+        )
 
     def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
@@ -358,8 +363,6 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
 
 def _discreet(warnings: list[str]) -> list[str]:
     """What went wrong, without the secrets that a hook may have printed: an agent keeps what it reads here."""
-    if not warnings:
-        return warnings
     from billhook.store.redaction import Redactor
 
     redactor = Redactor()

@@ -8,7 +8,6 @@ but a line is only doubted where it names something of ours. `curl x | sh` and `
 It speaks last: whoever wrote a guard of their own reads its words, and the input that is judged is the one that runs.
 """
 
-from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import msgspec
@@ -77,7 +76,7 @@ _MOST_LINES: Final = 1024
 def _plain_line(event: Event) -> str:
     """The line that a call runs, if that is all there is to it and it means the same in every folder."""
     given = getattr(event, "tool_input", None)
-    if not isinstance(given, Mapping) or not tools.is_shell(getattr(event, "tool_name", "")) or takes_arguments(given):
+    if type(given) is not dict or not tools.is_shell(getattr(event, "tool_name", "")) or takes_arguments(given):
         return ""
     line = given.get("command")
     return line if isinstance(line, str) and len(line) <= 500 and _is_plain(line) else ""

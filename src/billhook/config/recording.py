@@ -112,7 +112,12 @@ class Recording:
         event = verdict.about
         session_name, turn_id = self._session(verdict)
         tool = _tool(event)
-        texts, redacted = self._redacted(self._texts(verdict, host))
+        texts, outcomes = self._texts(verdict), _of_quiet_built_ins(verdict)
+        if outcomes is None:
+            texts |= _outcomes(verdict, host)
+        texts, redacted = self._redacted(texts)
+        if outcomes is not None:  # there are no words of anybody's in them
+            texts["outcomes"] = outcomes
         return {
             "id": verdict.id,
             "time": _utc(time.time_ns()),
@@ -134,7 +139,7 @@ class Recording:
             "config": self._snapshot.hash,
             "redacted": redacted,
             **texts,
-            "not_asked": self._not_asked(verdict, own),
+            "not_asked": self._not_asked(verdict, own, quiet=outcomes is not None),
         }
 
     def _session(self, verdict: Verdict) -> tuple[str, str]:
@@ -154,8 +159,8 @@ class Recording:
         redacted = self._redactor.redacted(texts)
         return redacted.value, redacted.texts
 
-    def _texts(self, verdict: Verdict, host: str) -> dict[str, Any]:
-        """Everything in which somebody's words stand; what is empty is left out, the reason is always there."""
+    def _texts(self, verdict: Verdict) -> dict[str, Any]:
+        """Where somebody's words stand, but for the outcomes. What is empty is left out; the reason is always there."""
         event, options = verdict.about, self.options
         texts: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
         for key in _WHOSE:
@@ -175,7 +180,7 @@ class Recording:
                 texts["context"] = verdict.context
             if verdict.messages:
                 texts["messages"] = verdict.messages
-        return texts | _outcomes(verdict, host)
+        return texts
 
     def _rewritten(self, verdict: Verdict) -> dict[str, Any]:
         rewritten: dict[str, Any] = {}
@@ -187,17 +192,12 @@ class Recording:
 
     # -- who was not asked
 
-    def _not_asked(self, verdict: Verdict, own: Sequence[Hook]) -> dict[str, str]:
+    def _not_asked(self, verdict: Verdict, own: Sequence[Hook], *, quiet: bool) -> dict[str, str]:
         considered = self._considered.get(verdict.event)
         if considered is None:
-            considered = {
-                entry.shown: _STANDING.get(entry.state, NOT_MATCHED)
-                for entry in self.config.entries
-                if _concerns(entry.declared, verdict.event)
-            }
-            considered |= dict.fromkeys(self.config.switched_off_builtins(verdict.event), _STANDING["off"])
-            if len(self._considered) < _MOST_EVENTS:
-                self._considered[verdict.event] = considered
+            considered = self._find_considered(verdict.event)
+        if quiet and not considered and not own:
+            return {}
         asked = {outcome.hook: outcome for outcome in verdict.outcomes}
         untrusted = self._untrusted
         found = {name: why for name, why in considered.items() if name not in asked}
@@ -211,9 +211,43 @@ class Recording:
                 found[name] = untrusted.get(name) or _skipped(outcome)
         return found
 
+    def _find_considered(self, event: str) -> dict[str, str]:
+        """The hooks that are configured for an event, and why one of them is not asked, if it is not."""
+        considered = {
+            entry.shown: _STANDING.get(entry.state, NOT_MATCHED)
+            for entry in self.config.entries
+            if _concerns(entry.declared, event)
+        }
+        considered |= dict.fromkeys(self.config.switched_off_builtins(event), _STANDING["off"])
+        if len(self._considered) < _MOST_EVENTS:
+            self._considered[event] = considered
+        return considered
+
     @cached_property
     def _untrusted(self) -> dict[str, str]:
         return {entry.shown: _STANDING[entry.state] for entry in self.config.entries if _is_untrusted(entry)}
+
+
+def _of_quiet_built_ins(verdict: Verdict) -> list[dict[str, Any]] | None:
+    """The outcomes as the log has them, where only built-ins were asked and none objects: the usual case. Else None."""
+    if verdict.speaks or verdict.reason:
+        return None
+    outcomes = []
+    for outcome in verdict.outcomes:
+        if outcome.source != "built-in" or outcome.status is not _OK or outcome.lost:
+            return None
+        said = {"hook": outcome.hook, "source": "built-in", "dialect": outcome.dialect, "status": "ok"}
+        outcomes.append(_timed({**said, "decision": "none"}, outcome))
+    return outcomes
+
+
+def _timed(said: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    took = _to_the_microsecond(outcome.duration_ms)
+    if took:
+        said["duration_ms"] = took
+    if outcome.answer.data is not None:
+        said["data"] = outcome.answer.data
+    return said
 
 
 def _outcomes(verdict: Verdict, host: str) -> dict[str, Any]:

@@ -66,8 +66,7 @@ class Daemon:
         self._lock = places.Lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket: tuple[int, ...] = ()
-        self._made_from = _stamp(billhook.__file__)
-        self._modules = {sys.executable: _stamp(sys.executable)}
+        self._made_from = {file: _stamp(file) for file in (billhook.__file__, sys.executable)}
         self._began = time.time()
         self._ended = asyncio.Event()
 
@@ -216,7 +215,7 @@ class Daemon:
             await asyncio.sleep(_LOOKED)
             if not self._refuse() and not self._lock.is_at(self.folder):
                 self.leave("its lock was removed")
-            if not self.leaving and _changed(self._modules):
+            if not self.leaving and _changed(self._made_from):
                 self.leave("billhook or its interpreter has changed")
             process.sweep()
             if self._busy:
@@ -240,7 +239,7 @@ class Daemon:
     def _refuse(self) -> str:
         """Why no new request is taken."""
         if not self.leaving:
-            if _stamp(billhook.__file__) != self._made_from:
+            if _stamp(billhook.__file__) != self._made_from[billhook.__file__]:
                 self.leave("billhook has changed")
             elif _identity_of(self._path) != self._socket:
                 self.leave("its folder was moved, or its socket was removed")
@@ -281,7 +280,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 def _changed(known: dict[str, tuple[int, ...]]) -> bool:
     """Whether the interpreter or a module of ours is not the file any more that it was when it was first seen here."""
     files = [module.__file__ for name, module in list(sys.modules.items()) if name.startswith("billhook.")]
-    files.append(sys.executable)
+    files += known
     return any(known.setdefault(file, stamp) != stamp for file in files if file for stamp in [_stamp(file)])
 
 

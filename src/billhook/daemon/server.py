@@ -26,7 +26,6 @@ _EARLIER: Final = 32
 _CHUNK: Final = 1 << 18
 _FAMILY, _STREAM, _AT_ONCE = int(socket.AF_UNIX), int(socket.SOCK_STREAM), int(socket.MSG_DONTWAIT)
 _PEER: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
-"""Asks for three numbers of the other end: process, user, group."""
 _NOTHING: Final = memoryview(b"")
 _US: Final = os.geteuid().to_bytes(4, sys.byteorder)
 Socket = _socket.socket
@@ -124,7 +123,8 @@ class Connection:
 
     def begin(self) -> None:
         """Look whether the request is there already, as it nearly always is, and its answer can be given at once."""
-        if not _is_ours(self._sock):
+        # What the other end is: the numbers of its process, user and group. Without it, the folder lets nobody else in.
+        if _PEER is not None and self._sock.getsockopt(socket.SOL_SOCKET, _PEER, 12)[4:8] != _US:
             _stranger.note()
             self.abort()
             return
@@ -273,10 +273,3 @@ class Connection:
             self._still()
             self._sock.close()
             self.server.connections.discard(self)
-
-
-def _is_ours(sock: Socket) -> bool:
-    """Whether the other end belongs to the same user."""
-    if _PEER is None:
-        return True  # the folder lets nobody else in
-    return sock.getsockopt(socket.SOL_SOCKET, _PEER, 12)[4:8] == _US

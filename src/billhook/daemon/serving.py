@@ -68,7 +68,8 @@ class Served:
     async def fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
         """Ask the hooks of a configuration, for whom this is being answered."""
         engine = self._engine(config, answering.host)
-        self._bring_late_answers(event.session_id, engine)
+        if engine.background.answers or len(self._engines) > 1:
+            self._bring_late_answers(event.session_id, engine)
         verdict = await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
         for observer in self.observers:
             observer(verdict, config, answering.host)

@@ -7,7 +7,7 @@ sets. That is much quicker than looking for each prefix in turn.
 import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -109,23 +109,23 @@ def worth_trying(data: bytes | None, triggers: Sequence[tuple[str, bytes]]) -> t
     """The rules and triggers that could find something in a text; all of them if the text is not known."""
     if data is None:
         return RULES, [trigger for trigger, _ in triggers]
-    if "re2" in sys.modules and not _any_of_all(tuple(triggers))(data):
+    if "re2" in sys.modules and not quick_look(tuple(triggers))(data):
         return (), ()
     low = data.lower()
     return _rules(data), [trigger for trigger, encoded in triggers if encoded in low]
 
 
 @functools.lru_cache(maxsize=8)
-def _any_of_all(triggers: tuple[tuple[str, bytes], ...]) -> Callable[[bytes], Any]:
-    """Whether there is anything at all to look for in a text, in one pass over it: where the library for that is loaded
-    anyway, as in a daemon. Loading it takes longer than many looks."""
+def quick_look(triggers: tuple[tuple[str, bytes], ...]) -> Callable[[bytes], object]:
+    """Tells whether there is anything at all worth trying in a text, in one pass over it: where the library for that is
+    loaded anyway, as in a daemon. Loading it takes longer than many looks."""
     import re2
 
     known, pieces = _by_hint()
     parts = [b"(?i:%b)" % b"|".join(re2.escape(encoded) for _, encoded in triggers)]
     parts += [re2.escape(text) for text in (*(piece for piece, _ in pieces), *_ODD)]
     parts.append(rb"(?:\A|[^A-Za-z0-9]|\\[nrt])(?:%b)(?:[^A-Za-z0-9]|\z)" % b"|".join(map(re2.escape, known)))
-    search: Callable[[bytes], Any] = re2.compile(b"|".join(parts)).search
+    search: Callable[[bytes], object] = re2.compile(b"|".join(parts)).search
     return search
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "billhook-hook"
-ALONE = ["-static", "-nostdlib", "-fno-builtin", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-DBILLHOOK_ALONE"]
+ALONE = ["-static", "-nostdlib", "-DBILLHOOK_ALONE", "-U_FORTIFY_SOURCE", "-fno-builtin", "-fno-stack-protector"]
+"""Without a C library: client_alone.h stands in for it."""
 
 # Installers write the interpreter's path into `#!python`, but drop its options, and start-up without them costs half as
 # much again. So a shell looks for the interpreter, and the client comes from where installers have compiled it: Python

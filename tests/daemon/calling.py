@@ -155,7 +155,7 @@ def ignoring(number: int) -> Any:
 
 
 WARNED = ("-static", "-Wall", "-Wextra", "-Wshadow", "-Werror")
-ALONE = ("-nostdlib", "-fno-builtin", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-DBILLHOOK_ALONE")
+ALONE = ("-nostdlib", "-DBILLHOOK_ALONE", "-U_FORTIFY_SOURCE", "-fno-builtin", "-fno-stack-protector")
 """Without a C library, as hatch_build.py builds it where it can."""
 C = {
     "c": (*WARNED, *(ALONE if platform.machine() in ("x86_64", "aarch64") else ())),

@@ -1,8 +1,8 @@
 /* What the client needs of a C library, on top of the kernel alone, where it is built with -DBILLHOOK_ALONE.
 
    A library that starts asks the processor dozens of questions about itself, and inside a virtual machine each of them
-   goes to the machine's owner: that takes longer than all that the client does. The headers are the library's; only what
-   they promise and the client uses is here, and no more of it: `snprintf` knows %s, %d, %ld and %lld. */
+   goes to the machine's owner: that takes longer than all that the client does. The headers are the library's; only
+   what they promise and the client uses is here, and no more of it: `snprintf` knows %s, %d, %ld and %lld. */
 
 #ifndef BILLHOOK_CLIENT_ALONE
 #define BILLHOOK_CLIENT_ALONE
@@ -90,7 +90,7 @@ long syscall(long number, ...) {
 int open(const char *path, int flags, ...) {
     va_list more;
     va_start(more, flags);
-    int mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(more, int) : 0;
+    int mode = flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? va_arg(more, int) : 0;
     va_end(more);
     return (int)CALL4(SYS_openat, AT_FDCWD, path, flags, mode);
 }
@@ -183,7 +183,7 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *befo
     return (int)failed;
 }
 
-__sighandler_t signal(int number, __sighandler_t handler) {
+void (*signal(int number, void (*handler)(int)))(int) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before = {.sa_handler = SIG_DFL};
     return sigaction(number, &action, &before) ? SIG_ERR : before.sa_handler;
 }
@@ -201,7 +201,11 @@ int poll(struct pollfd *some, nfds_t n, int ms) {
 
 /* -- texts -------------------------------------------------------------------------------------------------------- */
 
-/* The compiler calls these by itself, too; -fno-builtin keeps it from finding them in their own loops. */
+/* The compiler calls these by itself, too, and must not find them in their own loops. */
+#ifndef __clang__ /* which -fno-builtin is enough for */
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif
 void *memcpy(void *restrict to, const void *restrict from, size_t n) {
     for (size_t i = 0; i < n; i++) ((char *)to)[i] = ((const char *)from)[i];
     return to;
@@ -224,6 +228,10 @@ size_t strlen(const char *s) {
     while (s[n]) n++;
     return n;
 }
+
+#ifndef __clang__
+#pragma GCC pop_options
+#endif
 
 int strncmp(const char *a, const char *b, size_t n) {
     for (size_t i = 0; i < n; i++)

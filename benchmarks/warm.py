@@ -190,7 +190,8 @@ async def on_the_wire() -> AsyncGenerator[Trial, None]:
     asked = wire.request(__version__, ["--as", "claude"], "/", dict(os.environ), b"x" * 1000)
     servers = {
         "our server": _serve_ours,
-        "a blocking socket in a thread": _serve_plainly,
+        "blocking sockets, a thread each": _serve_in_threads,
+        "a blocking socket, one at a time": _serve_plainly,
         "uvicorn+starlette": _serve_http,
     }
     with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name, contextlib.ExitStack() as stack:
@@ -205,7 +206,11 @@ async def on_the_wire() -> AsyncGenerator[Trial, None]:
             while not path.exists():  # noqa: ASYNC110 (another process makes it)
                 await asyncio.sleep(0.01)
             cases[server] = looped(_asking(path, _posted(asked) if serve is _serve_http else asked), None)
-        bars = [Bar("our server", "a blocking socket in a thread", 1.5), Bar("our server", "uvicorn+starlette", 0.5)]
+        bars = [
+            Bar("our server", "blocking sockets, a thread each", 1.5),
+            Bar("our server", "uvicorn+starlette", 0.5),
+            Bar("our server", "a blocking socket, one at a time"),
+        ]
         yield Trial("1 KB", cases, bars, LOOPS)
 
 
@@ -225,22 +230,25 @@ def _serve_ours(path: str, size: int) -> None:
         uvloop.run(serve())
 
 
+def _serve_in_threads(path: str, size: int) -> None:
+    """As one has to who serves many at once: a caller that is slow keeps nobody waiting."""
+    listener = _listener(path)
+    while True:
+        threading.Thread(target=_serve_plain, args=(listener.accept()[0], size), daemon=True).start()
+
+
 def _serve_plainly(path: str, size: int) -> None:
     listener = _listener(path)
-    said = wire.STARTED + wire.answer(0, b"", b"")
+    while True:
+        _serve_plain(listener.accept()[0], size)
 
-    def serve() -> None:
-        while True:
-            caller, _ = listener.accept()
-            left = size
-            while left:
-                left -= len(caller.recv(left))
-            caller.sendall(said)
-            caller.close()
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    thread.join()
+def _serve_plain(caller: socket.socket, size: int) -> None:
+    left = size
+    while left:
+        left -= len(caller.recv(left))
+    caller.sendall(wire.STARTED + wire.answer(0, b"", b""))
+    caller.close()
 
 
 def _serve_http(path: str, size: int) -> None:

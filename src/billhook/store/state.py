@@ -62,7 +62,7 @@ class FileState:
         """How long an update waits for another one of the same record."""
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._absent: set[str] = set()
-        """Files that were not there when they were last read."""
+        """Files of such records that were not there when they were last read."""
         self._files: dict[tuple[str, str], str] = {}
         """Where records lie whose names don't depend on the file system."""
 
@@ -76,9 +76,10 @@ class FileState:
         try:
             mark = _mark(os.lstat(file))
         except FileNotFoundError:
-            if len(self._absent) >= _REMEMBERED:
-                self._absent.clear()
-            self._absent.add(file)
+            if kind in _READ_AT_EVERY_EVENT:
+                if len(self._absent) >= _REMEMBERED:
+                    self._absent.clear()
+                self._absent.add(file)
             return None
         except (OSError, ValueError):
             mark = None
@@ -157,8 +158,8 @@ class FileState:
 
 
 def _is_there(file: str) -> bool:
-    """As `lstat` tells, but an error costs more than the question, and a file that was not there mostly still is not.
-    May say so of one that is."""
+    """As `lstat` tells, without an error, which would cost more than the question: a file that was not there mostly
+    still is not. One in a folder that nobody may enter any more is not there either."""
     return not _LOOKS_AT_LINKS or os.access(file, os.F_OK, follow_symlinks=False)
 
 

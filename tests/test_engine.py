@@ -545,8 +545,9 @@ def test_fire_sync_leaves_a_hanging_executor_behind() -> None:
     assert verdict.outcomes[0].status is Status.TIMED_OUT
 
 
-def test_shared_budget() -> None:
-    """Hooks that name one budget share one timeout; what others use does not count."""
+@pytest.mark.parametrize("listen", [None, lambda _: None], ids=["nobody listens", "somebody listens"])
+def test_shared_budget(listen: Any) -> None:
+    """Hooks that name one budget share one timeout; what others use does not count, nor does who listens."""
 
     def sharing(name: str) -> Hook:
         async def run(ctx: Context) -> None:
@@ -554,8 +555,14 @@ def test_shared_budget() -> None:
 
         return Hook(name=name, run=run, events=("PreToolUse",), timeout=1.0, budget="group", on_failure="allow")
 
-    verdict = fire(sharing("a"), sharing("b"), sharing("c"), says("d"))
+    hooks = [sharing("a"), sharing("b"), sharing("c"), says("d")]
+    verdict = Engine(hooks, listen=listen).fire_sync(BASH)
     assert statuses(verdict) == [("a", "ok"), ("b", "timed_out"), ("c", "timed_out"), ("d", "ok")]
+    left: list[float] = []
+    slow = Hook(name="slow", run=lambda ctx: time.sleep(0.3), budget="x", timeout=1.0)
+    looks = Hook(name="looks", run=lambda ctx: left.append(ctx.seconds_left), budget="x", timeout=1.0)
+    Engine([slow, looks], listen=listen).fire_sync(BASH)
+    assert left[0] < 0.8
 
 
 def test_state_holds_only_what_hooks_put_there() -> None:

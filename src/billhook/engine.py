@@ -248,7 +248,7 @@ class Engine:
     def _ask(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome | None] | None:
         """Ask one hook. None: it has nothing to say. What it says at once is an Outcome, the rest is to be awaited."""
         if step.of_event is None or began >= ends:
-            if step.plain and (step.at_once or began < ends):
+            if step.plain and step.asking is None and (step.at_once or began < ends):
                 own = began + step.timeout
                 ctx.deadline = own if own < ends or step.at_once else ends
             elif (held_back := self._prepare(step, ctx, ends, began)) is not None:

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from billhook import EVENTS, PreToolUse, Verdict
+from billhook import EVENTS, Answer, Hook, PreToolUse, Verdict
 from billhook.config import load_config
 from billhook.config.snapshot import kept
 from billhook.events import decode, parse
+from billhook.hook import Source
 from billhook.store.reading import LogReader
 from billhook.store.record import Record
 from config.project import Project
@@ -264,6 +265,15 @@ def test_fields_are_redacted_like_the_rest(project: Project) -> None:
     (record,) = records(project)
     assert SECRET not in json.dumps(record) and record["redacted"] == 2
     assert record["fields"]["is_interrupt"] is True and record["transcript_path"].startswith("/t/[redacted ")
+
+
+def test_who_poses_as_a_built_in_is_searched_as_well(project: Project) -> None:
+    """What a hook of a program tells later hooks may hold a secret, wherever it says that it comes from."""
+    tells = Hook(name="mine", run=lambda ctx: Answer(data={"token": SECRET}), source=Source(layer="built-in"))
+    config = load_config(project.folder, home=project.root)
+    config.engine(hooks=[tells]).fire_sync(parse({"hook_event_name": "Stop", "stop_hook_active": False}))
+    (record,) = records(project)
+    assert SECRET not in json.dumps(record) and record["redacted"] == 1
 
 
 def test_fields_that_may_quote_the_input_go_with_it(project: Project) -> None:

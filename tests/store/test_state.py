@@ -692,3 +692,12 @@ def test_what_is_remembered_is_never_old(tmp_path: Path, kind: str) -> None:
         assert found[0] is not found[1]
     path.unlink()
     assert reader.read(kind, "key") is None
+
+
+def test_a_folder_that_is_none_any_more_is_no_missing_record(tmp_path: Path) -> None:
+    """What was not there is looked for anew: a limit that nobody can read is not a limit of nothing."""
+    state = FileState(tmp_path)
+    assert state.read("turns", "abc") is None
+    (tmp_path / "turns").write_text("in its place")
+    with pytest.raises(StoreError, match="not a folder"):
+        state.read("turns", "abc")

@@ -11,6 +11,7 @@ from billhook import strictjson, tools
 from billhook.answers import CONDITION_RAISED, NOTHING, UNSET, Answer, Decision, Outcome, Status, Verdict
 from billhook.builtins.event_logger import NAME
 from billhook.config.declared import Declared
+from billhook.config.keys import BUILTINS
 from billhook.errors import BillhookError, UnrecordedError
 from billhook.events import EVENTS, JSON_FIELDS, Event
 from billhook.hook import Hook, Knows
@@ -234,7 +235,7 @@ def _of_quiet_built_ins(verdict: Verdict) -> list[dict[str, Any]] | None:
         return None
     outcomes = []
     for outcome in verdict.outcomes:
-        if outcome.source != "built-in" or outcome.status is not _OK or outcome.lost:
+        if outcome.source != "built-in" or outcome.hook not in BUILTINS or outcome.status is not _OK or outcome.lost:
             return None
         said = {"hook": outcome.hook, "source": "built-in", "dialect": outcome.dialect, "status": "ok"}
         outcomes.append(_timed({**said, "decision": "none"}, outcome))

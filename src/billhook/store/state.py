@@ -61,8 +61,6 @@ class FileState:
         self.seconds = seconds
         """How long an update waits for another one of the same record."""
         self._seen: dict[tuple[str, str], _Seen] = {}
-        self._absent: set[str] = set()
-        """Files of such records that were not there when they were last read."""
         self._files: dict[tuple[str, str], str] = {}
         """Where records lie whose names don't depend on the file system."""
 
@@ -70,16 +68,9 @@ class FileState:
         """The record as it is now; None: there is none. Takes no lock, makes nothing. Raises StoreError."""
         seen = self._seen.get((kind, key))
         file = self._file(kind, key) if seen is None else seen.file
-        if file in self._absent and not _is_there(file):
-            return None
-        self._absent.discard(file)
         try:
             mark = _mark(os.lstat(file))
         except FileNotFoundError:
-            if kind in _READ_AT_EVERY_EVENT:
-                if len(self._absent) >= _REMEMBERED:
-                    self._absent.clear()
-                self._absent.add(file)
             return None
         except (OSError, ValueError):
             mark = None
@@ -155,15 +146,6 @@ class FileState:
         if len(data) > LARGEST:  # it could not be read again
             raise StoreError(f"a record of more than {LARGEST} bytes", place=str(path))
         files.write_atomically(path, data, root=self.root, durable=False)
-
-
-def _is_there(file: str) -> bool:
-    """As `lstat` tells, without an error, which would cost more than the question: a file that was not there mostly
-    still is not. One in a folder that nobody may enter any more is not there either."""
-    return not _LOOKS_AT_LINKS or os.access(file, os.F_OK, follow_symlinks=False)
-
-
-_LOOKS_AT_LINKS: Final = os.access in os.supports_follow_symlinks
 
 
 def _mark(found: os.stat_result) -> _Mark:

@@ -36,9 +36,9 @@ def world(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _served(world: Path) -> Callable[[], Config]:
+def _served(world: Path, folder: Path | None = None) -> Callable[[], Config]:
     env = {"HOME": str(world / "home"), "BILLHOOK_HOME": str(world / "state"), "PATH": os.environ["PATH"]}
-    cwd = str(world / "p" / "sub")
+    cwd = str(folder or world / "p" / "sub")
 
     def load() -> Config:
         with caller.Serving(Caller(env, cwd)):
@@ -92,3 +92,51 @@ def test_callers_with_other_variables_have_their_own(world: Path) -> None:
     with caller.Serving(Caller(env, str(world / "p"))):
         assert len(configured.load(str(world / "p" / "sub")).sources) == 1
     assert load().sources == ()
+
+
+def test_home_that_is_a_link_to_another(world: Path) -> None:
+    """The user's files are those of where it leads now."""
+    for name in ("one", "two"):
+        file = world / name / ".config/billhook/hooks.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(DENY.replace("deny: no", f"deny: {name}"))
+    (world / "home").rmdir()
+    (world / "home").symlink_to(world / "one")
+    load = _served(world)
+    before = load()
+    time.sleep(1.1)
+    assert load() is load() and "one" in str(load().entries)
+    (world / "home").unlink()
+    (world / "home").symlink_to(world / "two")
+    assert load() is not before and "two" in str(load().entries)
+
+
+@pytest.mark.parametrize("moved", ["in", "out"])
+def test_folder_that_was_moved_with_a_link_left_in_its_place(world: Path, moved: str) -> None:
+    """It is the same folder, and lies in another project."""
+    (world / "plain").mkdir()
+    (world / "p/hooks.yaml").write_text(DENY)
+    places = [world / "plain/w", world / "p/w"] if moved == "in" else [world / "p/w", world / "plain/w"]
+    (places[0] / "sub").mkdir(parents=True)
+    load = _served(world, places[0] / "sub")
+    before = load()
+    time.sleep(1.1)
+    assert load() is load()
+    assert len(load().sources) == (moved == "out")
+    places[0].rename(places[1])
+    places[0].symlink_to(places[1])
+    assert load() is not before and len(load().sources) == (moved == "in")
+
+
+@pytest.mark.parametrize("modes", [(0o777, 0o755), (0o755, 0o777)], ids=["anybody's before", "anybody's now"])
+def test_folder_on_the_way_that_everybody_may_write_to(world: Path, modes: tuple[int, int]) -> None:
+    """What lies there belongs to the project as soon as nobody else may write there, and no longer."""
+    (world / "p/hooks.yaml").write_text(DENY)
+    (world / "p").chmod(modes[0])
+    load = _served(world)
+    before = load()
+    time.sleep(1.1)
+    assert load() is load()
+    (world / "p").chmod(modes[1])
+    assert load() is not before
+    assert len(load().sources) == (modes[1] == 0o755) and len(before.sources) == (modes[0] == 0o755)

@@ -544,6 +544,20 @@ def test_garbage_is_refused(home: Home) -> None:
     assert "refused a request" in home.log() and "HTTP" not in home.log()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 9])
+def test_requests_in_small_pieces(home: Home, size: int) -> None:
+    """However few bytes come at first."""
+    home.own("hooks: {no: {events: PreToolUse, deny: never}}\n")
+    home.start()
+    request = wire.request(billhook.__version__, ["--as", "claude"], "/", home.env(), json.dumps(home.event()).encode())
+    for data, begins in ((request, wire.STARTED), (wire.ABOUT, b"I")):
+        with places.connect(home.folder, 10) as line:
+            for piece in (data[:size], data[size : 2 * size], data[2 * size :]):
+                line.sendall(piece)
+                time.sleep(0.02)
+            assert line.recv(len(begins)) == begins
+
+
 # -- its log ---------------------------------------------------------------------------------------------------------
 
 

@@ -701,3 +701,23 @@ def test_a_folder_that_is_none_any_more_is_no_missing_record(tmp_path: Path) -> 
     (tmp_path / "turns").write_text("in its place")
     with pytest.raises(StoreError, match="not a folder"):
         state.read("turns", "abc")
+
+
+def test_a_lock_whose_path_is_too_long(tmp_path: Path) -> None:
+    """It can be opened from its folder, and not be found by its path: an error, and no endless loop."""
+    root = tmp_path.joinpath(*["d" * 200] * 30)
+    lock = LockFile(root / "lock", root)
+    here = os.getcwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(30):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+        file = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
+    finally:
+        os.chdir(here)
+    lock._file = file
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="File name too long"):
+        lock.acquire(5.0)
+    assert time.monotonic() - began < 5 and not lock.held

@@ -32,21 +32,27 @@ class Kept:
         config: "Config",
         *,
         folder: str,
+        home: str,
         probed: Iterable[tuple[str, sources.Identity]],
+        passed: Iterable[tuple[str, bool]],
         marks: "Iterable[FileMark]",
         used: Mapping[str, str | None],
         approvals: "Approvals",
         stamps: Mapping[str, tuple[int, ...]],
     ) -> None:
-        """`probed` are the places that were looked at, `marks` the files that hooks run, `used` the variables."""
+        """`probed` are the places that were looked at, `passed` the folders on the way up and whether everybody may
+        write there, `marks` the files that hooks run, `used` the variables."""
         self.config = config
         seen = tuple(probed)
-        # What the path of the folder leads to may change, too.
-        self._present = ((folder, sources.identity(folder)), *(place for place in seen if place[1]))
+        # What the paths of both folders lead to may change, too.
+        self._places = {path: os.path.realpath(path) for path in (folder, home)}
+        here = [(path, sources.identity(path)) for path in self._places]
+        self._present = (*here, *(place for place in seen if place[1]))
+        self._passed = tuple(passed)
         self._absent = tuple(path for path, identity in seen if not identity)
         self._folders: dict[str, sources.Identity] = {}
         """Those in which something would have come, as they were when nothing had."""
-        self._changeable = self._present
+        self._changeable, self._beyond = self._present, self._passed
         """What the times of these folders don't tell about: all but folders in them, and they themselves."""
         self._marks, self._used = tuple(marks), dict(used)
         self._approvals, self._stamps = approvals, dict(stamps)
@@ -57,6 +63,9 @@ class Kept:
         for path, identity in self._present if came else self._changeable:
             if sources.identity(path) != identity:
                 return False
+        for path, anybodys in self._passed if came else self._beyond:
+            if sources.is_anybodys(path) != anybodys:
+                return False
         for name, value in self._used.items():
             if env.get(name) != value:
                 return False
@@ -66,7 +75,11 @@ class Kept:
         for mark in self._marks:
             if not fingerprint.unchanged(mark):
                 return False
-        return not came or self._none_has_come()
+        return not came or (self._leads_there() and self._none_has_come())
+
+    def _leads_there(self) -> bool:
+        """A folder that was moved, with a link left in its place, is the same one and lies elsewhere."""
+        return all(os.path.realpath(path) == real for path, real in self._places.items())
 
     def _folders_are_the_same(self) -> bool:
         for folder, times in self._folders.items():
@@ -82,6 +95,7 @@ class Kept:
         usable = "" not in folders and all(times and now - max(times[2:]) > _SETTLED for times in folders.values())
         self._folders = folders if usable else {}
         self._changeable = tuple(place for place in self._present if not _is_folder_in(place[0], self._folders))
+        self._beyond = tuple(place for place in self._passed if place[0] not in self._folders)
         return True
 
 

@@ -183,7 +183,9 @@ class _Loading:
         return Kept(
             config,
             folder=folder,
+            home=caller.expanduser("~"),
             probed=probed,
+            passed=self.found.passed,
             marks=marks.values(),
             used=self.values.used,
             approvals=self.approvals,

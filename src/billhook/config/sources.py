@@ -50,6 +50,8 @@ class Found(msgspec.Struct, frozen=True):
     """Those that exist (and those that were named, existing or not), most trusted first."""
     probed: tuple[tuple[str, Identity], ...]
     """Every path that was looked at, with its identity at that time: while all are the same, so is the answer."""
+    passed: tuple[tuple[str, bool], ...] = ()
+    """The folders on the way up, and whether everybody may write there: that decides where the project ends."""
 
 
 def find(
@@ -80,7 +82,7 @@ def find(
                 SourceFile(path, layer, folder) for folder, path in paths if path not in users and probe.exists(path)
             ]
     found.sort(key=lambda file: LAYERS.index(file.layer))
-    return Found(project, tuple(found), tuple(probe.seen.items()))
+    return Found(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()))
 
 
 def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
@@ -116,7 +118,7 @@ def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list
     up = [here]
     for parent in Path(here).parents:
         above = str(parent)
-        if home == above or home.startswith(above.rstrip("/") + "/") or _anybodys(above):
+        if home == above or home.startswith(above.rstrip("/") + "/") or probe.is_anybodys(above):
             break
         up.append(above)
     with_hooks = [
@@ -128,7 +130,7 @@ def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list
     return [top, *below]
 
 
-def _anybodys(folder: str) -> bool:
+def is_anybodys(folder: str) -> bool:
     """Whether everybody may put files there, as in /tmp: what lies there belongs to no project of ours."""
     try:
         return bool(os.stat(folder).st_mode & stat.S_IWOTH)
@@ -141,6 +143,11 @@ class _Probe:
 
     def __init__(self) -> None:
         self.seen: dict[str, Identity] = {}
+        self.passed: dict[str, bool] = {}
+
+    def is_anybodys(self, folder: str) -> bool:
+        self.passed[folder] = is_anybodys(folder)
+        return self.passed[folder]
 
     def exists(self, path: str) -> bool:
         if path not in self.seen:

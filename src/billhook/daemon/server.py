@@ -173,12 +173,12 @@ class Connection:
     def _take_data(self) -> None:
         """Take a request that comes in several pieces, or that is none."""
         data = self._data
-        if data[3:4] == wire.ABOUT[3:4] and wire.ABOUT.startswith(data):
+        if wire.ABOUT.startswith(data):  # or what both begin with
             if len(data) == len(wire.ABOUT):
                 self._finish(wire.about(self.server.about()))
             return
         if self._wanted < 0:
-            size = wire.length(bytes(data[: wire.HEAD]).ljust(wire.HEAD, b"\0"))  # a wrong beginning is known at once
+            size = wire.length(bytes(data[: wire.HEAD]))  # a wrong beginning is known at once
             if len(data) < wire.HEAD:
                 return
             self._wanted = wire.HEAD + size

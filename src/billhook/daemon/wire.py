@@ -39,9 +39,11 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def length(head: bytes) -> int:
-    """How many bytes follow the head of a request. Raises GarbageError."""
+    """How many bytes follow the head of a request; none is known of a part of one. Raises GarbageError."""
     if not head.startswith(MAGIC[: len(head)]):
         raise GarbageError("the request is not in our protocol")
+    if len(head) < HEAD:
+        return 0
     (size,) = _NUMBER.unpack_from(head, len(MAGIC))
     if size > LARGEST:
         raise GarbageError(f"a request of {size:,} bytes")

@@ -80,6 +80,8 @@ class LockFile:
         try:
             while not self._taken(ends, seconds, check):
                 self._forget()
+                if time.monotonic() >= ends:
+                    raise StoreError(f"it was not at its path for {seconds:.3g} s", place=str(self.path))
         except BaseException:
             self._forget()
             self._turn.release()
@@ -169,8 +171,10 @@ def _try(file: int, path: Path) -> bool:
 def _same(file: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError as error:  # nobody can tell, and to try again would not help
+        raise _unusable(path, error) from error
 
 
 def _unusable(path: Path, error: OSError) -> StoreError:

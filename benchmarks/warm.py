@@ -31,6 +31,7 @@ from harness import LOOPS, PROCESSES, Bar, Case, Goal, Trial, looped
 _BIN = Path(sys.executable).parent
 _CLIENT = str(_BIN / "billhook-hook")
 _FOLDER = str(Path(wire.__file__).parent)
+_SESSION = "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11"
 _JSON = "import json, sys; e = json.load(sys.stdin); sys.exit(2 if 'rm -rf' in str(e['tool_input']) else 0)"
 _CCHOOKS = "from cchooks import create_context; c = create_context(); c.output.exit_success()"
 _NODE = "let s='';process.stdin.on('data',d=>s+=d).on('end',()=>{JSON.parse(s)})"
@@ -44,7 +45,7 @@ def project() -> Iterator[tuple[Path, dict[str, str]]]:
         (base / "p" / ".git").mkdir(parents=True)
         env = {**os.environ, "HOME": name, "BILLHOOK_HOME": str(base / "state")}
         event = {
-            "session_id": "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11",
+            "session_id": _SESSION,
             "transcript_path": "/home/u/.agent/projects/x/t.jsonl",
             "cwd": str(base / "p"),
             "permission_mode": "default",
@@ -62,6 +63,9 @@ def daemon(env: dict[str, str]) -> Iterator[None]:
     """A daemon for that environment."""
     billhook = str(_BIN / "billhook")
     subprocess.run([billhook, "daemon", "start", "--quiet"], env=env, check=True)
+    # As in every agent, the session has begun when it comes to a tool call.
+    begun = {"hook_event_name": "SessionStart", "session_id": _SESSION, "source": "startup", "cwd": env["HOME"]}
+    subprocess.run([_CLIENT, "--as", "claude"], input=msgspec.json.encode(begun), env=env, check=True)
     try:
         yield
     finally:

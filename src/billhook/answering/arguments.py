@@ -48,7 +48,18 @@ class Arguments(msgspec.Struct):
 
     def take(self, argv: list[str]) -> None:
         """Read a command line. Raises UsageError; what stands before the fault was read."""
-        words = list(argv)
+        said = tuple(argv)
+        known = _taken.get(said)
+        if known is None:
+            self._take_words(list(argv))
+            if len(_taken) >= _MOST_TAKEN:
+                _taken.clear()
+            _taken[said] = msgspec.structs.replace(self, files=list(self.files))
+            return
+        self.dialect, self.on_failure, self.files = known.dialect, known.on_failure, list(known.files)
+        self.event, self.seconds, self.source = known.event, known.seconds, known.source
+
+    def _take_words(self, words: list[str]) -> None:
         while words:
             word = words.pop(0)
             option, equals, value = word.partition("=")
@@ -81,6 +92,11 @@ class Arguments(msgspec.Struct):
                 self.source = value
             case _:
                 self.files.append(value)
+
+
+_taken: dict[tuple[str, ...], Arguments] = {}
+"""The command lines that were read last: an agent says the same again and again."""
+_MOST_TAKEN = 64
 
 
 def _seconds(text: str) -> float:

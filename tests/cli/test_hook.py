@@ -8,6 +8,8 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -402,13 +404,9 @@ def test_a_mistyped_command_line_is_no_open_door(place: Place, arguments: list[s
     assert ended.err.startswith("billhook: ")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
-def test_signals(place: Place, number: int, gate: bool) -> None:
-    """A signal ends the hooks first; whoever sent it does not open a gate by it."""
-    tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
-    rule = "true" if gate else "false"
-    place.own(f"hooks:\n  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n    gate: {rule}\n")
+@contextmanager
+def begun(place: Place) -> Iterator["subprocess.Popen[bytes]"]:
+    """`billhook hook` with an event, and with a hook that has made the file `began`."""
     with subprocess.Popen(
         [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=place.env(), cwd=place.project,
@@ -420,6 +418,17 @@ def test_signals(place: Place, number: int, gate: bool) -> None:
         end = time.monotonic() + 30
         while not (place.project / "began").exists() and time.monotonic() < end:
             time.sleep(0.01)
+        yield process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
+def test_signals(place: Place, number: int, gate: bool) -> None:
+    """A signal ends the hooks first; whoever sent it does not open a gate by it."""
+    tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
+    rule = "true" if gate else "false"
+    place.own(f"hooks:\n  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n    gate: {rule}\n")
+    with begun(place) as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     ended = Ended(process.returncode, out.decode(), err.decode())
@@ -434,17 +443,7 @@ def test_a_signal_and_a_hook_that_ignores_it(place: Place) -> None:
     meantime does not leave it behind."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
     place.own(f"hooks:\n  deaf:\n    events: PreToolUse\n    run: \"trap '' TERM; touch began; sleep 60; : {tag}\"\n")
-    with subprocess.Popen(
-        [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=place.env(), cwd=place.project,
-    ) as process:  # fmt: skip
-        assert process.stdin is not None
-        process.stdin.write(PRE)
-        process.stdin.close()
-        process.stdin = None
-        end = time.monotonic() + 30
-        while not (place.project / "began").exists() and time.monotonic() < end:
-            time.sleep(0.01)
+    with begun(place) as process:
         for _ in range(40):
             process.send_signal(signal.SIGTERM)
             time.sleep(0.01)

@@ -158,7 +158,7 @@ class Answering:
             self._look_at_the_clock()
             verdict = await self._ask(config, event)
             answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
-            return Judged(answer, tuple(_discreet(verdict.warnings)) if verdict.warnings else ())
+            return Judged(answer, tuple(_discreet(verdict.warnings)))
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
         seconds = self.arguments.seconds_for_hooks
@@ -224,10 +224,7 @@ class Answering:
 
     def _said(self, verdict: Verdict, config: "Config") -> Heard:
         answer = verdict.as_answer(self.dialect.meanings.join) if verdict.speaks or verdict.reason else NOTHING
-        warnings = verdict.warnings
-        return self._heard(
-            verdict.about, answer, _discreet(warnings) if warnings else (), _notes(verdict.about, config)
-        )
+        return self._heard(verdict.about, answer, _discreet(verdict.warnings), _notes(verdict.about, config))
 
     def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
@@ -363,6 +360,8 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
 
 def _discreet(warnings: list[str]) -> list[str]:
     """What went wrong, without the secrets that a hook may have printed: an agent keeps what it reads here."""
+    if not warnings:
+        return warnings
     from billhook.store.redaction import Redactor
 
     redactor = Redactor()

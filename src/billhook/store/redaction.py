@@ -8,7 +8,6 @@ says what it finds and what it can't see.
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 from billhook.later import later
 from billhook.store.files import StoreError
 from billhook.store.redaction_budget import MOST_CHARACTERS, MOST_SECRETS, NAME_STEPS, PIECE_STEPS, Budget
-from billhook.store.secret_hints import FLAGS_RULE, Rule, quick_look, worth_trying
+from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
 from billhook.store.secret_names import Names
 from billhook.store.secret_shapes import Span
 
@@ -75,7 +74,6 @@ class Redactor:
         self._key = key
         self._root = root
         self._names = Names(more_keys)
-        self._look: Callable[[bytes], object] | None = None
         self.count = 0
         """How many texts were taken out so far, by all calls."""
         self.problem: StoreError | None = None
@@ -94,14 +92,8 @@ class Redactor:
     def redacted(self, value: Any) -> Redacted:
         """As `value`, with the number of texts that were taken out."""
         data = _as_bytes(value)
-        if data is None or len(data) > MOST_CHARACTERS:
-            data = None
-        elif "re2" in sys.modules:
-            if self._look is None:
-                self._look = quick_look(self._names.triggers)
-            if not self._look(data):
-                return Redacted(value, 0)
-        rules, triggers = worth_trying(data, self._names.triggers)
+        too_long = data is None or len(data) > MOST_CHARACTERS
+        rules, triggers = worth_trying(None if too_long else data, self._names.triggers)
         if not rules and not triggers:
             return Redacted(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)

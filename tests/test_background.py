@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from billhook import (
+    EVENTS,
     Answer,
     Context,
+    Decision,
     Engine,
     Event,
     Hook,
@@ -27,6 +29,7 @@ from billhook import (
     inject,
     on,
 )
+from strategies import sample
 
 
 def before(session: str = "s1") -> PreToolUse:
@@ -83,8 +86,8 @@ def test_parallel_engines_deliver_as_well() -> None:
 
 @pytest.mark.parametrize("event", [before(), UserPromptSubmit(prompt="x")])
 @pytest.mark.parametrize("rule", ["allow", "deny"])
-def test_where_something_waits_it_is_a_failure(event: Event, rule: Any) -> None:
-    """On an event that gates, an answer that comes later comes too late."""
+def test_where_something_waits_it_is_a_failure_of_a_gate(event: Event, rule: Any) -> None:
+    """On an event that waits for the answer, that of a gate comes too late; other hooks just run."""
     hooks = [
         Hook(name="flag", run=lambda ctx: deny("no"), background=True, on_failure=rule),
         Hook(name="dict", run=lambda ctx: {"async": True}, on_failure=rule),
@@ -92,9 +95,8 @@ def test_where_something_waits_it_is_a_failure(event: Event, rule: Any) -> None:
     ]
     for hook in hooks:
         verdict = Engine([hook]).fire_sync(event)
-        assert verdict.outcomes[0].status is Status.FAILED
-        assert "later" in verdict.outcomes[0].error
-        assert verdict.denied is (rule == "deny")
+        assert verdict.outcomes[0].status is (Status.FAILED if rule == "deny" else Status.BACKGROUND)
+        assert ("later" in verdict.outcomes[0].error) is verdict.denied is (rule == "deny")
 
 
 def test_late_decision_can_only_inform() -> None:
@@ -164,19 +166,24 @@ async def _sleep(event: Event) -> None:
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 
 
-def promising(rest: str, timeout: str = "") -> Hook:
+def promising(rest: str, timeout: str = "", dialect: str = "claude") -> Hook:
     """A command that promises an answer and goes on."""
-    run = command(f"""printf '%s\\n' '{{"async": true{timeout}}}'; {rest}""")
-    return Hook(name="promising", run=run, dialect="claude", timeout=20)
+    run = command(f"""printf '%s\\n' '{{"async": true{timeout}}}'; {rest}""", dialect=dialect)
+    return Hook(name="promising", run=run, dialect=dialect, timeout=20)
 
 
 @needs_posix
-def test_command_that_answers_later() -> None:
+@pytest.mark.parametrize(
+    ("dialect", "timeout"), [("claude", ', "asyncTimeout": 9000'), ("spec", ', "asyncTimeout": 9')]
+)
+@pytest.mark.parametrize("event", [before(), after()])
+def test_command_that_answers_later(event: Event, dialect: str, timeout: str) -> None:
     """`{"async": true}` while the command goes on: the firing ends at once, the answer waits for the next event."""
-    answer = '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "deployed"}}'
-    engine = Engine([promising(f"sleep 0.5; printf '%s' '{answer}'")])
-    verdict = engine.fire_sync(after())
-    assert verdict.outcomes[0].status is Status.BACKGROUND
+    name = event.hook_event_name
+    answer = f'{{"hookSpecificOutput": {{"hookEventName": "{name}", "additionalContext": "deployed"}}}}'
+    engine = Engine([promising(f"sleep 0.5; printf '%s' '{answer}'", timeout, dialect)])
+    verdict = engine.fire_sync(event)
+    assert verdict.outcomes[0].status is Status.BACKGROUND and not verdict.failed_open
     assert verdict.duration_ms < 480 or not verdict.context
     assert engine.background.settle(15)
     assert engine.fire_sync(SessionStart(source="resume", session_id="s1")).context == ("deployed",)
@@ -196,8 +203,19 @@ def test_command_that_promises_is_ended_in_time(event: Event, timeout: str, tmp_
 
 
 @needs_posix
+@pytest.mark.parametrize("event", EVENTS)
+def test_a_background_hook_runs_on_every_event(event: str, tmp_path: Path) -> None:
+    """As in Claude Code. What it decides has no effect; nothing fails."""
+    mark = tmp_path / "ran"
+    engine = Engine([Hook(name="h", run=command(f"cat > {mark}; echo no >&2; exit 2"), background=True)])
+    verdict = engine.fire_sync(sample(event))
+    assert (verdict.decision, verdict.outcomes[0].status) == (Decision.NONE, Status.BACKGROUND)
+    assert engine.background.settle(15) and event in mark.read_text()
+
+
+@needs_posix
 def test_command_that_promises_where_something_waits(tmp_path: Path) -> None:
-    """On PreToolUse the promise is a failure, and the process is ended."""
+    """On PreToolUse the promise of a gate is a failure, and the process is ended."""
     pid = tmp_path / "pid"
     hook = promising(f"echo $$ > {pid}; exec sleep 60")
     engine = Engine([Hook(name="gate", run=hook.run, dialect="claude", on_failure="deny")])

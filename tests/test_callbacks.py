@@ -415,12 +415,13 @@ def test_on_failure_block_of_the_sdk(said: Any) -> None:
 
 
 def test_async_answers() -> None:
-    """`async_: True` is a failure where something waits for the answer, elsewhere it is taken note of."""
-    config = {
-        name: [{"hooks": [returning({"async_": True, "asyncTimeout": 5})]}] for name in ("PreToolUse", "PostToolUse")
-    }
-    assert matched(config).outcomes[0].status is Status.FAILED
+    """`async_: True` lets the event continue; it is a failure of a gate where something waits for the answer."""
+    hooks = [returning({"async_": True, "asyncTimeout": 5})]
+    config: dict[str, Any] = {name: [{"hooks": hooks}] for name in ("PreToolUse", "PostToolUse")}
+    assert matched(config).outcomes[0].status is Status.BACKGROUND
     assert matched(config, AFTER).outcomes[0].status is Status.BACKGROUND
+    gate = matched({"PreToolUse": [{"hooks": hooks, "on_failure": "deny"}]})
+    assert gate.denied and gate.outcomes[0].status is Status.FAILED
 
 
 @pytest.mark.parametrize(

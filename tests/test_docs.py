@@ -137,7 +137,7 @@ def test_every_decision_is_in_the_index() -> None:
     ]
 
     assert [line for line in (folder / "README.md").read_text().splitlines() if line[:1].isdigit()] == lines
-    assert [note.name[:4] for note in notes] == [f"{number:04}" for number in range(1, len(notes) + 1)]
+    assert len({note.name[:4] for note in notes}) == len(notes)
 
 
 @pytest.mark.parametrize("name", ["configuration.md", "built-ins.md"])

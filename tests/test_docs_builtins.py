@@ -18,6 +18,8 @@ TRIED: dict[str, list[Any]] = {
     "a list of limits": [({"at_most": 1, "per": "turn"},)],
     "a whole number from 65536 on": [65536, 1 << 30],
     "a number from 0 on": [0, 250.5],
+    "a number of seconds from 1 on": [1, 250.5],
+    "an absolute path of a folder, or one that begins with `~`": ["/mnt/x", "~/x"],
 }
 """Values that the page says an option may have."""
 
@@ -68,7 +70,7 @@ def test_every_option_is_in_the_table(builtin: str, option: Option) -> None:
     default, value, by_project = next(
         row[2:] for row in table("built-in | option") if row[:2] == [f"`{builtin}`", f"`{option.name}`"]
     )
-    assert default == ("none" if option.default == () else f"`{str(option.default).lower()}`")
+    assert default == ("none" if option.default in ((), "") else f"`{str(option.default).lower()}`")
     allowed = [one for one in TRIED[value] if option.by_project(one)]
     if by_project == "nothing":
         assert allowed == []

@@ -419,10 +419,10 @@ def test_a_field_that_is_decoded_late_is_the_same(value: Any) -> None:
     ("raw", "text"),
     [
         pytest.param(b'{"command": "ls"}', '{"command": "ls"}', id="as the sender wrote it"),
-        pytest.param(b'{"command":"rm \\u002drf"}', '{"command":"rm -rf"}', id="a hidden hyphen"),
-        pytest.param(b'{"command":"rm \\u002Drf"}', '{"command":"rm -rf"}', id="a hidden hyphen, upper case"),
-        pytest.param(b'{"command":"\\u0072m"}', '{"command":"rm"}', id="a hidden letter"),
-        pytest.param(b'{"command":"cat \\/etc"}', '{"command":"cat /etc"}', id="a hidden slash"),
+        pytest.param(b'{"command":"rm \\u002drf"}', '{"command": "rm -rf"}', id="a hidden hyphen"),
+        pytest.param(b'{"command":"rm \\u002Drf"}', '{"command": "rm -rf"}', id="a hidden hyphen, upper case"),
+        pytest.param(b'{"command":"\\u0072m"}', '{"command": "rm"}', id="a hidden letter"),
+        pytest.param(b'{"command":"cat \\/etc"}', '{"command": "cat /etc"}', id="a hidden slash"),
         pytest.param('{"c":"é"}'.encode(), '{"c":"é"}', id="characters as they are"),
     ],
 )

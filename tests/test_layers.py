@@ -12,6 +12,7 @@ ROOT = Path(billhook.__file__).parent
 
 VOCABULARY = {
     "errors",
+    "extras",
     "later",
     "caller",
     "strictjson",
@@ -21,6 +22,7 @@ VOCABULARY = {
     "exits",
     "answers",
     "meanings",
+    "spellings",
     "tools",
     "hook",
     "match",
@@ -60,11 +62,13 @@ MAY_KNOW: dict[str, set[str]] = {
 
 LOWEST = {
     "errors": set[str](),
+    "extras": set[str](),
     "later": set[str](),
     "caller": set[str](),
     "strictjson": {"errors", "later"},
     "exits": {"errors"},
-    "tools": {"errors"},
+    "spellings": {"errors", "strictjson"},
+    "tools": {"errors", "spellings"},
 }
 
 

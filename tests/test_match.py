@@ -29,7 +29,7 @@ def matches(dialect: str, pattern: str | None, event: Event | str) -> bool:
     """Whether a hook with this pattern is asked; the long way and the short way must agree."""
     about = PreToolUse(tool_name=event, tool_input={}) if isinstance(event, str) else event
     asked: list[Any] = []
-    hook = Hook(name="h", run=asked.append, match=pattern, dialect=dialect)
+    hook = Hook(name="h", run=asked.append, events=(about.hook_event_name,), match=pattern, dialect=dialect)
     Engine([hook]).fire_sync(about)
     return bool(asked)
 

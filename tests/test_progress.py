@@ -211,8 +211,8 @@ def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 def test_a_background_hook_where_something_waits() -> None:
-    """It is not asked at all, so it is not heard of."""
-    assert heard([Hook(name="later", run=lambda ctx: None, background=True)]) == []
+    """A gate does not run at all there, so it is not heard of."""
+    assert heard([Hook(name="later", run=lambda ctx: None, background=True, on_failure="deny")]) == []
 
 
 PROMISES = """echo '{"async": true}'; sleep 0.2; echo '{"systemMessage": "done"}'"""
@@ -227,7 +227,7 @@ def test_a_command_that_promises_an_answer() -> None:
 
 def test_a_promise_where_something_waits() -> None:
     """The event does not wait, and nobody hears of it a third time."""
-    told = heard([Hook(name="later", run=command(PROMISES), dialect="claude")])
+    told = heard([Hook(name="later", run=command(PROMISES), dialect="claude", on_failure="deny")])
     assert short(told) == [("later", "Started"), ("later", "Finished")]
     assert isinstance(told[1], HookFinished) and told[1].status == "failed"
 

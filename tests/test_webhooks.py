@@ -25,7 +25,9 @@ import yaml
 
 from billhook import Context, Decision, Engine, Hook, PreToolUse, Status, Verdict, command
 from billhook.dialects import dialect
+from billhook.extras import install_command
 from billhook.webhooks import Webhook, address_allowed, address_problem, webhook
+from descriptors import open_descriptors
 from strategies import sample
 
 BASH = PreToolUse(tool_name="Bash", tool_input={"command": "ls"}, session_id="s1")
@@ -351,6 +353,31 @@ def test_a_body_of_exactly_the_limit_is_read() -> None:
 
 
 # -- redirects -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed", "value", "why"),
+    [
+        pytest.param("401 No", ["T"], None, "; `$T` in a header is empty: the variable is not set", id="not set"),
+        pytest.param("401 No", ["T"], "", "; `$T` in a header is empty: the variable is not set", id="empty"),
+        pytest.param(
+            "403 No", [], "x", "; `$T` in a header is empty: `allowed_env_vars` does not list it", id="not listed"
+        ),
+        pytest.param("401 No", ["T"], "wrong", "", id="another value"),
+        pytest.param("500 Oh", ["T"], None, "", id="another status"),
+    ],
+)
+def test_a_variable_that_is_missing(status: str, allowed: list[str], value: str | None, why: str) -> None:
+    """An endpoint that refuses a caller without a token: the error names the variable, and never its value."""
+    with serving(saying(status, "")) as server:
+        hook = Hook(
+            name="h",
+            run=webhook(server.url, headers={"Authorization": "Bearer ${T}"}, allowed_env=allowed),
+            events=("PreToolUse",),
+        )
+        verdict = Engine([hook], env={} if value is None else {"T": value}).fire_sync(BASH)
+
+    assert error_of(verdict) == f"HTTP status {status[:3]}{why}"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -940,7 +967,7 @@ def test_without_httpx() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    expected = "hook `h` could not start: an HTTP hook needs httpx; pip install 'billhook[http]'"
+    expected = f"hook `h` could not start: an HTTP hook needs httpx; {install_command('http')}"
     assert ended.stdout.strip() == expected
 
 
@@ -950,14 +977,14 @@ def test_no_descriptor_is_left() -> None:
     with serving(saying("200 OK", "{}")) as fine, serving(lambda c, _: until_closed(c)) as mute:
         fire(webhook(fine.url))
         time.sleep(0.1)
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_descriptors()
         for _ in range(5):
             fire(webhook(fine.url))
             fire(webhook(mute.url), timeout=0.1)
             fire(webhook("http://127.0.0.1:1/"))
         for thread in [*fine.threads[1:], *mute.threads[1:]]:
             thread.join(10)
-        assert len(os.listdir("/proc/self/fd")) <= before
+        assert open_descriptors() <= before
 
 
 def test_the_guide_is_right(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     context: str = ""
     """For the model."""
+    objection: str = ""
+    """The part of `context` that was a block of what had already happened: Claude Code shows it as one."""
     message: str = ""
     """For the user."""
     updated_input: dict[str, Any] | None = None
@@ -97,6 +99,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             extras=dict(self.extras or {}),
             **{field: "" if value is None else str(value) for field, value in texts.items()},
         )
+
+    def beside_objection(self, join: str) -> str:
+        """The context without the objection in it."""
+        if not self.objection:
+            return self.context
+        before, _, after = self.context.partition(self.objection)
+        return join.join(filter(None, (before.strip(), after.strip())))
 
     @property
     def rewrites(self) -> bool:
@@ -235,6 +244,7 @@ class Outcome(msgspec.Struct, frozen=True):
             "duration_ms": round(self.duration_ms, 3),
             "error": self.error or None,
             "lost": list(self.lost),
+            **({} if self.data is None else {"data": self.data}),
         }
 
 
@@ -287,6 +297,8 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     stop_reason: str = ""
     failed_open: int = 0
     extras: dict[str, Any] | None = None
+    quiet: bool = False
+    """Every hook that said something wants it hidden from the user (`suppressOutput`)."""
 
     @property
     def event(self) -> str:
@@ -304,7 +316,7 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
             self.decision is not _NONE
             or self.tool_input is not None
             or self.tool_output is not UNSET
-            or bool(self.context or self.messages or self.stop or self.keep_going or self.extras)
+            or bool(self.context or self.messages or self.stop or self.keep_going or self.extras or self.quiet)
         )
 
     @functools.cached_property
@@ -323,16 +335,23 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 
     def as_answer(self, join: str = "\n\n") -> Answer:
         """The verdict as one answer: what billhook says when it is itself a hook."""
+        objection, context = "", self.context
+        if self.about.block is Block.MODEL and context:
+            objection = _joined(outcome.answer.objection for outcome in self.outcomes)
+            others = (outcome.answer.beside_objection(join) for outcome in self.outcomes)
+            context = (objection, *filter(None, others)) if objection else context
         return Answer(
             decision=self.decision,
             reason=self.reason,
-            context=join.join(self.context),
+            context=join.join(context),
+            objection=objection,
             message="\n".join(self.messages),
             updated_input=self.tool_input,
             updated_output=self.tool_output,
             keep_going=self.keep_going,
             stop=self.stop,
             stop_reason=self.stop_reason,
+            quiet=self.quiet,
             extras=self.extras or {},
         )
 
@@ -392,9 +411,8 @@ def fold(
     """
     said = [outcome.answer for outcome in outcomes if outcome.answer is not NOTHING and outcome.answer.speaks]
     open_passes = 0
-    if event.can_block:
-        for outcome in outcomes:
-            open_passes += outcome.failed_open
+    for outcome in outcomes:
+        open_passes += outcome.failed_open
     if not said:
         silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
         silent.__dict__["outcomes"] = tuple(outcomes)  # what the property would say, which costs more to ask
@@ -409,13 +427,14 @@ def fold(
     reason = _joined(answer.reason for answer in said if _counts(answer, decision, going))
     if stopped and event.hook_event_name == "PreToolUse" and decision is not _DENY:
         decision, reason = _DENY, stop_reason
+    quiet = all(answer.quiet for answer in said)
     return Verdict(
         event,
         outcomes,
         decision=decision,
         reason=reason,
         context=tuple(answer.context for answer in said if answer.context),
-        messages=tuple(answer.message for answer in said if answer.message),
+        messages=tuple(answer.message for answer in said if answer.message and (quiet or not answer.quiet)),
         tool_input=_last(answer.updated_input for answer in said if answer.updated_input is not None),
         tool_output=_last((answer.updated_output for answer in said if answer.updated_output is not UNSET), UNSET),
         keep_going=going,
@@ -424,6 +443,7 @@ def fold(
         failed_open=open_passes,
         duration_ms=duration_ms,
         extras=_merged(answer.extras for answer in said) or None,
+        quiet=quiet,
     )
 
 
@@ -450,6 +470,7 @@ def _only(event: Event, outcomes: Sequence[Outcome], answer: Answer, open_passes
         answer.stop_reason if stopped else "",
         open_passes,
         answer.extras or None,
+        answer.quiet,
     )
 
 

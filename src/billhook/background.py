@@ -2,14 +2,16 @@
 
 A background job runs in a thread and loop of its own, so that nothing it does can hold up a firing and it does not
 depend on the loop that started it. When it ends, its answer waits for the next event of the same session that can
-carry context. Its own time-out bounds it; when the process ends, what still runs is ended.
+carry context. Its own time-out bounds it. A session that ends waits for its jobs (`finish`); when the process ends,
+what still runs is ended.
 """
 
 import atexit
+import sys
 import time
 from _thread import allocate_lock
 from _weakrefset import WeakSet
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -38,10 +40,13 @@ class Background:
         """Answers that wait, by session."""
         self._running: dict[threading.Thread, _Running] = {}
         self._lock = allocate_lock()
+        self.finish_at_exit = False
+        """Wait for jobs when the process ends, where no session does."""
 
-    def start(self, event: Event, job: Job, *, keep: bool = True) -> None:
-        """Run a job; `keep=False` drops its answer (it is only being ended properly)."""
-        running = _Running()
+    def start(self, event: Event, job: Job, *, name: str, seconds: float, keep: bool = True) -> None:
+        """Run a job of the hook `name`, which has so many seconds; `keep=False` drops its answer (it is only being
+        ended properly)."""
+        running = _Running(event.session_id, name, time.monotonic() + seconds + _GRACE)
 
         def work() -> None:
             outcome = None
@@ -81,25 +86,52 @@ class Background:
                 other.answers.setdefault(session_id, []).extend(late)
                 other._changed()
 
-    def settle(self, seconds: float) -> bool:
-        """Wait until all jobs have ended, for at most so long; says whether they have."""
+    def settle(self, seconds: float, sessions: Collection[str] | None = None) -> bool:
+        """Wait until all jobs (those of some sessions) have ended, for at most so long; says whether they have."""
         end = time.monotonic() + seconds
-        for running in list(self._running.values()):
+        for running in self._of(sessions):
             # Not Thread.join: before Python 3.13 a Ctrl-C in it marks the thread as ended, and it would be forgotten.
-            running.ended.wait(max(0.0, end - time.monotonic()))
-        return not self._running
+            running.ended.wait(max(0.0, min(end, running.deadline) - time.monotonic()))
+        return not self._of(sessions)
 
-    def cancel(self) -> None:
-        """End all jobs: their processes are killed, their answers are lost."""
-        for running in list(self._running.values()):
+    async def finish(self, sessions: Collection[str]) -> None:
+        """Let the jobs of some sessions come to their end, each within its own time. An interrupt ends them."""
+        import asyncio
+
+        try:
+            while any(running.deadline > time.monotonic() for running in self._of(sessions)):  # noqa: ASYNC110 - threads
+                await asyncio.sleep(_LOOK)
+        finally:  # what is left was interrupted, or can't be: a function that does not come back
+            self.cancel(sessions)
+
+    def names(self, sessions: Collection[str]) -> list[str]:
+        """The hooks of some sessions that still run."""
+        return list(dict.fromkeys(running.name for running in self._of(sessions)))
+
+    def cancel(self, sessions: Collection[str] | None = None) -> None:
+        """End all jobs (those of some sessions): their processes are killed, their answers are lost."""
+        left = self._of(sessions)
+        for running in left:
             running.cancel()
-        self.settle(2.0)
+        if left:
+            self.settle(2.0, sessions)
+
+    def _of(self, sessions: Collection[str] | None) -> "list[_Running]":
+        running = list(self._running.values())
+        return running if sessions is None else [one for one in running if one.session_id in sessions]
+
+
+_GRACE = 3.0
+"""Seconds after its time in which a job's processes are ended."""
+_LOOK = 0.02
+"""Seconds between two looks at what still runs."""
 
 
 class _Running:
     """One job's loop and task, so that another thread can end it."""
 
-    def __init__(self) -> None:
+    def __init__(self, session_id: str, name: str, deadline: float) -> None:
+        self.session_id, self.name, self.deadline = session_id, name, deadline
         self.cancelled = False
         self.ended = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -147,8 +179,13 @@ _open_backgrounds: WeakSet[Background] = WeakSet()
 
 @atexit.register
 def _end_all() -> None:
+    interrupted = isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
     for background in list(_open_backgrounds):
-        background.cancel()
+        try:
+            if background.finish_at_exit and not interrupted:
+                background.settle(float("inf"))
+        finally:
+            background.cancel()
 
 
 __all__ = ["Background"]

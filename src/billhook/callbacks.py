@@ -9,7 +9,7 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 import msgspec
 
@@ -30,17 +30,29 @@ else:
     difflib = later("difflib")
     inspect = later("inspect")
 
+T = TypeVar("T")
+
 _SEND = opcode.opmap["SEND"]
 """What every `await`, `async for` and `async with` compiles to."""
 
 
 def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
-    """A function of `(event)` or `(event, ctx)`, sync or async, as a handler. `thread=True` runs it in a thread of
-    its own, where it can't hold up the loop; it is left behind when its time is over."""
-    takes_context = _takes_context(function)
-    if thread:
-        return _Threaded(function, takes_context)
-    return _OfEventAndContext(function) if takes_context else _OfEvent(function)
+    """A function of `(event)`, `(event, ctx)` or `(ctx)`, sync or async, as a handler. `thread=True` runs it in a
+    thread of its own, where it can't hold up the loop; it is left behind when its time is over."""
+    handler = _handler_of(function)
+    return _Threaded(handler) if thread else handler
+
+
+def _handler_of(function: Callable[..., Any]) -> Handler:
+    """A single parameter is the event, unless it is called `ctx` or `context`. A second one is the context when it has
+    no default, or is called so."""
+    first, second = (*_positional(function)[:2], None, None)[:2]
+    if second is not None and (second.default is second.empty or second.name in _CONTEXT):
+        return _OfEventAndContext(function)
+    return _OfContext(function) if first is not None and first.name in _CONTEXT else _OfEvent(function)
+
+
+_CONTEXT = ("ctx", "context")
 
 
 class _OfEvent(msgspec.Struct, frozen=True):
@@ -64,6 +76,15 @@ def _never_waits(function: Callable[..., Any]) -> bool:
     return _SEND not in code.co_code[::2]
 
 
+class _OfContext(msgspec.Struct, frozen=True):
+    """A function of the context alone, which has the event."""
+
+    function: Callable[[Context], Any]
+
+    def __call__(self, ctx: Context) -> Any:
+        return self.function(ctx)
+
+
 class _OfEventAndContext(msgspec.Struct, frozen=True):
     """A function of the event and the context."""
 
@@ -83,6 +104,7 @@ def on(
     on_failure: OnFailure = "allow",
     thread: bool = False,
     background: bool = False,
+    always: bool = False,
     name: str = "",
     title: str = "",
 ) -> Callable[[Callable[..., Any]], Hook]:
@@ -93,8 +115,8 @@ def on(
         if "push --force" in event.tool_input["command"]:
             return deny("no force pushes")
 
-    The function takes `(event)` or `(event, ctx)`, is sync or async, and returns an Answer, a dict as seed 001 or seed
-    002 print it, or nothing. Without an event here, the annotation of its first parameter says which it wants.
+    The function takes `(event)`, `(event, ctx)` or `(ctx)`, is sync or async, and returns an Answer, a dict as
+    seed 001 or seed 002 print it, or nothing. Without an event here, the annotation of its first parameter names it.
     """
 
     if any(inspect.isroutine(event) for event in events):
@@ -113,17 +135,21 @@ def on(
             timeout=timeout,
             on_failure=on_failure,
             background=background,
+            always=always,
             source=_place(function),
         )
 
     return decorate
 
 
-def from_matchers(config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec", "claude"] = "spec") -> list[Hook]:
+def from_matchers(
+    config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec", "claude"] = "spec", thread: bool = False
+) -> list[Hook]:
     """Seed 001's map from event to matcher groups, whose callbacks take `(input, tool_use_id, context)`.
 
     A group is a dict or an object with `matcher`, `hooks`, `timeout` and `on_failure`, such as the Agent SDK's
-    HookMatcher. In `spec` the hooks of a group share its timeout; in `claude` each has it, and a callback that is
+    HookMatcher. Only `continue: false` ends the run. `thread=True` runs synchronous callbacks in threads of their own.
+    In `spec` the hooks of a group share its timeout; in `claude` each has it, and a callback that is
     late on PreToolUse or on a prompt blocks, as the SDK does.
     """
     hooks = []
@@ -144,11 +170,12 @@ def from_matchers(config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec
                 hooks.append(
                     Hook(
                         name=f"{_name_of(function)}@{name}[{g}][{h}]",
-                        run=_SdkCallback(function, name, dialect == "claude", on_failure in ("block", "deny")),
+                        run=_sdk_handler(function, name, dialect == "claude", on_failure in ("block", "deny"), thread),
                         events=(name,),
                         match=get("matcher", None) or None,
                         timeout=get("timeout", None) or None,
                         on_failure=on_failure,
+                        always=True,
                         dialect=dialect,
                         budget=f"{name}[{g}]" if shared else "",
                         source=_place(function),
@@ -197,6 +224,13 @@ class _SdkCallback(msgspec.Struct, frozen=True):
         return _insisting(said) if self.sdk and self.blocks else said
 
 
+def _sdk_handler(function: Callable[..., Any], event: str, sdk: bool, blocks: bool, thread: bool) -> Handler:
+    handler = _SdkCallback(function, event, sdk, blocks)
+    if not thread or inspect.iscoroutinefunction(_plain(function)):
+        return handler
+    return _Threaded(handler, handler.when_late)
+
+
 async def _insisting(said: Any) -> Any:
     value = await said if inspect.isawaitable(said) else said
     return Reply(status=Status.FAILED, error="returned None; {} means no opinion") if value is None else value
@@ -215,38 +249,43 @@ _NESTED = (dict, list)
 class _Threaded(msgspec.Struct, frozen=True):
     """A function that runs in a thread of its own: one that hangs must not use up a pool that others wait for."""
 
-    function: Callable[..., Any]
-    takes_context: bool
+    run: Handler
+    when_late: OnFailure | None = None
 
     async def __call__(self, ctx: Context) -> Any:
-        loop = asyncio.get_running_loop()
-        answered: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-        event, context = ctx.event, contextvars.copy_context()
+        return await in_thread(lambda: self._finished(ctx))
 
-        def settle(result: Any, error: BaseException | None) -> None:
-            if not answered.done():  # its time may be over
-                answered.set_result((result, error))
+    def _finished(self, ctx: Context) -> Any:
+        result = self.run(ctx)
+        return stepping.run(result) if inspect.iscoroutine(result) else result
 
-        def work() -> None:
-            result, failure = None, None
-            try:
-                result = (
-                    context.run(self.function, event, ctx) if self.takes_context else context.run(self.function, event)
-                )
-                if inspect.iscoroutine(result):
-                    result = context.run(stepping.run, result)
-            except BaseException as error:
-                failure = error
-            try:
-                loop.call_soon_threadsafe(settle, result, failure)
-            except RuntimeError:
-                pass  # the loop is gone, and with it whoever asked
 
-        threading.Thread(target=work, name="billhook-hook", daemon=True).start()
-        result, error = await answered
-        if error is not None:
-            raise error
-        return result
+async def in_thread(work: Callable[[], T]) -> T:
+    """What a function returns that runs in a thread of its own, which is left behind when the caller is cancelled."""
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not answered.done():  # its time may be over
+            answered.set_result((result, error))
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = context.run(work)
+        except BaseException as error:
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, result, failure)
+        except RuntimeError:
+            pass  # the loop is gone, and with it whoever asked
+
+    threading.Thread(target=run, name="billhook-hook", daemon=True).start()
+    result, error = await answered
+    if error is not None:
+        raise error
+    return cast("T", result)
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -270,12 +309,6 @@ def _positional(function: Callable[..., Any]) -> "list[inspect.Parameter]":
         return []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [one for one in parameters if one.kind in kinds]
-
-
-def _takes_context(function: Callable[..., Any]) -> bool:
-    """Whether there is a second parameter that is the context: it has no default, or it is called so."""
-    second = _positional(function)[1:2]
-    return any(one.default is one.empty or one.name in ("ctx", "context") for one in second)
 
 
 def _annotated(function: Callable[..., Any]) -> tuple[type[Event] | str, ...]:

@@ -62,7 +62,10 @@ class Engine:
         env: Mapping[str, str] | None = None,
         know: Callable[[Event], Knows] | None = None,
         listen: Listener | None = None,
+        notices: Callable[[Verdict], tuple[str, ...]] | None = None,
     ) -> None:
+        self._notices = notices
+        """What the user should be told beside a verdict, each thing once in a session."""
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
         self.combine: Combine = combine
@@ -81,15 +84,22 @@ class Engine:
 
     @classmethod
     def from_matchers(
-        cls, config: Mapping[str, Sequence[Any]], *, dialect: Literal["spec", "claude"] = "spec", **options: Any
+        cls,
+        config: Mapping[str, Sequence[Any]],
+        *,
+        dialect: Literal["spec", "claude"] = "spec",
+        thread: bool = False,
+        **options: Any,
     ) -> Self:
         """An engine from seed 001's map of event to matcher groups; callbacks take `(input, tool_use_id, context)`.
 
-        With `dialect="claude"` a file of callbacks that was written for the Claude Agent SDK runs unchanged.
+        Only `continue: false` ends the run: after a deny later callbacks still run. `thread=True` runs each synchronous
+        callback in a thread of its own, so that its time-out ends the wait for it. With `dialect="claude"` a file of
+        callbacks that was written for the Claude Agent SDK runs unchanged.
         """
         from billhook.callbacks import from_matchers
 
-        return cls(from_matchers(config, dialect=dialect), **options)
+        return cls(from_matchers(config, dialect=dialect, thread=thread), **options)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -103,13 +113,13 @@ class Engine:
         """
         return self._audience.add(listener)
 
-    async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
+    async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:  # noqa: PLR0915 - a call costs
         """Ask every hook that wants this event and fold what they say. Never raises for what a hook does.
 
         `event` is an Event, or a dict in wire form (EventError names what is wrong with it). Each hook sees the results
-        before it and the input as rewritten so far; deny or stop ends the run of later hooks. `deadline`: seconds for
-        the whole event; it clips each hook's own timeout, and a hook that is not reached in time is `timed_out` and
-        follows its `on_failure`.
+        before it and the input as rewritten so far. A deny ends the run of later hooks, except those that `always` run;
+        a stop ends the run of all. `deadline`: seconds for the whole event; it clips each hook's own timeout, and a
+        hook that is not reached in time is `timed_out` and follows its `on_failure`.
         """
         if type(event) in self._idle:
             return Verdict(event)
@@ -129,10 +139,10 @@ class Engine:
                 await self._ask_at_once(steps, ctx, notes, ends)
                 return await self._close(event, notes, began, ends, ctx.reserved_id)
 
-        over, rewritten_by, spoken = "", 0, notes != []
+        over, stopped, rewritten_by, spoken = "", False, 0, notes != []
         said: Any
         for step in steps:
-            if over:
+            if over and (stopped or not step.hook.always):
                 notes.append(_skipped(step, over))
                 continue
             asked = now
@@ -147,7 +157,10 @@ class Engine:
                     raise
                 except BaseException as error:  # it can't wait, so nobody but the hook itself can have raised it
                     said = _raised(error)
-                if said is not None:
+                now = _now()
+                if now - asked > step.timeout or now > ends:
+                    said = _overran(step, ctx.event, said, asked, min(asked + step.timeout, ends))
+                elif said is not None:
                     said = self._read(step, ctx.event, said, asked)
             now = _now()
             if said is None:  # nothing to say, which is what most hooks say
@@ -157,12 +170,14 @@ class Engine:
             spoken = True
             answer = said.answer
             if answer.decision is _DENY or answer.stop:
-                over = _ends_the_run(said)
+                over, stopped = over or _ends_the_run(said), stopped or answer.stop
+            if over:
+                continue
             if (answer.updated_input is not None or answer.updated_output is not UNSET) and _rewrite(ctx, answer):
                 rewritten_by = steps.index(step)
         if rewritten_by and not over:
             await self._ask_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, notes, ends)
-        if self._observers or ctx.reserved_id:
+        if self._observers or ctx.reserved_id or self._notices:
             return await self._close(event, notes, began, ends, ctx.reserved_id)
         return self._fold(event, notes, began) if spoken else Verdict(event, notes, (now - began) * 1e3)
 
@@ -180,7 +195,7 @@ class Engine:
 
     def _settle_idle(self) -> None:
         """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
-        self._idle = frozenset() if self._observers or self._waiting else self.plan.idle
+        self._idle = frozenset() if self._observers or self._waiting or self._notices else self.plan.idle
 
     def _settle_asking(self) -> None:
         """Hooks that run at once, and somebody who listens, cost those nothing who have neither."""
@@ -192,31 +207,42 @@ class Engine:
 
     async def _close(self, event: Event, notes: Sequence[Note], began: float, ends: float, reserved: str) -> Verdict:
         """Fold, and let the observers know."""
-        verdict = self._fold(event, notes, began)
+        verdict = self._noticed(self._fold(event, notes, began))
         if reserved:
             verdict.called(reserved)
         for observer in self._observers:
             unrecorded = await tell(observer, verdict, ends)
             if unrecorded is not None:
                 notes = noted(unrecorded, event, verdict.outcomes)
-                verdict = self._fold(event, notes, began).called(verdict.id)
+                again = replace(self._fold(event, notes, began), messages=verdict.messages)
+                verdict = self._noticed(again).called(verdict.id)
         return verdict
+
+    def _noticed(self, verdict: Verdict) -> Verdict:
+        """The verdict with what the user should be told beside it."""
+        texts = () if self._notices is None else self._notices(verdict)
+        if not texts:
+            return verdict
+        hooks = () if verdict.quiet else verdict.messages  # what hooks want hidden stays so
+        return replace(verdict, messages=(*hooks, *texts), quiet=False)
 
     async def _ask_at_once(self, steps: tuple[Step, ...], ctx: Context, notes: list[Note], ends: float) -> None:
         """Hooks with no dependency between them at once, on the original input; noted in configured order."""
         import asyncio
 
-        over = ""
+        over, stopped = "", False
         said: dict[Step, Note] = {}
         for wave in self.plan.waves(steps):
-            asked = (
-                [_skipped(step, over) for step in wave]
-                if over
-                else await asyncio.gather(*(self._note(step, ctx.copy(), ends) for step in wave))
+            runs = [step for step in wave if not over or (step.hook.always and not stopped)]
+            ran = dict(
+                zip(runs, await asyncio.gather(*(self._note(step, ctx.copy(), ends) for step in runs)), strict=True)
             )
+            asked = [ran[step] if step in ran else _skipped(step, over) for step in wave]
             said |= zip(wave, asked, strict=True)
             notes.extend(asked)
-            over = over or next((why for note in asked if (why := _ends_the_run(written_out(note)))), "")
+            outcomes = [written_out(note) for note in asked]
+            over = over or next((why for outcome in outcomes if (why := _ends_the_run(outcome))), "")
+            stopped = stopped or any(outcome.answer.stop for outcome in outcomes)
         notes[len(notes) - len(said) :] = [said[step] for step in steps]
         rewriters = [step for step in steps if _rewrite(ctx, written_out(said[step]).answer)]
         if rewriters and not over:
@@ -270,6 +296,10 @@ class Engine:
             raise
         except BaseException as error:  # nobody cancels or closes us here: whatever it is, the hook raised it
             return _judge(step, ctx.event, _raised(error), (_now() - began) * 1e3)
+        now = _now()
+        if (now - began > step.timeout or now > ends) if step.of_event else (now > ctx.deadline and not step.at_once):
+            deadline = min(began + step.timeout, ends) if step.of_event else ctx.deadline
+            return _overran(step, ctx.event, said, began, deadline)
         return None if said is None or said is NOTHING else self._read(step, ctx.event, said, began)
 
     def _prepare(self, step: Step, ctx: Context, ends: float, began: float) -> Outcome | Awaitable[Outcome] | None:
@@ -344,7 +374,7 @@ class Engine:
         return _judge(step, event, reply, (_now() - began) * 1e3)
 
     def _start_in_background(self, step: Step, ctx: Context) -> Outcome:
-        if ctx.event.gates:
+        if ctx.event.gates and step.hook.gate:
             return _judge(step, ctx.event, _too_late(ctx.event), 0.0)
         front = replace(step, condition=None, hook=replace(step.hook, background=False))
         later = Context(ctx.event, list(ctx.results.values()), dict(ctx.env), self._know)
@@ -352,13 +382,14 @@ class Engine:
         async def job() -> Outcome:
             return written_out(await self._note(front, later, _FOREVER))
 
-        self.background.start(ctx.event, job)
+        self.background.start(ctx.event, job, name=step.name, seconds=step.timeout)
         return Outcome(step.name, step.source, step.dialect, Status.BACKGROUND)
 
     def _adopt(self, step: Step, event: Event, reply: Reply) -> Reply:
-        """The hook said that its answer comes later."""
+        """The hook said that its answer comes later. Of a gate that is too late: something waits for it."""
         later, promised, objects = reply.later, reply.answer.background, reply.answer.objects
-        too_late = event.gates or objects
+        unjudged = event.gates and step.hook.gate
+        too_late = unjudged or objects
         if later is not None:
             seconds = 0.0 if too_late else (step.timeout if promised is True else float(promised))
 
@@ -368,10 +399,10 @@ class Engine:
                 return _judge(step, event, late, (_now() - began) * 1e3)
 
             job = answer if step.asking is None or too_late else step.asking.to_be_told_later(answer)
-            self.background.start(event, job, keep=not too_late)
+            self.background.start(event, job, name=step.name, seconds=seconds, keep=not too_late)
         if objects:  # whoever has a deny in hand need not be waited for
             return replace(reply, later=None)
-        return _too_late(event) if event.gates else replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
+        return _too_late(event) if unjudged else replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
 
 
 def _heard(step: Step, event: Event, said: Any) -> Reply:
@@ -383,6 +414,16 @@ def _heard(step: Step, event: Event, said: Any) -> Reply:
     except Exception as error:
         return _raised(error)
     return reply
+
+
+def _overran(step: Step, event: Event, said: Any, began: float, deadline: float) -> Outcome:
+    """A function that can't be interrupted came back after its time: it timed out. A deny is still a deny."""
+    now, reply = _now(), _heard(step, event, said)
+    if not reply.answer.objects:
+        reply = _late(
+            step, f"it took {now - began:.3g} s and had {deadline - began:.3g} s (`thread=True` ends the wait)"
+        )
+    return _judge(step, event, reply, (now - began) * 1e3)
 
 
 def _judge(step: Step, event: Event, reply: Reply, duration_ms: float) -> Outcome:
@@ -456,7 +497,7 @@ def _late(step: Step, why: str) -> Reply:
 
 
 def _too_late(event: Event) -> Reply:
-    error = f"it answers later, but {event.hook_event_name} waits for the answer"
+    error = f"it answers later, but it is a gate, and {event.hook_event_name} waits for the answer"
     return Reply(status=Status.FAILED, error=error)
 
 

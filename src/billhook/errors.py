@@ -2,6 +2,7 @@
 
 BillhookError            what every error of ours is
 ├── EventError           an event that is not one; `path` names the place inside the JSON
+│   └── ContradictionError   an event that says two different things of the same
 ├── StrictJSONError      text that is not exactly one JSON document
 ├── RuleError            a permission rule that can't be read
 ├── MatchError           a matcher that can't be compiled
@@ -33,6 +34,10 @@ class EventError(BillhookError):
     def __init__(self, message: str, *, path: str = "$", place: str = "", hint: str = "") -> None:
         super().__init__(f"{message} at `{path}`", place=place, hint=hint)
         self.path = path
+
+
+class ContradictionError(EventError):
+    """An event in which two spellings of one field differ. It is refused whether or not a gate would judge it."""
 
 
 class StrictJSONError(BillhookError):

@@ -34,6 +34,20 @@ else:
 _HIDING = pattern(rb"\\u00[2-7]|\\/", re.IGNORECASE)
 
 
+_NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+
+
+def _one_line(data: bytes) -> bytes:
+    """JSON text on one line, otherwise as it is; empty when it hides characters or is not UTF-8."""
+    if _HIDING.search(data):
+        return b""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return b""
+    return data.removeprefix(b"\xef\xbb\xbf").strip().translate(_NO_LINE_ENDS)
+
+
 class Block(enum.StrEnum):
     """What becomes of an event when a hook blocks it (exit 2, `decision: "block"`)."""
 
@@ -99,21 +113,62 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return {key: value for key, value in self.payload.items() if key not in _KNOWN[type(self)]}
 
     def text_of(self, field: str, limit: int | None = None) -> str:
-        """A JSON field as text, or its first bytes: as the sender wrote it where that is known, else compact JSON.
+        """A JSON field as text, or its first bytes: as the sender wrote it where that is known, else as we write it."""
+        sent = self.sent_text(field, limit)
+        return self.json_of(field)[:limit].decode("utf-8", "ignore") if sent is None else sent
 
-        Text that hides plain characters behind escapes is written anew, or a guard that greps would be blind.
-        """
-        value = _member(type(self), field).__get__(self, type(self)) if field in _KNOWN[type(self)] else None
-        if type(value) is not Raw or _HIDING.search(value):
-            return self.json_of(field)[:limit].decode("utf-8", "surrogatepass" if limit is None else "ignore")
+    def sent_text(self, field: str, limit: int | None = None) -> str | None:
+        """The sender's own text of a JSON field, where that is known. Text that hides plain characters behind escapes
+        does not count, or a guard that greps would be blind."""
+        value = self._raw(field)
+        if value is None or _HIDING.search(value):
+            return None
         return bytes(memoryview(value)[:limit]).decode("utf-8", "replace" if limit is None else "ignore")
 
     def json_of(self, field: str) -> bytes:
-        """A JSON field in compact form, written once: large inputs go to several places."""
+        """The same on one line of UTF-8, made once: large inputs go to several places."""
         kept = self.__dict__.get(f"json of {field}")
         if kept is None:
-            kept = self.__dict__[f"json of {field}"] = strictjson.utf8(getattr(self, field))
+            kept = _one_line(bytes(self._raw(field) or b"")) or strictjson.written(getattr(self, field))
+            self.__dict__[f"json of {field}"] = kept
         return cast("bytes", kept)
+
+    def _raw(self, field: str) -> Raw | bytes | None:
+        """The sender's text of a JSON field, where that is known."""
+        value = _member(type(self), field).__get__(self, type(self)) if field in _KNOWN[type(self)] else None
+        return value if type(value) is Raw else cast("bytes | None", self.__dict__.get(f"text of {field}"))
+
+    def sent_as(self, dialect: str) -> bytes:
+        """The text on one line in which an agent of that dialect sent this event. Empty when another agent sent it, or
+        it was changed since, or hides characters behind escapes."""
+        sender, data = self.__dict__.get("sent", ("", b""))
+        if sender != dialect:
+            return b""
+        kept = self.__dict__.get("sent on one line")
+        if kept is None:
+            kept = self.__dict__["sent on one line"] = _one_line(data)
+        return cast("bytes", kept)
+
+    def keep_sent_input(self, value: Any, text: str = "") -> None:
+        """Keep the tool's input as the model wrote it, where that has other names for its fields, or other text."""
+        if value == getattr(self, "tool_input", None):
+            self.__dict__.update({"text of tool_input": text.encode("utf-8", "surrogatepass")} if text else {})
+        else:
+            self.__dict__["sent input"] = value, text
+
+    def copy_sent_input(self, other: "Event") -> None:
+        """Keep what another event of the same call has of it."""
+        self.__dict__.update({key: other.__dict__[key] for key in _OF_SENT_INPUT if key in other.__dict__})
+
+    @property
+    def as_sent(self) -> Self:
+        """The same event with the tool's input as the model wrote it."""
+        if "sent input" not in self.__dict__:
+            return self
+        value, text = self.__dict__["sent input"]
+        sent = self.replace(tool_input=value)
+        sent.keep_sent_input(value, text)
+        return sent
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values for some fields; everything else, unknown fields included, stays."""
@@ -571,6 +626,7 @@ class OtherEvent(Event, frozen=True, kw_only=True):
 EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__() if kind is not OtherEvent}
 """Every event that has a type, by name."""
 
+_OF_SENT_INPUT = ("text of tool_input", "sent input")
 JSON_FIELDS = ("tool_input", "tool_response")
 
 
@@ -638,8 +694,9 @@ def _decoder() -> "msgspec.json.Decoder[Event]":
     return msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values()))
 
 
-def parse(payload: Mapping[str, Any]) -> Event:
-    """Make an event from a dict in wire form, checked field by field; unknown fields are kept."""
+def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Event:
+    """Make an event from a dict in wire form, checked field by field; unknown fields are kept. `tool_input` is the text
+    in which that was sent."""
     if not isinstance(payload, Mapping):
         raise EventError(f"expected an object, got {_kind_of(payload)}")
     name = payload.get("hook_event_name")
@@ -662,6 +719,8 @@ def parse(payload: Mapping[str, Any]) -> Event:
         raise EventError("missing field", path="$.tool_input")
     event = kind(**{key: getattr(checked, key) for key in known}, **free)
     event.__dict__["payload"] = dict(payload)
+    if tool_input is not None:
+        event.__dict__["text of tool_input"] = tool_input
     return event
 
 

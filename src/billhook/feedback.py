@@ -42,9 +42,10 @@ def denied_result(verdict: Verdict) -> Result:
     for outcome in verdict.outcomes:
         if outcome.answer.objects:
             reason = verdict.reason or f"denied by hook `{outcome.hook}`"
-            text = meanings(outcome.dialect).denied.format(reason=reason)
-            # A hook that said nothing has the label itself as its reason: once is enough.
-            return Result(reason if text == f"{reason}: {reason}" else text, True)
+            form = meanings(outcome.dialect).denied
+            label = form.partition("{reason}")[0].rstrip(": ")
+            # A reason that begins with the label does not get it a second time: the hook wrote it, or said nothing.
+            return Result(reason if label and reason.startswith(label) else form.format(reason=reason), True)
     return Result(verdict.reason or "denied", True)
 
 

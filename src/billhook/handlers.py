@@ -49,7 +49,7 @@ class Command(msgspec.Struct, frozen=True):
     async def __call__(self, ctx: Context) -> Reply:
         speech, event = dialect(self.dialect), ctx.event
         call = speech.write_call(ctx)
-        base: Mapping[str, str] = inherited()
+        base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
             base = await _login_environment(base, ctx.seconds_left / 2)
         argv = [fit_argument(word) for word in self.argv]
@@ -60,7 +60,7 @@ class Command(msgspec.Struct, frozen=True):
             env["BILLHOOK_DEPTH"] = str(_depth() + 1)
         child = process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
         promises: list[dict[str, object]] = []
-        until = (lambda stdout: promised(stdout, promises)) if self.dialect == "claude" else None
+        until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
         ended = await child.wait(ctx.seconds_left, until=until)
         if ended is not None:
             reply = speech.read_exit(event, ended)
@@ -105,6 +105,8 @@ async def _login_environment(base: Mapping[str, str], seconds: float) -> Mapping
         return base
 
 
+_PROMISING = ("claude", "spec")
+"""Dialects in which a command may print `{"async": true}` and go on working."""
 _NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denied|no such file|cannot execute)", re.I)
 """`/bin/sh: 1: ./guard.sh: not found`."""
 

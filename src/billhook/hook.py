@@ -8,8 +8,10 @@ import msgspec
 
 from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, new_id, written_out
 from billhook.errors import UsageError
-from billhook.events import EVENTS, Event
+from billhook.events import EVENTS, Event, parse
 from billhook.later import later
+from billhook.meanings import Meanings, meanings
+from billhook.outputs.returned import read_returned
 
 if TYPE_CHECKING:
     import difflib
@@ -208,6 +210,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds; None: the dialect's default for the event."""
     on_failure: OnFailure = "allow"
     background: bool = False
+    always: bool = False
+    """It also runs after a deny: a logger, an auditor. Nothing runs after a stop."""
     dialect: str = "spec"
     source: Source = Source()
     budget: str = ""
@@ -218,7 +222,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(self.match, str | None):
             raise UsageError(f"match is {self.match!r}", hint='one text: "Bash|Write"')
         settled = {
-            "events": tuple(event_name(event) for event in _several(self.events) if event is not Event),
+            "events": _named(self.events),
             "after": tuple(_several(self.after)),
             "on_failure": _failure_rule(self.on_failure),
         }
@@ -233,6 +237,46 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown(self) -> str:
         return self.title or self.name
+
+    @property
+    def hears_failures(self) -> bool:
+        """It listens for PostToolUse, and is told of failed tools as of others."""
+        return _hears_failures(self.events, self.dialect)
+
+    def wants(self, event: str) -> bool:
+        """Whether it listens for events of this name."""
+        return listens(self.events, self.dialect, event)
+
+
+def listens(events: Sequence[str], dialect: str, event: str) -> bool:
+    """Whether a hook that names these events (none: every event) runs for this one."""
+    return not events or event in events or (event == _FAILED and _hears_failures(events, dialect))
+
+
+def _hears_failures(events: Sequence[str], dialect: str) -> bool:
+    """Seeds 000, 003 and 004 know one event after the tool, with a flag for a tool that failed."""
+    one_event = meanings(dialect).feedback is not None
+    return one_event and _AFTER in events and _FAILED not in events
+
+
+_AFTER, _FAILED = "PostToolUse", "PostToolUseFailure"
+
+
+class ToldOfFailures(msgspec.Struct, frozen=True):
+    """A handler that is told of a failed tool as of any other: PostToolUse, with the error flag set."""
+
+    run: Handler
+    meanings: Meanings
+
+    async def __call__(self, ctx: Context) -> Any:
+        told = ctx.copy()
+        told.deadline = ctx.deadline
+        rest = {key: value for key, value in ctx.event.payload.items() if key not in ("error", "is_interrupt")}
+        flagged = {"tool_response": getattr(ctx.event, "error", ""), "tool_result_is_error": True}
+        told.event = parse({**rest, "hook_event_name": _AFTER, **flagged})
+        told.event.copy_sent_input(ctx.event)
+        said: Any = self.run(told)
+        return read_returned(told.event, await said if isinstance(said, Awaitable) else said, self.meanings)
 
 
 def event_name(event: type[Event] | str) -> str:
@@ -250,6 +294,12 @@ def event_name(event: type[Event] | str) -> str:
     for near in difflib.get_close_matches(folded, by_fold, 1, 0.9):
         raise UsageError(f"no event `{event}`", hint=f"did you mean `{by_fold[near]}`?")
     return event  # an event that we have no type for
+
+
+def _named(given: Any) -> tuple[str, ...]:
+    """The names of events; none when all are meant, by `Event` or `"*"`."""
+    events = tuple(_several(given))
+    return () if any(event is Event or event == "*" for event in events) else tuple(map(event_name, events))
 
 
 def _several(given: Any) -> Iterable[Any]:

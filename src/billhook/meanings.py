@@ -59,6 +59,10 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     """The hooks of one matcher share one budget."""
     session_sources: frozenset[str] | None = None
     """The sources for which SessionStart fires; None: all."""
+    spaced_json: bool = False
+    """JSON is written as the seeds print it, with spaces; the coding agents write none."""
+    hook_variables: bool = False
+    """HOOK_EVENT, HOOK_TOOL_NAME ... are set. Elsewhere they are the hook's own: a guard may have such variables."""
     error_flag: tuple[str, str] = ("0", "1")
     """How HOOK_TOOL_IS_ERROR says no and yes."""
     error_flag_before: bool = True
@@ -94,6 +98,7 @@ SPEC = Meanings(
     continue_true_keeps_going=True,
     context_keeps_going=True,
     shared_timeout=True,
+    spaced_json=True,
 )
 CLAW = Meanings(
     name="claw",
@@ -105,6 +110,8 @@ CLAW = Meanings(
     continue_false="deny",
     bare_block_denies=True,
     bare_reason_is_feedback=True,
+    spaced_json=True,
+    hook_variables=True,
     feedback="Hook feedback",
 )
 CLAW_TEXT = msgspec.structs.replace(
@@ -121,6 +128,8 @@ LESSON = Meanings(
     matching="exact",
     bare_block_denies=True,
     flat_fields=True,
+    spaced_json=True,
+    hook_variables=True,
     feedback="",
     denied="Blocked by hook: {reason}",
     timeout=30.0,

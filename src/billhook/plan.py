@@ -14,7 +14,7 @@ from billhook import tools
 from billhook.answers import OnFailure
 from billhook.errors import PlanError
 from billhook.events import EVENTS, Event
-from billhook.hook import Condition, Handler, Hook
+from billhook.hook import Condition, Handler, Hook, ToldOfFailures
 from billhook.later import later
 from billhook.match import ExpressionSet, Matcher, compile_matcher
 from billhook.meanings import Meanings, meanings
@@ -83,8 +83,7 @@ class Plan:
     def __init__(self, hooks: Iterable[Hook]) -> None:
         self.hooks = tuple(_order(*_distinct(list(hooks))))
         self.names = _shown_names(self.hooks)
-        wanted = {name for hook in self.hooks for name in hook.events or EVENTS}
-        self.idle = frozenset(kind for name, kind in EVENTS.items() if name not in wanted)
+        self.idle = frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in self.hooks))
         """The events that no hook wants, whatever they are about."""
         self.by_type: dict[Any, EventList] = {}
         """The events that were met and that have a type of their own."""
@@ -120,9 +119,7 @@ class Plan:
     def _compile(self, event: Event) -> "EventList":
         name = event.hook_event_name
         steps = [
-            _step(hook, shown, name)
-            for hook, shown in zip(self.hooks, self.names, strict=True)
-            if not hook.events or name in hook.events
+            _step(hook, shown, name) for hook, shown in zip(self.hooks, self.names, strict=True) if hook.wants(name)
         ]
         return EventList(event, steps)
 
@@ -167,7 +164,8 @@ class EventList:
 
     def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:
         if event.match_field is None:
-            return tuple(self.all)  # the event takes no matcher: none is looked at
+            # The event takes no matcher: none is looked at, unless the hook is for all events that match.
+            return tuple(step for step in self.all if step.hook.events or step.matcher.everything)
         target = target or ""
         found = set(self._places(target))
         if event.match_field == "tool_name":
@@ -210,25 +208,26 @@ def _tool_in_doubt(event: Event) -> str | None:
 def _step(hook: Hook, name: str, event_name: str) -> Step:
     row = meanings(hook.dialect)
     plain = hook.condition is None and not hook.budget and not hook.background
-    of_event = getattr(hook.run, "of_event", None) if plain else None
+    run = ToldOfFailures(hook.run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else hook.run
+    of_event = getattr(run, "of_event", None) if plain else None
     return Step(
         hook=hook,
         name=name,
         source=str(hook.source),
         dialect=hook.dialect,
         meanings=row,
-        run=hook.run,
+        run=run,
         condition=hook.condition,
         timeout=row.timeout_for(event_name) if hook.timeout is None else hook.timeout,
         on_failure=hook.on_failure,
         matcher=compile_matcher(hook.match, row.matching, event_name),
         keeps_time=getattr(hook.run, "keeps_time", False),
         at_once=getattr(hook.run, "at_once", False),
-        waits=hook.background or _is_async(hook.run),
+        waits=hook.background or _is_async(run),
         when_late=getattr(hook.run, "when_late", None),
         plain=plain,
         of_event=of_event,
-        never_waits=of_event if getattr(hook.run, "never_waits", False) else None,
+        never_waits=of_event if getattr(run, "never_waits", False) else None,
     )
 
 
@@ -255,7 +254,7 @@ def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
         if hook.timeout is not None and not (isinstance(hook.timeout, int | float) and hook.timeout > 0):
             raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout!r}; it must be a positive number")
         meanings(hook.dialect)  # an unknown dialect is an error now, not when a tool is about to run
-        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background)
+        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background, hook.always)
         try:
             at = kept.setdefault(key, len(distinct))
         except TypeError:  # a callable that can't be hashed is like no other

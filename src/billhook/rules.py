@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from billhook import caller, shell, tools
+from billhook import caller, shell, spellings, tools
 from billhook.errors import RuleError
 from billhook.globs import ANY_DEPTH, Glob, glob, path_matches
 from billhook.script import UNKNOWN
@@ -82,7 +82,7 @@ def covers(rules: Iterable[Rule], tool_name: str, tool_input: object, cwd: str |
     rules = [rule for rule in rules if rule.names(tool_name)]
     if not rules or not isinstance(tool_input, Mapping):
         return False
-    if tools.is_shell(tool_name) and not isinstance(tool_input.get("command"), str):
+    if tools.is_shell(tool_name) and spellings.lines(tool_input) != [tool_input.get("command")]:
         return False
     specifiers = [rule.specifier for rule in rules if rule.specifier is not None and not _everything(rule.specifier)]
     if len(specifiers) < len(rules):
@@ -164,9 +164,11 @@ def _command_globs(specifier: str) -> tuple[Glob, ...]:
 
 
 def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    command = tool_input.get("command")
-    if not isinstance(command, str):
-        return True
+    lines = spellings.lines(tool_input)
+    return not lines or any(_line_strikes(specifier, line) for line in lines)
+
+
+def _line_strikes(specifier: str, command: str) -> bool:
     globs = _command_globs(specifier)
     if any(pattern.matches(command.strip()) for pattern in globs):
         return True

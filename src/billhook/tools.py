@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from billhook import spellings
+
 NAMINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "canonical": {},
@@ -213,23 +215,25 @@ def path_of(tool_name: str, tool_input: object) -> str | None:
 
 
 def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
-    """Every path a call names (`file_path`, `path`, `notebook_path`), the one that this tool reads first; of a patch,
-    the files that it changes."""
+    """Every path a call names, in whatever spelling, the one that this tool reads first; of a patch, the files that it
+    changes."""
     if not isinstance(tool_input, Mapping):
         return ()
-    if tool_name in _PATCHES:
+    name = canonical(tool_name)
+    also = spellings.paths(name, tool_input)
+    if name in _PATCHES:
         texts = (tool_input.get(key) for key in _PATCH_KEYS)
         # every one of them, however long the patch is: what is left out here no rule ever sees
         found = (name.strip() for text in texts if isinstance(text, str) for name in re.findall(_PATCHED, text))
-        return tuple(dict.fromkeys(name for name in found if name))
-    keys = dict.fromkeys((_FIRST_KEY.get(canonical(tool_name), "file_path"), *_PATH_KEYS))
+        return tuple(dict.fromkeys(name for name in (*found, *also) if name))
+    keys = dict.fromkeys((_FIRST_KEY.get(name, "file_path"), *_PATH_KEYS))
     values = (tool_input.get(key) for key in keys)
-    return tuple(value for value in values if isinstance(value, str))
+    return tuple(dict.fromkeys([*(value for value in values if isinstance(value, str)), *also]))
 
 
 def odd_paths(tool_input: Mapping[str, object]) -> bool:
     """Whether a field that should name one path holds something else, such as a list of them."""
-    return any(key in tool_input and not isinstance(tool_input[key], str) for key in _PATH_KEYS)
+    return spellings.is_odd(tool_input)
 
 
 def _first_string(tool_input: object, keys: tuple[str, ...]) -> str | None:

@@ -276,6 +276,11 @@ def end_with(parent: int) -> bool:
     return os.getppid() == parent
 
 
+def outlive_parent() -> None:
+    """Undo `end_with`."""
+    _prctl(_SET_PDEATHSIG, 0)
+
+
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 
 

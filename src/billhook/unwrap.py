@@ -6,6 +6,7 @@ One table row per wrapper. Where an option is not known the doubt is kept: both 
 import itertools
 import posixpath
 import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -85,14 +86,74 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "watch": Wrapper("nq", "interval equexit", joined=True),
     "busybox": _PLAIN,
     "toybox": _PLAIN,
+    "dtach": Wrapper("aAcnNepr"),
+    "abduco": Wrapper("acnAe"),
+    "sshpass": Wrapper("pfdP"),
+    "rlwrap": Wrapper("bCdfgHilmpPqst"),
+    "dbus-run-session": Wrapper("", "config-file dbus-daemon"),
+    "firejail": _PLAIN,
+    "bwrap": Wrapper("", "", optional=True),
+    "proot": Wrapper("rbwq", "rootfs bind cwd"),
+    "faketime": Wrapper("", "", 1),
+    "flatpak-spawn": Wrapper("", "env directory"),
+    "tsp": Wrapper("DLNO"),
+    "entr": _PLAIN,
+    "watchexec": Wrapper("wefiso", "watch exts filter ignore signal on-busy-update"),
+    "direnv": Wrapper("", "", 2),
     "xargs": Wrapper("adEILnPsJRS", "arg-file delimiter max-args max-procs max-chars process-slot-var", fed=True),
     "parallel": Wrapper(
         "aIjnNLdSC", "jobs arg-file max-args delimiter colsep joblog results sshlogin workdir tmpdir timeout", fed=True
     ),
 }
+_SCREEN: Final = Wrapper("cehpsStT")
+_SSH: Final = Wrapper("BbcDEeFIiJLlmOopQRSWw", "", 1)
 _RUNUSER: Final = Wrapper("ugGsw", "user group supp-group shell whitelist-environment")
 TRANSPARENT: Final = frozenset({"timeout", "nice", "ionice", "nohup", "time", "stdbuf", "command", "builtin"})
 """Wrappers that add nothing to what they run: an allow rule need not name them."""
+
+_CARRIERS_WORDS = (
+    "tmux byobu zellij xterm uxterm urxvt rxvt st konsole alacritty kitty foot ghostty terminator tilix wezterm "
+    "gnome-terminal xfce4-terminal mate-terminal lxterminal x-terminal-emulator concurrently nodemon machinectl mosh "
+    "lxc multipass toolbox distrobox distrobox-enter vagrant start-stop-daemon hyperfine xdotool ydotool wtype"
+)
+_CARRIERS: Final = frozenset(_CARRIERS_WORDS.split())
+"""Multiplexers, terminals and the like: a word of theirs that has blanks in it is a line for a shell."""
+_MARKERS: Final = frozenset({"--", "-e", "-x", "--execute", "--command"})
+"""What stands before the command of a terminal."""
+_TYPES: Final = frozenset({"send-keys", "send", "write-chars", "write", "type", "send-text", "set-buffer", "setb"})
+_TMUX = re.compile(
+    r"(?:new|neww|run|if|send|splitw|popup|display-popup|bind|setb"
+    r"|(?:new|run|if|send|split|respawn|pipe|set|bind|source)-[a-z]+)\s"
+)
+"""Commands of tmux itself, which others of its commands take as one word."""
+_TEXT_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "npm": ("-c", "--call"),
+    "npx": ("-c", "--call"),
+    "nix-shell": ("--run", "--command"),
+}
+"""Programs besides shells that run the text behind an option."""
+_KEYS = re.compile(r"(?:Enter|Return|Escape|Space|Tab|KPEnter|(?:[CM]-.)+|\^[A-Z])(?:\s|$)")
+_CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl", "docker-compose", "kubectl", "oc"})
+_CONTAINER_FLAGS_WORDS = (
+    "--rm --init --privileged --publish-all --read-only --interactive --tty --detach --quiet --no-deps --build "
+    "--no-healthcheck --oom-kill-disable --use-aliases --service-ports --no-TTY --stdin"
+)
+_CONTAINER_FLAGS: Final = frozenset(_CONTAINER_FLAGS_WORDS.split())
+_CONTAINER_VALUED: Final = "aceghlmpuvwn"
+_INSIDE: Final = "/inside-a-container"
+"""Where paths are put that are those of a container, and none of this machine."""
+_LOCAL = re.compile(r"(?:[^@]*@)?(?:localhost|ip6-localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?)\.?", re.I)
+_GIT_RUNS = re.compile(
+    r"alias\.|core\.(?:pager|editor|fsmonitor|sshcommand|gitproxy|askpass)|sequence\.editor|diff\.|difftool\.|merge\."
+    r"|mergetool\.|pager\.|gpg\.|credential\.|filter\.|interactive\.|browser\.|man\.|trailer\.|uploadpack\.|ssh\.",
+    re.I,
+)
+"""Settings of git whose value is a command."""
+_RUN_VARIABLES = re.compile(
+    r"GIT_(?:SEQUENCE_)?EDITOR|GIT_PAGER|GIT_SSH_COMMAND|GIT_SSH|GIT_ASKPASS|GIT_EXTERNAL_DIFF|GIT_PROXY_COMMAND|EDITOR"
+    r"|VISUAL|PAGER|MANPAGER|LESSOPEN|BROWSER|PROMPT_COMMAND|SSH_ASKPASS|FZF_DEFAULT_COMMAND"
+)
+"""Variables whose value other programs run."""
 
 _EVALUATES: Final = frozenset(
     {"[", "test", "let", "read", "printf", "declare", "typeset", "local", "export", "readonly", "unset", "wait"}
@@ -109,6 +170,25 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 
 def inside(command: Command) -> Inside:
     """What `command` runs besides itself, one level deep."""
+    found = _inside(command)
+    set_here = (*command.assignments, *(command.words[1:] if command.words[:1] in _EXPORTS else ()))
+    texts = [
+        value
+        for name, equals, value in (word.partition("=") for word in set_here)
+        if equals and _is_line(value) and _RUN_VARIABLES.fullmatch(name)
+    ]
+    return Inside(found.commands, [*found.texts, *texts], found.complete) if texts else found
+
+
+_EXPORTS: Final = (("export",), ("declare",), ("typeset",))
+
+
+def _is_line(text: str) -> bool:
+    """Whether a value is more than the name of a program."""
+    return not set(" \t\n;|&$`").isdisjoint(text.strip())
+
+
+def _inside(command: Command) -> Inside:
     words = command.words
     if not words:
         return Inside()
@@ -117,8 +197,23 @@ def inside(command: Command) -> Inside:
         return _shell(command)
     if name in WRAPPERS:
         return _wrapped(command, name, WRAPPERS[name])
-    if name in ("find", "fd"):
+    if name in ("find", "fd", "fdfind"):
         return _found(command)
+    if name == "git":
+        return Inside(texts=list(_git_lines(words)))
+    if name == "ssh":
+        return _remote(command)
+    if name == "screen":
+        return _screen(command)
+    if name in _CONTAINERS:
+        return _container(command)
+    if name in _CARRIERS:
+        return _carried(command, name)
+    if name == "socat":
+        carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word, re.I) for word in words[1:])
+        return Inside(texts=[found[1] for found in carried if found])
+    if name in _TEXT_OPTIONS:
+        return Inside(texts=[text for option, text in itertools.pairwise(words) if option in _TEXT_OPTIONS[name]])
     if name == "eval":
         return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
     if name == "runuser" and any(word.startswith(("-u", "--user")) for word in words):
@@ -135,6 +230,180 @@ def inside(command: Command) -> Inside:
         calls_back = name in ("mapfile", "readarray") and any(word.startswith("-C") for word in words)
         return Inside(complete=not calls_back and not any(map(evaluates, words)))
     return Inside()
+
+
+# carriers
+
+
+def _carried(command: Command, name: str) -> Inside:
+    """The lines that a multiplexer or a terminal is given: each word that has blanks, or all that follows `--`."""
+    words = [word.partition("=")[2] if word.startswith("--") else word for word in command.words[1:]]
+    lines = [_KEYS.sub("", word).replace("\\n", "\n") for word in words if _is_line(word)]
+    marker = next((place for place, word in enumerate(command.words) if word in _MARKERS), 0)
+    rest = command.words[marker + 1 :] if marker else ()
+    commands = [_like(command, rest, [])] if rest and not lines else []
+    if not _TYPES.isdisjoint(words):
+        return Inside(texts=[*([" ".join(lines)] if lines else []), _typed(words)])
+    return Inside(commands, [f"tmux {line}" if name == "tmux" and _TMUX.match(line) else line for line in lines])
+
+
+def _typed(words: Sequence[str]) -> str:
+    """What is typed: tmux puts nothing between the words, and names some keys."""
+    at = next(place for place, word in enumerate(words) if word in _TYPES)
+    typed, before = [], ""
+    for word in words[at + 1 :]:
+        if word in _NAMED_KEYS or not (word.startswith("-") or before in _TYPING_VALUES or _KEYS.fullmatch(word)):
+            typed.append(_NAMED_KEYS.get(word, word))
+        before = word
+    return "".join(typed)
+
+
+_TYPING_VALUES: Final = frozenset({"-t", "-N", "-c", "-b", "--delay", "--window", "--match"})
+_NAMED_KEYS: Final = {
+    "Enter": "\n",
+    "Return": "\n",
+    "KPEnter": "\n",
+    "C-m": "\n",
+    "C-j": "\n",
+    "Space": " ",
+    "Tab": " ",
+}
+
+
+def _screen(command: Command) -> Inside:
+    if "-X" in command.words:
+        line = " ".join(command.words[command.words.index("-X") + 2 :])
+        return _text(line.replace("\\n", "\n").replace("^M", "\n"))
+    return _wrapped(command, "screen", _SCREEN)
+
+
+def _remote(command: Command) -> Inside:
+    """On this machine a line is run as any other; on another one, only what concerns us there is looked at."""
+    found = _wrapped(command, "ssh", _SSH)
+    line = " ".join(word for inner in found.commands[:1] for word in inner.words)
+    if not found.commands:
+        found = _from_stdin(command) if command.piped or command.redirects else Inside()
+    else:
+        found = Inside(found.commands, [line], found.complete)
+    local = any(_LOCAL.fullmatch(word) for word in command.words[1:])
+    ours = any("billhook" in word for inner in found.commands for word in inner.words) or "billhook" in "".join(
+        found.texts
+    )
+    return found if local or ours else Inside()
+
+
+def _container(command: Command) -> Inside:
+    """What runs in a container, with the paths that it shares with this machine in this machine's words."""
+    words = command.words
+    verb = next((place for place, word in enumerate(words[1:6], 1) if word in ("run", "exec", "create")), 0)
+    if not verb:
+        return Inside()
+    at, folder = verb + 1, ""
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        word = words[at]
+        name, equals, value = word.partition("=")
+        takes = name not in _CONTAINER_FLAGS if word.startswith("--") else word[-1] in _CONTAINER_VALUED
+        if name in ("-w", "--workdir"):
+            folder = value if equals else " ".join(words[at + 1 : at + 2])
+        at += 1 + (takes and not equals)
+    inner = words[at + 1 :]
+    inner = inner[1:] if inner[:1] == ("--",) else inner
+    if not inner:
+        return Inside()
+    shared = mounts(words)
+    here = tuple(_outside(word, shared) for word in inner)
+    place = _outside(folder, shared) if folder else ""
+    here = ("env", "-C", place, *here) if place and not place.startswith(_INSIDE) else here
+    return Inside([_like(command, here, [])])
+
+
+def _outside(word: str, shared: list[tuple[str, str, bool]]) -> str:
+    for source, target, _ in shared:
+        if word == target or word.startswith(target.rstrip("/") + "/"):
+            return source.rstrip("/") + word[len(target.rstrip("/")) :]
+    if _is_line(word):
+        return _ABSOLUTE.sub(lambda found: _outside(found[0], shared), word)
+    if not word.startswith("/") or "bin/" in word or word.startswith("/dev/"):
+        return word
+    return (UNKNOWN if "billhook" in word else _INSIDE) + word  # other folders may be shared that the line doesn't name
+
+
+_ABSOLUTE = re.compile(r"(?<![\w.$~@:/-])/[^\s;|&<>()'\"`]*")
+
+
+def mounts(words: Sequence[str]) -> list[tuple[str, str, bool]]:
+    """Folders of this machine that a container is given: the folder, its path inside, and whether it may be written."""
+    found = []
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in ("-v", "--volume", "--mount"):
+            value = value if equals else " ".join(words[place + 1 : place + 2])
+        elif word.startswith("-v") and not word.startswith("-ve"):
+            value = word[2:]
+        else:
+            continue
+        if name == "--mount":
+            fields = dict(field.partition("=")[::2] for field in value.split(","))
+            source = fields.get("source") or fields.get("src") or ""
+            target = fields.get("target") or fields.get("destination") or fields.get("dst") or ""
+            options = "ro" if {"readonly", "ro"} & set(fields) else ""
+        else:
+            source, target, options = (*value.split(":", 2), "", "")[:3]
+        if source.startswith(("/", ".", "~", UNKNOWN)) and target:
+            found.append((source, target, "ro" not in options.split(",")))
+    return found
+
+
+def _git_lines(words: tuple[str, ...]) -> Iterator[str]:
+    """The commands that git runs: `rebase -x`, `bisect run`, `submodule foreach`, aliases, editors and pagers."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] in ("-c", "-C", "--git-dir", "--work-tree", "--namespace"):
+            at += 1
+            setting, _, value = " ".join(words[at : at + 1]).partition("=")
+            if words[at - 1] == "-c" and _GIT_RUNS.match(setting) and _is_line(value):
+                yield value.lstrip("!")
+        at += 1
+    verb, rest = " ".join(words[at : at + 1]), words[at + 1 :]
+    operands = [word for word in rest if not word.startswith("-")]
+    if verb == "config" and len(operands) > 1 and _GIT_RUNS.match(operands[-2]) and _is_line(operands[-1]):
+        yield operands[-1].lstrip("!")
+    if verb == "bisect" and operands[:1] == ["run"]:
+        yield _quoted(rest[rest.index("run") + 1 :])
+    if verb == "submodule" and "foreach" in operands:
+        line = [
+            word for word in rest[rest.index("foreach") + 1 :] if word not in ("--recursive", "--quiet", "-q", "--")
+        ]
+        yield line[0] if len(line) == 1 else _quoted(line)
+    options = _GIT_OPTIONS.get(verb, ())
+    for place, word in enumerate(rest):
+        for option in options:
+            if word == option:
+                yield " ".join(rest[place + 1 : place + 2])
+            elif word.startswith(option + "=") or (option[1] != "-" and word.startswith(option)):
+                yield word[len(option) :].lstrip("=")
+
+
+def _quoted(words: Sequence[str]) -> str:
+    """Words as one line; what is not known stays so."""
+    import shlex
+
+    return " ".join(word if UNKNOWN in word else shlex.quote(word) for word in words)
+
+
+_REMOTE_PROGRAMS: Final = ("--upload-pack", "--receive-pack", "--exec")
+_GIT_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "rebase": ("-x", "--exec"),
+    "difftool": ("-x", "--extcmd"),
+    "grep": ("-O", "--open-files-in-pager"),
+    "filter-branch": (
+        "--setup",
+        *(f"--{each}-filter" for each in ("tree", "index", "msg", "env", "parent", "commit", "tag-name")),
+    ),
+} | dict.fromkeys(
+    ("fetch", "pull", "push", "clone", "ls-remote", "archive", "fetch-pack", "send-pack"), _REMOTE_PROGRAMS
+)
+"""Options of git whose value is a command."""
 
 
 def transparent(words: tuple[str, ...]) -> bool:
@@ -202,7 +471,7 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
             inner = tuple(word.replace(replaced or "{}", UNKNOWN) for word in inner)
             inner = inner if replaced else (*inner, UNKNOWN)
             if name == "parallel":
-                found.texts.append(" ".join(inner))
+                found.texts += inner[1:-1] if inner[0] == ":::" else [" ".join(inner)]
         found.commands.append(_like(command, inner, assignments))
     if wrapper.fed and not words[at:] and name == "parallel":
         found.complete = False  # each line it reads is a command
@@ -248,6 +517,8 @@ def _found(command: Command) -> Inside:
             inner.append(word.replace("{}", UNKNOWN))
         elif word in _EXECUTES or word in ("-x", "-X", "--exec", "--exec-batch"):
             inner = []
+        elif word.startswith(("--exec=", "--exec-batch=")):
+            inner = [word.partition("=")[2]]
         elif word == ";" or (UNKNOWN in word and (word[0] == "-" or before[:1] != "-")):
             found.complete = False
         before = word

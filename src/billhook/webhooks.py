@@ -60,7 +60,8 @@ class Webhook(msgspec.Struct, frozen=True):
         heard = _Heard(_secrets(request))
         trouble = await _exchange(request, heard, ctx.seconds_left)
         reply = _strict(reader, ctx.event, _read(reader, ctx.event, heard, trouble))
-        return msgspec.structs.replace(reply, output_bytes=len(heard.body))
+        missing = self._missing(ctx) if reply.error and heard.status in (401, 403) else ""
+        return msgspec.structs.replace(reply, error=f"{reply.error}{missing}", output_bytes=len(heard.body))
 
     def _request(self, ctx: Context, body: bytes) -> "httpx.Request":
         problem = _unusable(self.url)
@@ -72,7 +73,9 @@ class Webhook(msgspec.Struct, frozen=True):
         try:
             import httpx
         except ImportError:
-            raise _RefusedError("an HTTP hook needs httpx; pip install 'billhook[http]'") from None
+            from billhook.extras import install_command
+
+            raise _RefusedError(f"an HTTP hook needs httpx; {install_command('http')}") from None
         try:
             url = httpx.URL(self.url).copy_with(fragment=None)
             return httpx.Request("POST", url, headers=headers, content=body)
@@ -86,11 +89,20 @@ class Webhook(msgspec.Struct, frozen=True):
         return [*own, *(header for header in _OURS if header[0].lower() not in named), (b"Connection", b"close")]
 
     def _filled(self, value: str, ctx: Context) -> str:
-        def variable(found: re.Match[str]) -> str:
-            name = found[1] or found[2]
-            return ctx.env.get(name, caller.environ().get(name, "")) if name in self.allowed_env else ""
+        return _VARIABLE.sub(lambda found: self._variable(found[1] or found[2], ctx), value)
 
-        return _VARIABLE.sub(variable, value)
+    def _variable(self, name: str, ctx: Context) -> str:
+        return ctx.env.get(name, caller.environ().get(name, "")) if name in self.allowed_env else ""
+
+    def _missing(self, ctx: Context) -> str:
+        """Why the endpoint may not know the caller: a variable in a header that is empty."""
+        names = [found[1] or found[2] for _, value in self.headers for found in _VARIABLE.finditer(value)]
+        for name in names:
+            if name not in self.allowed_env:
+                return f"; `${name}` in a header is empty: `allowed_env_vars` does not list it"
+            if not self._variable(name, ctx):
+                return f"; `${name}` in a header is empty: the variable is not set"
+        return ""
 
 
 def webhook(

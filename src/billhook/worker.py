@@ -3,8 +3,8 @@ failed outcome, and two projects' modules never mix.
 
 What a caller may rely on:
 
-- The function means what it means under `@on`: it takes `(event)` or `(event, ctx)`, is sync or async, and returns an
-  Answer, a dict or nothing. A hook made by `@on` is taken, too; when it is asked is what the configuration says.
+- The function means what it means under `@on`: it takes `(event)`, `(event, ctx)` or `(ctx)`, is sync or async, and
+  returns an Answer, a dict or nothing. A hook made by `@on` works, too; the configuration alone says when it runs.
 - `ctx.results`, `ctx.state` and `ctx.env` are there as plain data. What the function changes in `state` and `env` is
   brought back where JSON can say it; the rest is named as lost.
 - A worker is kept for the project's next event. It is not used again when it failed or was late, when something of
@@ -93,7 +93,9 @@ class PythonHook(msgspec.Struct, frozen=True):
             return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
         if ctx.seconds_left <= 0:
             return Reply(status=Status.TIMED_OUT, error="its time was over before it could be asked")
-        worker = WORKERS.take(Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited()})
+        worker = WORKERS.take(
+            Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
+        )
         return _not_started(worker) if isinstance(worker, str) else await _ask(worker, request, number, ctx)
 
     def _program(self) -> str:

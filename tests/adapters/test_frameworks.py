@@ -1,11 +1,12 @@
 """What hooks say is done in every framework, whichever way its agent is run."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapters.driving import DRIVES, Drive, Tools, bash
-from billhook import Engine, Event, ask, deny, inject, keep_going, on, rewrite, stop
+from billhook import Engine, Event, Hook, ask, command, deny, inject, keep_going, on, rewrite, stop
 from billhook.adapters import BlockedError, StoppedError
 
 MOST_USED = ("langchain", "langchain async", "openai_agents", "pydantic_ai")
@@ -292,3 +293,11 @@ def test_a_deny_after_the_tool(drive: Drive) -> None:
     seen = drive([late], bash("cat"), tools=Tools(lambda command: "the output"))
 
     assert seen.results[0][0] == "the output\n\nthis should not have been read"
+
+
+def test_hooks_in_the_background_finish(drive: Drive, tmp_path: Path) -> None:
+    """The end of a run waits for them."""
+    run = command(f"sleep 0.3; touch {tmp_path}/$CLAUDE_EVENT_TYPE")
+    hooks = [Hook(name="h", run=run, events=("PostToolUse", "Stop"), dialect="claude", background=True, timeout=20)]
+    drive(hooks, bash("ls"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["PostToolUse", "Stop"]

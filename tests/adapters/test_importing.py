@@ -39,7 +39,7 @@ def test_a_framework_that_is_not_there(adapter: str) -> None:
     extra, module = ADAPTERS[adapter]
     done = run(f"import sys; sys.modules[{module!r}] = None; import billhook.adapters.{adapter}")
 
-    assert "ImportError" in done.stderr and f"pip install 'billhook[{extra}]'" in done.stderr
+    assert "ImportError" in done.stderr and f"-m pip install 'billhook[{extra}]'" in done.stderr
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extra in extras
 

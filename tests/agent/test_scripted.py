@@ -14,6 +14,7 @@ from billhook.agent.model import Completion, ModelError, Request, ToolSpec
 from billhook.agent.models import open_model
 from billhook.agent.models.scripted import Scripted
 from billhook.errors import UsageError
+from billhook.extras import install_command
 
 BASH = ToolSpec("Bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
 LS = {"name": "Bash", "input": {"command": "ls"}}
@@ -193,14 +194,14 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "an unknown key at the top": ("turn: []\n", "1:1", "a script has an unknown key `turn`", "did you mean `turns`?"),
     "no name": ("- tool: {input: {}}\n", "1:9", "the tool of turn 1 has no `name`", "as in"),
     "an empty name": ("- tool: ''\n", "1:3", "the tool of turn 1 has no `name`", "as in"),
-    "an input that is text": ("- tool: {name: A, input: ls}\n", "1:26", "the input of the tool of turn 1 is text", ""),
+    "an input that is text": ("- tool: {name: A, input: ls}\n", "1:26", "input of the tool of turn 1 is a string", ""),
     "an input of no tool": ("- text: a\n  input: {a: 1}\n", "2:10", "`input` of turn 1 belongs to no tool", ""),
     "a second input": ("- tool: {name: A}\n  input: {a: 1}\n", "2:10", "`input` of turn 1 belongs to no tool", ""),
     "tools that are no list": ("- tools: {name: A}\n", "1:10", "`tools` of turn 1 is a mapping", "make it a list"),
     "a number as text": ("- text: 12\n", "1:9", "the text of turn 1 is a number, not text", "put it in quotes"),
-    "a plain text": ("- text: a\n- done\n", "2:3", "turn 2 is text, not a mapping", "as in `- text: done`"),
+    "a plain text": ("- text: a\n- done\n", "2:3", "turn 2 is a string, not a mapping", "as in `- text: done`"),
     "an empty turn": ("- {}\n", "1:3", "turn 1 says nothing", "give it a `text`"),
-    "a text for a list": ("turns: done\n", "1:8", "a list of turns is wanted, and this is text", ""),
+    "a text for a list": ("turns: done\n", "1:8", "a list of turns is wanted, and this is a string", ""),
     "an unknown error": (
         "- error: overlooked\n",
         "1:10",
@@ -292,7 +293,7 @@ def test_a_missing_extra_is_named(service: str) -> None:
         "except UsageError as error: print(error.message, error.hint, sep=' / ')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == f"`{service}:m` needs the package `{service}` / pip install 'billhook[{service}]'\n"
+    assert done.stdout == f"`{service}:m` needs the package `{service}` / {install_command(service)}\n"
 
 
 def test_a_scripted_model_loads_no_service() -> None:

@@ -332,8 +332,10 @@ def test_a_teammate(project: Project) -> None:
     assert (idle["teammate_name"], idle["team_name"]) == ("tester", "main") and inside(idle)
     own = [event["hook_event_name"] for event in ran.events if inside(event)]
     assert own[:2] == ["SubagentStart", "PreToolUse"]
-    assert own[-4:] == ["SubagentStop", "TaskCompleted", "TeammateIdle", "Notification"]
-    assert ran.of("Notification")[0]["notification_type"] == "agent_needs_input"
+    assert own[-5:] == ["SubagentStop", "TaskCompleted", "Notification", "TeammateIdle", "Notification"]
+    done, idle = ran.of("Notification")
+    assert (done["message"], done["notification_type"]) == ("test is done", "agent_completed")
+    assert idle["notification_type"] == "agent_needs_input"
     assert ran.ended.text == "done"
 
 
@@ -432,3 +434,14 @@ def test_a_teammate_whose_model_fails(project: Project) -> None:
     ran = project.run(team({"error": "overloaded"}, {"text": "green"}, after=(wait, mail)))
     assert ran.results[1].content.startswith("task_1 is failed")
     assert len(ran.of("StopFailure")) == 1 and len(ran.of("TeammateIdle")) == 2
+
+
+@pytest.mark.parametrize(("command", "state"), [("echo hi", "done"), ("exit 3", "failed")])
+def test_a_finished_task_notifies(tmp_path: Path, command: str, state: str) -> None:
+    """The person hears of it, and so do hooks."""
+    given = {"command": command, "run_in_background": True, "description": "a check"}
+    ran = Project(tmp_path).run([{"tool": {"name": "Bash", "input": given}}, {"text": "done"}])
+    (told,) = ran.of("Notification")
+    assert (told["notification_type"], told["title"]) == ("agent_completed", "task_1")
+    assert told["message"].endswith(f" is {state}")
+    assert ran.names.index("TaskCompleted") < ran.names.index("Notification")

@@ -8,6 +8,8 @@ import pytest
 from answering.agents import GOLDEN, Agent, golden, said
 from billhook.answering.received import received_from
 from billhook.answering.whom import who_calls
+from billhook.config import load_config
+from billhook.config.approving import approve_entry
 
 SENT_BY = {"claude": "claude", "copilot-claude": "copilot", "codex": "codex", "gemini": "gemini", "qwen": "qwen"}
 REAL = [f"{path.parent.name}/{path.stem}" for agent in SENT_BY for path in sorted((GOLDEN / agent).glob("*.json"))]
@@ -119,3 +121,25 @@ def test_a_broken_event_is_refused_in_words_that_all_obey(agent: Agent) -> None:
     agent.variables = COPILOT
     heard = agent.ask({"hook_event_name": "PreToolUse", "timestamp": "x", "session_id": 5}, "--as", "claude")
     assert b"deny" in heard.stdout or heard.code == 2
+
+
+@pytest.mark.parametrize("cwd", ["project", "project/sub", "elsewhere", ""])
+def test_cursor_stays_in_its_workspace(agent: Agent, cwd: str) -> None:
+    """A command in a folder outside the workspace is judged by the gates of the workspace."""
+    base = agent.project.parent
+    for name in ("project/sub", "elsewhere"):
+        (base / name).mkdir(exist_ok=True)
+    (agent.project / ".billhook").mkdir()
+    (agent.project / ".billhook" / "hooks.yaml").write_text("hooks:\n  no: {events: PreToolUse, deny: never}\n")
+    config = load_config(agent.project, home=agent.root, builtins=False)
+    approve_entry(config.pending[0], agent.root)
+    agent.variables = {"CLAUDE_PROJECT_DIR": ""}
+    payload = {
+        "hook_event_name": "beforeShellExecution",
+        "conversation_id": "c",
+        "generation_id": "g",
+        "command": "ls",
+        "cwd": str(base / cwd) if cwd else "",
+        "workspace_roots": [str(agent.project)],
+    }
+    assert said(agent.ask(payload, "--as=cursor"))["permission"] == "deny"

@@ -852,7 +852,7 @@ TOOLS: dict[str, tuple[str, Any, str]] = {
     "edit-other-key": ("Edit", {"file": "hooks.yaml"}, "ask"),
     "edit-bare-key": ("Edit", {"what": "hooks.yaml"}, "ask"),
     "write-list": ("Write", {"file_path": ["scripts/guard.sh"]}, "ask"),
-    "write-list-and-path": ("Write", {"path": "a.txt", "file_path": ["hooks.yaml"]}, "ask"),
+    "write-list-and-path": ("Write", {"path": "a.txt", "file_path": ["hooks.yaml"]}, "deny"),
     "write-address": ("Write", {"file_path": "file://BASE/proj/hooks.yaml"}, "ask"),
     "write-address-host": ("Write", {"file_path": "file://localhostBASE/proj/hooks%2Eyaml"}, "ask"),
     "bash-other-key": ("Bash", {"cmd": "rm scripts/guard.sh"}, "ask"),

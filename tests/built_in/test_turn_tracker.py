@@ -13,7 +13,6 @@ from billhook import Context, Engine, Hook
 from billhook.answers import Outcome, Status
 from billhook.builtins.turn_tracker import EVENTS, turn_of, turn_tracker
 from billhook.events import parse
-from billhook.store.files import StoreError
 from billhook.store.state import FileState
 
 FIELDS: dict[str, dict[str, Any]] = {
@@ -190,17 +189,17 @@ def test_a_record_that_is_no_count(tmp_path: Path, record: str) -> None:
     assert home.data("Stop")["sequence"] == 2 and home.stored() == {"sequence": 2, "subagentSeq": 0}
 
 
-def test_a_damaged_file_is_told_and_mended(tmp_path: Path) -> None:
-    """After a power loss reading fails, with the file's name, until the next Stop counts anew."""
+@pytest.mark.parametrize(
+    "event", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionEnd", "Stop", "SubagentStop"]
+)
+@pytest.mark.parametrize("damage", ["", "{", "[]", "\0" * 40])
+def test_a_damaged_file_recovers_at_once(tmp_path: Path, event: str, damage: str) -> None:
+    """After a power loss the next event, whichever it is, counts from the first turn again."""
     home = Home(tmp_path)
     home.data("SessionStart")
-    (tmp_path / "turns" / "abc.json").write_text("")
-    failed = home.outcome("PreToolUse")
-    assert failed.status is Status.FAILED and "turns/abc.json" in failed.error
-    with pytest.raises(StoreError, match="damaged"):
-        turn_of(FileState(tmp_path), "abc")
-    assert home.data("Stop")["sequence"] == 2
-    assert home.data("PreToolUse")["sequence"] == 2
+    (tmp_path / "turns" / "abc.json").write_text(damage)
+    assert home.outcome(event).status is Status.OK
+    assert turn_of(FileState(tmp_path), "abc") == (("abc:2", 2) if event == "Stop" else ("abc:1", 1))
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "Stop", "SubagentStop"])

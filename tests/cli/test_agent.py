@@ -580,10 +580,13 @@ def test_twice_does_not_wait_for_a_hook_of_the_first(place: Place) -> None:
     assert names(place)[-1] == "SessionEnd"
 
 
-def test_hooks_in_the_background_end_with_the_session(place: Place) -> None:
-    """One that answers later has nobody to answer any more."""
+def test_hooks_in_the_background_end_in_time(place: Place) -> None:
+    """One that takes longer than it may is ended, and nothing of it is left."""
     tag = f"63{time.time_ns()}"
-    place.own(f"hooks:\n  later:\n    events: PostToolUse\n    run: touch later; sleep {tag}\n    background: true\n")
+    place.own(
+        f"hooks:\n  later:\n    events: PostToolUse\n    run: touch later; sleep {tag}\n    "
+        "background: true\n    timeout: 1\n"
+    )
     ended = agent(place, 2 * "- tool: {name: Bash, input: {command: sleep 0.4}}\n" + "- text: done\n", *FREELY)
     assert (ended.code, ended.out) == (0, "done\n")
     assert (place.project / "later").exists() and "still running" not in ended.err, "nobody waits for it"
@@ -597,3 +600,45 @@ def test_an_agent_can_give_no_consent(place: Place) -> None:
     place.file("approve.sh", f"{PROGRAM} trust theirs --yes\n")
     ended = agent(place, "- tool: {name: Bash, input: {command: sh approve.sh}}\n- text: done\n", *FREELY)
     assert "    error: exit code 2\n    error: --yes is refused here" in ended.err or "denied by" in ended.err, ended
+
+
+# -- hooks in the background
+
+LATER = """\
+hooks:
+  later:
+    events: [PostToolUse, Stop, SessionEnd]
+    run: sleep 0.4; touch "$CLAUDE_PROJECT_DIR/$CLAUDE_EVENT_TYPE"
+    background: true
+    timeout: 20
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_hooks_in_the_background_finish(place: Place, arguments: tuple[str, ...]) -> None:
+    """The agent ends after them."""
+    place.own(LATER)
+    assert agent(place, BASH, *FREELY, *arguments).code == 0
+    assert {"PostToolUse", "Stop", "SessionEnd"} <= {path.name for path in place.project.iterdir()}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_ctrl_c_ends_hooks_in_the_background(place: Place, arguments: tuple[str, ...]) -> None:
+    """Who does not want to wait for them need not."""
+    tag = f"64{time.time_ns()}"
+    place.own(LATER.replace("sleep 0.4", f"sleep {tag}").replace("timeout: 20", "timeout: 100"))
+    place.file("turns.yaml", BASH)
+    command = [PROGRAM, "agent", "--model", "scripted:turns.yaml", "-p", "go", *FREELY, *arguments]
+    started = subprocess.Popen(
+        command, cwd=place.project, env=place.env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert started.stdout is not None
+    seen = ""
+    while "waiting for hooks in the background: later" not in seen:
+        line = started.stdout.readline()
+        assert line, seen
+        seen += line
+    started.send_signal(signal.SIGINT)
+    started.communicate(timeout=20)
+    assert started.returncode == 130
+    assert gone(tag, 5)

@@ -15,7 +15,7 @@ from agent.model_server import ModelServer, Say
 from billhook.cli.agent_terminal import FORGOTTEN, LONGEST, Terminal
 from cli.chatting import CTRL_C, CTRL_D, Chatting, conversation, events, names, transcripts
 from cli.place import Place
-from cli.terminal import living
+from cli.terminal import gone, living
 
 BASH = "- tool: {{name: Bash, input: {{command: {0}}}}}\n".format
 SAYS = "- text: Hello to you.\n"
@@ -473,3 +473,21 @@ def test_term_at_the_prompt(place: Place) -> None:
         chat.process.send_signal(signal.SIGTERM)
         assert chat.end() == 143
     assert reason(place) == "other"
+
+
+def test_a_chat_ends_after_hooks_in_the_background(place: Place) -> None:
+    """`/exit` waits for them, and Ctrl-C then ends them."""
+    tag = f"65{time.time_ns()}"
+    place.own(
+        "hooks:\n  later: {events: Stop, run: 'sleep 0.4; touch done', background: true, timeout: 20}\n"
+        f"  longer: {{events: Stop, run: 'sleep {tag}', background: true, timeout: 90}}\n"
+    )
+    with chatting(place, "- text: All done.\n") as chat:
+        chat.say("go")
+        chat.until("All done.")
+        chat.say("/exit")
+        chat.until("waiting for hooks in the background: longer (Ctrl-C ends them)")
+        chat.type(CTRL_C)
+        chat.end()
+    assert (place.project / "done").exists()
+    assert gone(tag, 5)

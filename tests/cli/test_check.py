@@ -167,6 +167,7 @@ def test_json(project: Path) -> None:
             "column": 19,
             "hint": '"matcher": "Bash"',
             "hook": "guard",
+            "note": False,
         }
     )
     assert inside(project, "--json", "--select", "BH301").out == ended.out
@@ -270,7 +271,7 @@ def test_what_cannot_be_opened(project: Path) -> None:
     ended = check(project, "--ignore", "BH2,BH3,BH4,BH5")
     assert ended.screen == snapshot("""\
 .hooks.json:1:1: BH101 it can't be opened: it is a folder
-  hint: mend or remove it
+  hint: fix or remove it
 
 1 finding in 1 file
 -- exit 2
@@ -527,3 +528,21 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
 
     assert (ended.code, ended.out) == (0, "no findings in 2 hooks of 1 file\n")
     assert ended.err.startswith("note: the event log has no say")
+
+
+NOT_STRINGS = {
+    "deny: no": ("a boolean", 'deny: "no"'),
+    "deny: Off": ("a boolean", 'deny: "Off"'),
+    "run: on": ("a boolean", 'run: "on"'),
+    "inject: 42": ("a number", 'inject: "42"'),
+}
+
+
+@pytest.mark.parametrize("action", NOT_STRINGS)
+def test_words_that_yaml_reads_otherwise(project: Path, action: str) -> None:
+    """What it is, what it must be, and the line as it should be."""
+    (project / "hooks.yaml").write_text(f"hooks:\n  a:\n    events: PreToolUse\n    {action}\n")
+    one = json.loads(inside(project, "--json", "--select", "BH203").out)
+    kind, fixed = NOT_STRINGS[action]
+    assert one["message"] == f"`{action.partition(':')[0]}` must be a string, not {kind}"
+    assert (one["line"], one["hint"]) == (4, f"put it in quotes: `{fixed}`")

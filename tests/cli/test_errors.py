@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from cli.folder import Folder
 from cli.terminal import billhook
 
 PRE = ("PreToolUse", "--tool", "Bash")
@@ -22,6 +23,10 @@ def complaint(*arguments: str, stdin: bytes = b"") -> str:
     [
         pytest.param(("fier",), id="unknown verb"),
         pytest.param(("fire", "--tol", "x"), id="unknown option"),
+        pytest.param(("daemon",), id="no command"),
+        pytest.param(("schema", "--json"), id="an option where there is none"),
+        pytest.param(("agent", "Fix the tests"), id="a prompt without -p"),
+        pytest.param(("rule", "BH999"), id="unknown code"),
         pytest.param(("fire",), id="no event"),
         pytest.param(("fire", "PreToolUse"), id="no tool"),
         pytest.param(("fire", "PreToolUse", "Stop"), id="two events"),
@@ -136,3 +141,73 @@ def test_control_characters_in_complaints() -> None:
     """A complaint can't be made to act on the terminal."""
     assert "\033" not in complaint("fire", *PRE, "--dialect", "\033[31mred")
     assert "\033" not in complaint("\033[31mred")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("test", "`fire`, `explain` or `check`"),
+        ("remove", "`uninstall`"),
+        ("logs", "`events`"),
+        ("approve", "`trust`"),
+        ("run", "`fire`"),
+        ("add", "`init`"),
+        ("chekc", "`check`"),
+    ],
+)
+def test_a_verb_that_does_not_exist(word: str, hint: str) -> None:
+    """A close spelling, else what people mean by the word."""
+    ended = billhook(word)
+
+    assert ended.code == 2 and f"hint: did you mean {hint}?" in ended.err
+
+
+def test_a_verb_that_is_like_none_lists_all() -> None:
+    """No far-fetched guess."""
+    assert "hint: one of init, install," in billhook("xyzzy").err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("verb", "meant"),
+    [("lint", "check"), ("help", "--help"), ("version", "--version"), ("revoke", "trust --revoke"), ("lsit", "list")],
+)
+def test_a_verb_that_is_known_under_another_name(verb: str, meant: str) -> None:
+    """What people mean by a word comes before words that are spelt alike."""
+    assert f"hint: did you mean `{meant}`?" in complaint(verb)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nosuch.yaml", "hooks are in .billhook/hooks.yaml"),
+        ("hoks.yaml", "did you mean `.billhook/hooks.yaml`?"),
+        (".billhook/hook.yaml", "did you mean `.billhook/hooks.yaml`?"),
+        ("sub/nosuch.yaml", "name a settings file, a hooks.yaml, or the folder of a project"),
+    ],
+)
+def test_check_of_a_file_that_does_not_exist(folder: Folder, name: str, hint: str) -> None:
+    """Only a name that is close is proposed."""
+    folder.write(".billhook/hooks.yaml", "hooks: {}\n")
+    folder.write("sub/a.txt", "")
+    folder.write(".git/HEAD", "")
+    assert f"hint: {hint}\n" in folder.billhook("check", name).err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("list",), ("explain", "ls"), ("fire", *PRE), ("trust",), ("doctor",), ()],
+    ids=" ".join,
+)
+def test_a_broken_file(folder: Folder, arguments: tuple[str, ...]) -> None:
+    """Every verb points at the file that is broken, and none proposes to write a first one."""
+    folder.write(".billhook/hooks.yaml", "hooks:\n  a:\n    events: [PreToolUse\n    deny: x\n")
+    ended = folder.billhook(*arguments)
+    shown = ended.out + ended.err
+    assert ".billhook/hooks.yaml:4" in shown or arguments == ("doctor",)
+    assert "billhook check" in shown
+    assert "init" not in shown

@@ -239,6 +239,17 @@ def test_events_without_a_session(tmp_path: Path) -> None:
     assert place.seqs(".") == [3]
 
 
+def test_approvals_are_no_session(tmp_path: Path) -> None:
+    """They are listed among the events, with the hooks that were approved."""
+    place = Recorded(tmp_path)
+    given = {"action": "approved", "hooks": [{"name": "guard"}, {"name": "format"}]}
+    place.add("Trust", session_id="", turn_id="", input=given)
+    place.add("Stop", session_id=ONE)
+
+    assert "1 of 1 session" in place.run("list", "--human").err
+    assert "approved guard, format" in place.run("--human").out
+
+
 def test_rename_one_of_two(place: Recorded) -> None:
     """The newest session of a name gets the new one; the others are named."""
     place.sessions.named(THREE, str(place.project), recover=True)

@@ -34,8 +34,9 @@ def test_all_is_well(place: Recorded) -> None:
     assert place.screen("verify").replace(head, "<head>") == snapshot("""\
 11 records in 1 file: all as they were written
 head <head>
-no head was kept so far, so the end of the log could be cut off unnoticed:
-`billhook events verify --head` prints one to keep elsewhere
+no head was exported so far, so records could be cut off from the end, or the
+whole log rewritten, without being noticed: set `export_head_to`
+(docs/event-log.md), or keep what `billhook events verify --head` prints
 -- exit 0
 """)
 
@@ -46,7 +47,7 @@ def test_a_head_that_is_kept(place: Recorded) -> None:
     place.add("Stop")
 
     assert head.code == 0 and head.out.startswith("11:") and head.out.count("\n") == 1
-    assert "it contains the head that was kept at record 11" in place.run("verify").out
+    assert "it contains the head that was exported at record 11" in place.run("verify").out
     assert place.run("verify", "--expect", head.out.strip()).code == 0
 
     place.log.write_bytes(b"".join(lines_of(place)[:8]))
@@ -84,7 +85,7 @@ def test_findings_on_the_screen(place: Recorded) -> None:
     place.log.write_bytes(b"".join([*lines[:2], lines[2].replace(b"app.py", b"tea.py"), *lines[4:]]))
 
     assert place.screen("verify") == snapshot("""\
-~/.claude/hooks/-home-me-shop/hooks.jsonl:3: record 3: it was changed: its hash is not the hash of what it says
+~/.claude/hooks/-home-me-shop/hooks.jsonl:3: record 3: hash mismatch: the record was changed
 ~/.claude/hooks/-home-me-shop/hooks.jsonl:4: record 5: record 4 is missing before it
 
 10 records in 1 file: 2 findings

@@ -260,8 +260,8 @@ scan  blocks
 
 def test_nothing_is_configured(folder: Folder) -> None:
     """What is built in is asked, and a hint says how to begin."""
-    assert folder.screen("explain", "rm -rf /") == snapshot("""\
-PreToolUse Bash: rm -rf /
+    assert folder.screen("explain", "rm -rf build") == snapshot("""\
+PreToolUse Bash: rm -rf build
 
   1  self-protection  asked
      says: no objection

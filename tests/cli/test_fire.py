@@ -124,8 +124,22 @@ def test_every_event_can_be_fired(name: str) -> None:
 def test_samples(name: str, fields: dict[str, Any], tmp_path: Path) -> None:
     """What is not given gets a sample, so that hooks find every field that they may rely on."""
     tool = ["--tool", "Bash"] if "tool_name" in fields else []
-    base = {"session_id": "fire", "transcript_path": "", "cwd": str(tmp_path), "hook_event_name": name}
-    assert seen(name, *tool, cwd=tmp_path) == {**base, **fields}
+    got = seen(name, *tool, cwd=tmp_path)
+    base = {"session_id": got["session_id"], "transcript_path": "", "cwd": str(tmp_path), "hook_event_name": name}
+    assert got == {**base, **fields}
+
+
+def test_each_project_has_a_session(tmp_path: Path) -> None:
+    """The same one for all that is fired in it, however the folder is named."""
+    for name in ("one/.git", "one/sub", "two/.git"):
+        (tmp_path / name).mkdir(parents=True)
+
+    def session(name: str, *arguments: str) -> Any:
+        return seen("Stop", *arguments, cwd=tmp_path / name)["session_id"]
+
+    first, again, below = session("one"), session("two", "--cwd", str(tmp_path / "one")), session("one/sub")
+    assert first == again == below != session("two")
+    assert first.startswith("fire-")
 
 
 def test_options_build_the_event(tmp_path: Path) -> None:
@@ -216,9 +230,9 @@ def test_spellings_of_an_event(name: str) -> None:
 
 
 def test_a_recorded_event_with_a_slip() -> None:
-    """A name that is nearly that of an event is fired, with a note."""
+    """A name that is nearly that of an event is not fired."""
     ended = billhook("fire", "--event", '{"hook_event_name": "PreToolUze"}', "--run", "true")
-    assert (ended.code, "did you mean `PreToolUse`?" in ended.err) == (0, True)
+    assert (ended.code, "did you mean PreToolUse?" in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize("kind", ["nothing", "a file"])
@@ -283,3 +297,31 @@ def test_no_other_hooks(tmp_path: Path) -> None:
 def test_hooks_do_not_get_our_input() -> None:
     """A hook's standard input is its payload, never what we were given."""
     assert "secret" not in json.dumps(seen("Stop", stdin=b"secret"))
+
+
+def test_the_data_of_each_hook_is_shown() -> None:
+    """Seed 002: what a handler hands to later ones is in its result."""
+    data = '{"success": true, "data": {"turnId": "s:5", "sequence": 5}}'
+    outcomes = fire("Stop", "--run", f"echo '{data}'", "--run", "true").verdict["outcomes"]
+
+    assert [outcome.get("data") for outcome in outcomes] == [{"turnId": "s:5", "sequence": 5}, None]
+
+
+@pytest.mark.parametrize("name", ["PreTolUse", "SesionStart", "PostTooluseFailur"])
+def test_a_mistyped_event_is_not_fired(name: str) -> None:
+    """A hook would seem to pass that is never asked."""
+    ended = billhook("fire", name, "--run", "true")
+
+    assert ended.code == 2 and "hint: did you mean " in ended.err and not ended.out
+
+
+def test_an_event_that_no_agent_sends_is_fired() -> None:
+    """It may be one of your own."""
+    ended = fire("Deployment", "--run", "true")
+
+    assert ended.code == 0 and "no known agent sends `Deployment`" in ended.err
+
+
+def test_an_event_of_one_agent_is_fired() -> None:
+    """billhook has no type for it, but an agent sends it."""
+    assert "no known agent" not in fire("BeforeModel", "--run", "true").err

@@ -124,6 +124,23 @@ def test_problems_are_noted_once(place: Place) -> None:
     assert "c  " in ended.out
 
 
+BROKEN = {
+    "syntax": ("hooks:\n  a: [\n", ":3"),
+    "indentation": ("hooks:\n  a:\n    events: Stop\n   run: ls\n", ":4"),
+    "a mistake in the only hook": ("hooks:\n  a:\n    events: Stop\n    inject: no\n", ":4"),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("own", [True, False], ids=["own", "project"])
+def test_a_broken_file(place: Place, text: str, line: str, own: bool) -> None:
+    """A file that is there and can't be read is to be fixed; nobody is told to write a first one."""
+    path = place.own(text) if own else place.file("hooks.yaml", text)
+    ended = fire(place)
+    assert f"{path.name}{line}" in ended.err
+    assert "billhook init" not in ended.err
+
+
 def test_nobody_was_asked(place: Place) -> None:
     """Hooks are configured, but none wants this: where to look."""
     place.own("hooks:\n  mine:\n    events: Stop\n    run: 'true'\n")
@@ -188,3 +205,16 @@ def test_options_that_would_have_no_effect(place: Place, arguments: list[str], m
     ended = fire(place, *arguments)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"error: {message}\n\nhint: ")
+
+
+@pytest.mark.parametrize("limit", ["{at_most: 9, per: session}", "{rule: Bash(ls), at_most: 0, per: session}"])
+def test_a_limit_is_listed_once_after_a_rewrite(place: Place, limit: str) -> None:
+    """A gate is asked again about the rewritten input; it is named once, also where only the second answer denies."""
+    rewriting = '{"hookSpecificOutput":{"hookEventName":"PreToolUse","updatedInput":{"command":"ls"}}}'
+    place.own(
+        "builtins:\n  rate-limit: {options: {limits: [" + limit + "]}}\n"
+        f"hooks:\n  it:\n    events: PreToolUse\n    run: |\n      printf '{rewriting}'\n"
+    )
+    ended = place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "pwd"}')
+    assert "rewrote input" in ended.out
+    assert ended.out.count("rate-limit ") + ended.out.count("rate-limit,") == 1

@@ -50,6 +50,30 @@ def said(ended: Ended) -> str:
     return str(answer.get("hookSpecificOutput", {}).get("permissionDecision") or answer.get("decision") or ALLOWED)
 
 
+CONTEXT = {"hookSpecificOutput": {"hookEventName": "EVENT", "additionalContext": "c"}}
+BLOCK = {"decision": "block", "reason": "r"}
+BLOCKED = [
+    # what the hooks do, the answer to Claude Code
+    pytest.param([f"echo '{json.dumps(BLOCK)}'"], BLOCK, id="JSON"),
+    pytest.param(["echo r >&2; exit 2"], BLOCK, id="exit 2"),
+    pytest.param([f"echo '{json.dumps(CONTEXT)}'", "echo r >&2; exit 2"], BLOCK | CONTEXT, id="beside context"),
+    pytest.param(["echo r >&2; exit 2", "echo b >&2; exit 2"], {**BLOCK, "reason": "r\nb"}, id="two blocks"),
+]
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "PostToolUseFailure"])
+@pytest.mark.parametrize(("runs", "answer"), BLOCKED)
+def test_a_block_after_the_tool_stays_one(place: Place, event: str, runs: list[str], answer: Any) -> None:
+    """Claude Code puts the reason of a block beside the result; context it would put elsewhere."""
+    hooks = [
+        f"  h{n}:\n    events: {event}\n    run: |\n      {run.replace('EVENT', event)}\n" for n, run in enumerate(runs)
+    ]
+    place.own("hooks:\n" + "".join(hooks))
+    ended = place.run("hook", stdin=POST.replace(b'"PostToolUse"', f'"{event}"'.encode()))
+
+    assert json.loads(ended.out) == json.loads(json.dumps(answer).replace("EVENT", event))
+
+
 # -- the answer in every dialect
 
 
@@ -142,13 +166,19 @@ def test_the_project(place: Place, how: str) -> None:
 
 
 def test_pending_hooks_are_named(place: Place) -> None:
-    """What was not approved does not run, and is named once on stderr."""
+    """What was not approved does not run, and is named to the user and on stderr."""
     place.file(
         "hooks.yaml",
         "hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n  other:\n    events: Stop\n    run: x\n",
     )
     ended = place.run("hook", stdin=PRE)
-    assert (ended.code, ended.out) == (0, "")
+    assert (ended.code, json.loads(ended.out)) == (
+        0,
+        {
+            "systemMessage": "billhook: 2 hooks in hooks.yaml are not approved and did not run: never, other."
+            " Review them: billhook trust"
+        },
+    )
     assert ended.err == (
         "billhook: note: 2 hooks are not approved and did not run: never, other (`billhook trust` shows them)\n"
     )
@@ -190,10 +220,10 @@ def test_broken_input_is_denied_where_there_is_a_gate(place: Place, kind: str) -
 
 @pytest.mark.parametrize("kind", ["nothing", "cut off", "10 MB"])
 def test_broken_input_passes_visibly_where_there_is_none(place: Place, kind: str) -> None:
-    """Without a gate it passes, and stderr says so."""
+    """Without a gate it passes, and stderr says so; the user is told where the event is known."""
     place.own(LOGGER)
     ended = place.run("hook", stdin=BROKEN[kind])
-    assert (ended.code, ended.out) == (0, "")
+    assert (ended.code, json.loads(ended.out or "{}").keys()) in ((0, set()), (0, {"systemMessage"}))
     assert ended.err.endswith("billhook: the event passes without having been judged\n")
 
 
@@ -361,7 +391,7 @@ def test_approvals_that_can_not_be_read(place: Place, arguments: list[str], expe
     ended = place.run("hook", *arguments, stdin=PRE)
     assert said(ended) == expected
     assert "approvals" in ended.err
-    assert place.run("hook", *arguments, stdin=POST).out == ""
+    assert json.loads(place.run("hook", *arguments, stdin=POST).out or "{}").keys() <= {"systemMessage"}
 
 
 # -- faults of our own
@@ -423,11 +453,14 @@ def begun(place: Place) -> Iterator["subprocess.Popen[bytes]"]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
-def test_signals(place: Place, number: int, gate: bool) -> None:
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside one in the background"])
+def test_signals(place: Place, number: int, gate: bool, beside: bool) -> None:
     """A signal ends the hooks first; whoever sent it does not open a gate by it."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
     rule = "true" if gate else "false"
-    place.own(f"hooks:\n  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n    gate: {rule}\n")
+    late = f"  late:\n    events: PreToolUse\n    run: 'sleep 60; : {tag}'\n    background: true\n" if beside else ""
+    slow = f"  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n    gate: {rule}\n"
+    place.own(f"hooks:\n{late}{slow}")
     with begun(place) as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
@@ -511,26 +544,64 @@ def test_closed_streams(place: Place) -> None:
 
 
 def test_what_failed_open_is_said(place: Place) -> None:
-    """A hook that fails and lets pass is named on stderr, with the reason."""
+    """A hook that fails and lets pass is named to the user and on stderr, with the reason."""
     place.own("hooks:\n  it:\n    events: PreToolUse\n    run: 'exit 7'\n")
     ended = place.run("hook", stdin=PRE)
-    assert (ended.code, ended.out) == (0, "")
+    told = "billhook: hook `it` failed and was ignored: exit code 7. Details: billhook events --failed"
+    assert (ended.code, json.loads(ended.out)) == (0, {"systemMessage": told})
     assert ended.err == "billhook: hook `it` failed: exit code 7 (the event went on without its answer)\n"
 
 
-def test_later_answers(place: Place) -> None:
-    """The verdict is there and stdout closed before a hook in the background has ended; it may end in its time."""
-    place.own("hooks:\n  later:\n    events: PostToolUse\n    run: 'sleep 1; touch done'\n    background: true\n")
-    with subprocess.Popen(
-        [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.env(), cwd=place.project
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(POST)
-        process.stdin.close()
-        assert process.stdout.read() == b""
-        assert not (place.project / "done").exists()
-        assert process.wait(30) == 0
-    assert (place.project / "done").exists()
+WAITING = "until [ -e go ]; do sleep 0.05; done; touch done"
+PROMISE = "echo '{\"async\": true}'"
+LATE = {
+    "PreToolUse": (PRE, f"events: PreToolUse\n    run: '{WAITING}'\n    background: true"),
+    "PostToolUse": (POST, f"events: PostToolUse\n    run: '{WAITING}'\n    background: true"),
+    "a promise": (POST, f"events: PostToolUse\n    dialect: spec\n    run: |\n      {PROMISE}; {WAITING}"),
+}
+
+
+@pytest.mark.parametrize("event", LATE)
+@pytest.mark.parametrize("program", ["billhook hook", "billhook-hook"])
+def test_later_answers(place: Place, event: str, program: str) -> None:
+    """The agent waits for the answer, not for a hook in the background, which ends in its own time."""
+    stdin, hook = LATE[event]
+    place.own(f"hooks:\n  later:\n    {hook}\n  context:\n    events: '*'\n    run: echo hello\n    dialect: claw\n")
+    argv = [PROGRAM, "hook"] if program == "billhook hook" else [str(Path(PROGRAM).parent / program)]
+    ended = subprocess.run(
+        argv, input=stdin, capture_output=True, env=place.env(BILLHOOK_NO_DAEMON="1"), cwd=place.project, check=False
+    )
+    assert (ended.returncode, b"hello" in ended.stdout) == (0, True), ended
+    assert not (place.project / "done").exists()
+    (place.project / "go").touch()
+    assert appears(place.project / "done")
+
+
+def test_a_hook_in_the_background_has_its_time_out(place: Place) -> None:
+    """The process that goes on ends with its hook, at the time-out at the latest."""
+    tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
+    run = f"run: 'touch began; sleep 60; : {tag}'\n    background: true\n    timeout: 1\n"
+    place.own(f"hooks:\n  late:\n    events: PreToolUse\n    {run}")
+    assert place.run("hook", "--as", "claude", stdin=PRE).code == 0
+    assert appears(place.project / "began")
+    assert gone(tag, 20)
+
+
+def test_killed_before_the_answer(place: Place) -> None:
+    """An agent that kills its hook ends what was begun for it."""
+    tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
+    late = f"  late:\n    events: PreToolUse\n    run: 'sleep 60; : {tag}'\n    background: true\n"
+    place.own(f"hooks:\n{late}  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n")
+    with begun(place) as process:
+        process.kill()
+    assert gone(tag, 10)
+
+
+def appears(path: Path) -> bool:
+    end = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    return path.exists()
 
 
 def test_an_agent_that_leaves_the_pipe_open(place: Place) -> None:

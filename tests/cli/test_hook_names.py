@@ -85,10 +85,16 @@ def test_a_mistyped_event_in_the_words_of_claude(place: Place) -> None:
 
 
 def test_a_mistyped_event_without_gates_passes_visibly(place: Place) -> None:
-    """Without a gate for what was meant, it passes, and stderr says so."""
+    """Without a gate for what was meant, it passes, and both the user and stderr are told."""
     place.own(LOGGER)
     ended = place.run("hook", stdin=event("PreToolUze"))
-    assert (ended.code, ended.out) == (0, "")
+    assert (ended.code, json.loads(ended.out)) == (
+        0,
+        {
+            "systemMessage": "billhook: there is no event `PreToolUze`; did you mean `PreToolUse`?"
+            " The PreToolUse event was not judged."
+        },
+    )
     assert ended.err == (
         "billhook: there is no event `PreToolUze`; did you mean `PreToolUse`?\n"
         "billhook: the event passes without having been judged\n"
@@ -165,7 +171,7 @@ def test_a_hook_in_a_folder_that_is_gone(place: Place, speech: str, pwd: str) ->
     assert ended.code == 1 if speech == "lesson" else '"deny"' in ended.out
     place.own(LOGGER)
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
-    assert (ended.code, ended.out) == (0, "")
+    assert (ended.code, "event was not judged" in ended.out) == (0, speech == "claude")
     assert ended.err.endswith("billhook: the event passes without having been judged\n")
     assert ended.err.startswith("billhook: the working directory is gone, and the event names none")
 
@@ -190,7 +196,7 @@ def test_depth(place: Place, depth: str, told: bool) -> None:
     place.own(LOGGER)
     ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth)
     line = "billhook: billhook hook is called by a hook of billhook's own, three deep\n"
-    assert (ended.code, ended.out, ended.err.startswith(line)) == (0, "", told)
+    assert (ended.code, "event was not judged" in ended.out, ended.err.startswith(line)) == (0, told, told)
     place.own(NEVER)
     assert '"deny"' in place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth).out
 

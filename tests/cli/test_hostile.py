@@ -40,8 +40,8 @@ def tag() -> Iterator[str]:
     ("size", "dialect"),
     [
         *((size, "claw") for size in (65_530, 131_000, 131_071, 131_072, 3 << 20)),
-        *((131_072, dialect) for dialect in ("claude", "claw-text", "lesson")),
-        pytest.param(50_000_000, "claude", marks=pytest.mark.slow),
+        *((131_072, dialect) for dialect in ("claw-text", "lesson")),
+        pytest.param(50_000_000, "claw", marks=pytest.mark.slow),
         pytest.param(50_000_000, "claw-text", marks=pytest.mark.slow),
     ],
 )

@@ -600,23 +600,21 @@ def test_adopting_in_a_project(me: Person) -> None:
     assert steady(me, me.install("claude", "--project", "--adopt", "--events", "PreToolUse")) == snapshot("""\
 --- .claude/settings.json
 +++ .claude/settings.json
-@@ -1,3 +1,16 @@
+@@ -1,3 +1,14 @@
  {
 -  "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "\\"$CLAUDE_PROJECT_DIR\\"/.claude/guard.sh", "timeout": 5}]}]}
-+  "hooks": {
-+    "PreToolUse": [
-+      {
-+        "hooks": [
-+          {
-+            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"agent_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000 --from project",
-+            "timeout": 60,
-+            "onFailure": "block"
-+          }
-+        ]
-+      }
-+    ]
-+  }
++  "hooks": {"PreToolUse": [
++    {
++      "hooks": [
++        {
++          "type": "command",
++          "command": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"agent_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000 --from project",
++          "timeout": 60,
++          "onFailure": "block"
++        }
++      ]
++    }
++  ]}
  }
 
 --- /dev/null
@@ -722,8 +720,11 @@ def test_http(me: Person) -> None:
                     {
                         "type": "http",
                         "url": "http://127.0.0.1:8123/hook/claude?on_failure=deny&deadline=58000",
-                        "headers": {"Authorization": "Bearer $BILLHOOK_TOKEN"},
-                        "allowedEnvVars": ["BILLHOOK_TOKEN"],
+                        "headers": {
+                            "Authorization": "Bearer $BILLHOOK_TOKEN",
+                            "X-Billhook-Project": "$CLAUDE_PROJECT_DIR",
+                        },
+                        "allowedEnvVars": ["BILLHOOK_TOKEN", "CLAUDE_PROJECT_DIR"],
                         "timeout": 60,
                         "onFailure": "block",
                     }

@@ -71,6 +71,14 @@ def test_a_file_without_hooks(folder: Folder) -> None:
     assert ".claude/settings.json (no hooks in it)" in folder.screen("list")
 
 
+def test_a_file_that_can_not_be_read(folder: Folder) -> None:
+    """It is not shown as one without hooks."""
+    folder.write(".billhook", "")
+
+    screen = folder.screen("list")
+    assert ".billhook/hooks.yaml (can't be read)" in screen and "no hooks in it" not in screen
+
+
 def test_before_approval(folder: Folder) -> None:
     """What came with the project waits; what is the user's own runs."""
     folder.write(".billhook/hooks.yaml", HOOKS)
@@ -200,9 +208,9 @@ def test_everything_that_can_go_wrong(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 broken-gate      ls
+   1 broken-gate      nothing that can run
      match Bash   claude   gate   own   ~/.config/billhook/hooks.yaml:3
-     blocks what it would have judged: `timeout` is text; it must be a number
+     blocks what it would have judged: `timeout` must be a number, not a string
    2 guard            ./guard.sh
      claude   gate   changed   hooks.yaml:3
      blocks what it would have judged: guard.sh has changed since it was
@@ -244,7 +252,7 @@ Not running
 
 hint: 2 hooks wait for your approval: `billhook trust`
 
-hint: something is wrong in these files: `billhook check` shows what
+hint: fix ~/.config/billhook/hooks.yaml:2 first; `billhook check` shows all problems
 -- exit 0
 """)
 
@@ -289,6 +297,7 @@ def test_json(folder: Folder) -> None:
         "after": [],
         "timeout": None,
         "background": False,
+        "always": False,
         "trust": "approved",
         "state": "runs",
         "effect": "runs",

@@ -26,7 +26,8 @@ def test_one_code() -> None:
     assert billhook("rule", "bh302").screen == snapshot("""\
 BH302 An MCP server without its tools
 
-`mcp__memory` is a plain name, and no tool has it: the tools of the server are called `mcp__memory__...`.
+`mcp__memory` is a plain name, and no tool has it: the tools of the server are called `mcp__memory__...`. `mcp__` alone
+is one as well.
 
 Bad, `hooks.yaml`:
 

@@ -82,7 +82,8 @@ Options:
                                   of the event.
   --output JSON|TEXT|@FILE        What the tool returned, or why it failed.
   --error                         The tool failed.
-  --session ID                    The session id.  [default: fire]
+  --session ID                    The session id.  [default: one for each
+                                  project]
   --cwd DIR                       The working directory of the event and its
                                   hooks.
   --event JSON|@FILE|@-           The whole event as JSON.
@@ -333,16 +334,13 @@ hook-1 gave no answer in time, and is ended
 
 
 def test_mistyped_event() -> None:
-    """An event that looks like a mistyped one is fired, with a note."""
+    """An event that looks like a mistyped one is not fired."""
     assert screen("PreToolUze", "--run", "true") == snapshot("""\
-PreToolUze
-
-  hook-1  no objection         N.N ms  true
-
-verdict   none (no objection)
 -- stderr
-note: `PreToolUze` is no event that billhook knows, and is fired as it is; did you mean `PreToolUse`?
--- exit 0
+error: no event `PreToolUze`
+
+hint: did you mean PreToolUse?
+-- exit 2
 """)
 
 

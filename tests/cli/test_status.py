@@ -98,15 +98,16 @@ billhook 0.1.0 in ~/project
   project   hooks.yaml                     can't be read
   built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
 
-5 problems
-  ~/.config/billhook/hooks.yaml:2:3: BH204 no `events`
+4 problems
   ~/.config/billhook/hooks.yaml:2:9: BH202 unknown key `evnts`
-  ~/.config/billhook/hooks.yaml:3:41: BH203 `timeout` is text; it must be a
-    number
-  and 2 more; `billhook check` shows all
+  ~/.config/billhook/hooks.yaml:3:41: BH203 `timeout` must be a number, not a
+    string
+  ~/.config/billhook/hooks.yaml:4:38: BH301 `bash` never matches: under `claude`
+    the tool is called `Bash`
+  and 1 more; `billhook check` shows all
 
 Next
-  billhook check                       5 problems, each with what mends it
+  billhook check                       4 problems, each with what mends it
   billhook list                        every hook in the order in which it runs
   billhook explain 'git push --force'  which hooks a command would get, and why
 -- exit 0
@@ -140,7 +141,17 @@ def test_json(folder: Folder) -> None:
     assert (ended.code, ended.err, ended.out.count("\n")) == (0, "", 1)
     assert {key: found[key] for key in ("project", "files", "pending", "problems", "next")} == {
         "project": str(folder.project),
-        "files": [{"layer": "project", "file": str(file), "readable": True, "hooks": 1, "running": 0, "pending": 1}],
+        "files": [
+            {
+                "layer": "project",
+                "file": str(file),
+                "readable": True,
+                "hooks": 1,
+                "running": 0,
+                "pending": 1,
+                "run_by_claude": 0,
+            }
+        ],
         "pending": ["no-destroy"],
         "problems": [],
         "next": ["billhook trust", "billhook list", "billhook explain 'git push --force'"],
@@ -220,3 +231,23 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
     assert ended.code == 0
     assert "log  " not in ended.out
     assert ended.err.startswith("note: the event log can't be read: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        (".claude/settings.json", "billhook install claude --project --adopt"),
+        ("~/.claude/settings.json", "billhook install claude --adopt"),
+    ],
+)
+def test_what_claude_code_runs_itself(folder: Folder, name: str, command: str) -> None:
+    """Its hooks don't wait for approval: that agent runs them, and adopting them is proposed first."""
+    nested = {"hooks": [{"type": "command", "command": "true"}]}
+    folder.write(name, {"hooks": {"PreToolUse": [nested, {"matcher": "Bash", **nested}]}})
+    screen = folder.screen()
+    assert "2 hooks, run by Claude Code itself" in screen and "not approved" not in screen
+    assert screen.partition("Next")[2].split("  ")[1].strip() == command
+    assert "billhook trust" not in screen
+    assert "run by Claude Code itself" in folder.screen("explain", "ls") and command in " ".join(
+        folder.screen("explain", "ls").split()
+    )

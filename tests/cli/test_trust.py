@@ -12,6 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from billhook.cli.inside_agent import MARKS, agent_of
+from billhook.cli.lookalikes import marked, warning
 from cli.place import Place
 from cli.terminal import PROGRAM, Ended
 
@@ -106,6 +107,7 @@ def test_screen(two: Place) -> None:
   from        hooks.yaml:7
   hash        <hash>
   files       guard.sh  17 bytes, sha256 306c6ca74075
+  uncovered   other files in the project's own folder: only those that are named, imported or sourced count
 
   guard.sh
     | #!/bin/sh
@@ -138,6 +140,7 @@ def test_changed_screen(two: Place) -> None:
   from        hooks.yaml:2
   hash        <hash>
   files       scripts/lint.sh  77 bytes, sha256 285f9dffbb5c
+  uncovered   `sh`: what it runs is known only at run time
 
   scripts/lint.sh
     | #!/bin/sh
@@ -189,9 +192,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
   from        hooks.yaml:2
   hash        <hash>
   files       policies.py  20 bytes, sha256 bad0e406d7f1
-              policies/__init__.py  not there; if it appears, the hook waits again
-              policies.so  not there; if it appears, the hook waits again
-              policies.pyc  not there; if it appears, the hook waits again
+  uncovered   other files in the project's own folder: only those that are named, imported or sourced count
 
   policies.py
     | def check(ctx): ...
@@ -233,7 +234,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 5 of 5  broken  (not approved yet)
 
   events      PreToolUse
-  broken      `match` is a number; it must be text
+  broken      `match` must be a string, not a number
               once approved, it blocks what it would have judged until it is mended
   on failure  gate: what it should have judged is denied
   priority    100
@@ -273,18 +274,18 @@ def test_control_characters_are_visible(place: Place) -> None:
 
 def test_asked_about_each(two: Place) -> None:
     """On a terminal each hook gets a decision of its own."""
-    ended = two.typing("trust", answers=[("approve lint? [y/N/q] ", "y\n"), ("approve guard? [y/N/q] ", "\n")])
+    ended = two.typing("trust", answers=[("approve lint? [y/N/v/q/?] ", "y\n"), ("approve guard? [y/N/v/q/?] ", "\n")])
     assert ended.code == 1
     assert ended.out.endswith("1 hook approved; 1 hook of this project runs: lint\n1 hook waits: guard\n")
     assert states(two) == {"lint": "runs", "guard": "new"}
-    ended = two.typing("trust", "--all", answers=[("approve guard? [y/N/q] ", "yes\n")])
+    ended = two.typing("trust", "--all", answers=[("approve guard? [y/N/v/q/?] ", "yes\n")])
     assert ended.code == 0
     assert ended.out.endswith("2 hooks of this project run: lint, guard\nnothing waits for approval\n")
 
 
 def test_quitting(two: Place) -> None:
     """`q` ends the questions; what follows is not even shown."""
-    ended = two.typing("trust", answers=[("approve lint? [y/N/q] ", "q\n")])
+    ended = two.typing("trust", answers=[("approve lint? [y/N/v/q/?] ", "q\n")])
     assert ended.code == 1
     assert "2 of 2" not in ended.out
     assert states(two) == {"lint": "new", "guard": "new"}
@@ -292,7 +293,7 @@ def test_quitting(two: Place) -> None:
 
 def test_typed_ahead_is_no_answer(two: Place) -> None:
     """What is typed before the question stands there does not answer it."""
-    ended = two.typing("trust", early="y\ny\n", answers=[("approve lint? [y/N/q] ", "q\n")])
+    ended = two.typing("trust", early="y\ny\n", answers=[("approve lint? [y/N/v/q/?] ", "q\n")])
     assert states(two) == {"lint": "new", "guard": "new"}, ended
 
 
@@ -304,7 +305,7 @@ def test_changed_while_being_looked_at(two: Place) -> None:
         two.file("scripts/lint.sh", LINT + "evil\n", 0o755)
         return "y\n"
 
-    ended = two.typing("trust", answers=[("approve lint? [y/N/q] ", agree)])
+    ended = two.typing("trust", answers=[("approve lint? [y/N/v/q/?] ", agree)])
     assert ended.code == 1
     assert "not approved: " in ended.out and "was changed while it was being looked at" in ended.out
     assert states(two) == {"lint": "new"}
@@ -474,7 +475,7 @@ def test_refused_inside_an_agent(two: Place, what: str) -> None:
     }[what]
     if what == "on a terminal":
         ended = two.typing("trust", answers=[], CLAUDECODE="1")
-        assert "[y/N/q]" not in ended.out
+        assert "[y/N/v/q/?]" not in ended.out
         assert ended.code == 1
     else:
         ended = agents_child(two, "claude", *arguments)
@@ -527,3 +528,97 @@ def agents_child(place: Place, name: str, *arguments: str) -> Ended:
 def test_which_programs_are_agents(argv: list[str], agent: str) -> None:
     """Whole names of programs and packages, never parts of a path."""
     assert agent_of(argv) == agent
+
+
+# -- what else is covered, and what is not shown
+
+
+def test_code_beside_the_script_is_counted(place: Place) -> None:
+    """In one line; `v` shows it, `?` what can be answered, and both ask again."""
+    place.file(".billhook/hooks.yaml", "hooks:\n  it:\n    events: Stop\n    run: sh .billhook/hooks/it.sh\n")
+    for name in ("it.sh", "lib/a.sh", "lib/b.py"):
+        place.file(f".billhook/hooks/{name}", f"# this is {name}\n")
+    question = "approve it? [y/N/v/q/?] "
+    ended = place.typing("trust", answers=[(question, "?\n"), (question, "v\n"), (question, "y\n")])
+    assert "              and 2 code files in .billhook/hooks/\n" in ended.out
+    assert "?       show this help\n" in ended.out
+    assert ended.out.index("this is it.sh") < ended.out.index(question) < ended.out.index("this is lib/b.py")
+    assert ended.code == 0 and states(place) == {"it": "runs"}
+    place.file(".billhook/hooks/lib/c.sh", "# new\n")
+    data = json.loads(place.run("trust", "--json").out)
+    assert data["folders"] == [{"path": str(place.project / ".billhook/hooks"), "code_files": 3}]
+    assert states(place) == {"it": "changed"}
+
+
+def test_large_scripts_go_through_a_pager(place: Place) -> None:
+    """The user's own, where somebody is asked and the screen is too small for it."""
+    place.file("hooks.yaml", ONE)
+    place.file("it.sh", "#!/bin/sh\n" + "true\n" * 20_000, 0o755)
+    pager = place.file("pager", "#!/bin/sh\nsed 's/^/paged /'\n", 0o755)
+    ended = place.typing("trust", answers=[("approve it? [y/N/v/q/?] ", "y\n")], PAGER=str(pager))
+    assert ended.out.count("paged     | true") == 20_000 and ended.code == 0
+
+
+@pytest.mark.parametrize("answer", ["y", "unseen"])
+def test_what_can_not_be_shown_is_not_approved_with_a_y(place: Place, answer: str) -> None:
+    """It takes another word."""
+    place.file("hooks.yaml", ONE)
+    place.file("it.sh", "#!/bin/sh\n" + "#" * (1 << 20), 0o755)
+    question = "approve it? [y/N/v/q/?] "
+    ended = place.typing("trust", answers=[(question, f"{answer}\n"), (question, "n\n")])
+    assert ("not shown: it.sh; `unseen` approves it all the same" in ended.out) == (answer == "y")
+    assert states(place) == {"it": "new" if answer == "y" else "runs"}
+
+
+def test_what_can_not_be_shown_is_named_when_it_is_approved(place: Place) -> None:
+    """`--yes` is consent, and says what was not seen."""
+    place.file("hooks.yaml", ONE)
+    place.file("it.sh", "#!/bin/sh\n\0", 0o755)
+    assert json.loads(place.alone("trust", "--json").out)["not_shown"] == ["it.sh"]
+    ended = place.alone("trust", "--all", "--yes")
+    assert ended.code == 0 and "note: it was approved without showing it.sh" in ended.err
+
+
+ODD = {
+    "zero width": ("rm\u200b -rf", "rm\\u200b -rf"),
+    "bidi": ("echo \u202egnp.exe", "echo \\u202egnp.exe"),
+    "Cyrillic in a word": ("b\u0430sh x", "b\\u0430sh x"),
+    "nothing but look-alikes": ("\u0441\u043e\u0440\u0443 x", "\\u0441\\u043e\\u0440\\u0443 x"),
+    "Greek": ("\u03bfs x", "\\u03bfs x"),
+    "full width": ("\uff52\uff4d x", "\\uff52\\uff4d x"),
+    "mathematical": ("\U0001d42bm x", "\\U0001d42bm x"),
+    "no-break space": ("rm\u00a0x", "rm\\xa0x"),
+    "filler": ("rm \u3164 x", "rm \\u3164 x"),
+    "variation selector": ("rm\ufe0f x", "rm\\ufe0f x"),
+    "slash": ("a\u2215b", "a\\u2215b"),
+    "tag": ("a\U000e0061b", "a\\U000e0061b"),
+}
+PLAIN = [
+    "naïve café",
+    "это проверка с текстом",
+    "日本語のテキスト",
+    "# done — “ok” … ✓ → ½",
+    "Größe: 3 µm",
+    "ένα κείμενο",
+    "👍",
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_look_alikes_are_marked(place: Place, name: str) -> None:
+    """In commands and scripts, and a line warns."""
+    text, shown = ODD[name]
+    assert marked(text) == shown
+    escaped = text.encode("unicode_escape").decode()
+    place.file("hooks.yaml", f'hooks:\n  it:\n    events: Stop\n    run: "./it.sh {escaped}"\n')
+    place.file("it.sh", f"#!/bin/sh\n{text}\n", 0o755)
+    out = place.run("trust").out
+    assert text not in out and out.count(shown) == 2
+    assert "\nwarning: " in out and " like another or can't be seen: \\" in out
+    assert json.loads(place.run("trust", "--json").out)["warning"]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_text_in_other_languages_is_left_alone(text: str) -> None:
+    """Comments in any script are ordinary."""
+    assert marked(text) == text and warning([text]) == ""

@@ -85,14 +85,14 @@ permissions.allow of .claude/settings.json: 2 rules in force
 
 def test_asked_on_a_terminal(settings: Place) -> None:
     """One question for all rules of a file."""
-    ended = settings.typing("trust", answers=[("settings.json? [y/N/q]", "y\n")])
+    ended = settings.typing("trust", answers=[("settings.json? [y/N/v/q/?]", "y\n")])
     assert ended.code == 0 and "approved permissions.allow of .claude/settings.json" in ended.out, ended
     assert allowed(settings) == ["Bash(ls *)", "Edit(src/**)"]
 
 
 def test_a_no_on_a_terminal(settings: Place) -> None:
     """Nothing is approved."""
-    assert settings.typing("trust", answers=[("settings.json? [y/N/q]", "\n")]).code == 1
+    assert settings.typing("trust", answers=[("settings.json? [y/N/v/q/?]", "\n")]).code == 1
     assert allowed(settings) == []
 
 
@@ -184,6 +184,7 @@ def test_more_rules_than_were_approved(settings: Place) -> None:
     write(settings, {"permissions": {"allow": ["Bash(ls *)", "Edit(src/**)", "Bash(\u001b[2J\nx)"]}})
     assert steady(settings.run("trust")) == snapshot("""\
 1 of 1  permissions.allow of .claude/settings.json  (more rules than were approved)
+warning: 1 character looks like another or can't be seen: \\x1b control character
 
   these calls of an agent would run without asking:
     | Bash(ls *)

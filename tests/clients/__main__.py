@@ -19,7 +19,7 @@ def main() -> int:
     asked = _arguments()
     hosts = asked.client or list(table.TITLES)
     if asked.install:
-        for agent in dict.fromkeys(AGENTS[host] for host in hosts):
+        for agent in {AGENTS[host].name: AGENTS[host] for host in hosts}.values():
             _say(*installing.install(agent, newest=asked.newest))
     if namespace() is None:
         _say("error: agents are run with loopback alone, and `unshare -n` is not allowed here")

@@ -173,9 +173,9 @@ def hook(**fields: Any) -> str:
             id="a source that the dialect leaves out",
         ),
         pytest.param(
-            {"background": "true"},
+            {"background": "true", "gate": "true"},
             event(),
-            "it runs in the background, and PreToolUse waits for the answer: it counts as failed",
+            "it is a gate in the background, and PreToolUse waits for the answer: it counts as failed",
             "remove `background: true`",
             id="in the background of a gate",
         ),
@@ -196,7 +196,7 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"timeout": "soon"},
             event(),
-            "it can't be used: `timeout` is text; it must be a number",
+            "it can't be used: `timeout` must be a number, not a string",
             "write a number",
             id="broken",
         ),

@@ -16,6 +16,7 @@ from billhook.config.findings import Finding
 from billhook.config.lint import lint
 from billhook.config.shapes import read_file
 from billhook.events import EVENTS
+from billhook.extras import install_command
 from billhook.meanings import MEANINGS
 
 MARK = "§"
@@ -418,7 +419,7 @@ def test_a_command_that_cannot_run(project: Path, command: str, code: str, hint:
         "$(find . -name nil.sh)",
         "cd elsewhere && ./nil.sh",
         "'[ -x ./nil ] && ./nil'",
-        "'[[ -x ./nil ]] && ./nil'",
+        "bash -c '[[ -x ./nil ]] && ./nil'",
         "command -v no-such-program-here >/dev/null && no-such-program-here",
         "'helper() { echo; }; helper'",
         "PATH=./node_modules/.bin:$PATH no-such-program-here",
@@ -426,7 +427,7 @@ def test_a_command_that_cannot_run(project: Path, command: str, code: str, hint:
         "'for f in a b; do test -f $f; done'",
         "exit 0",
         "cat > /dev/null",
-        "source ./scripts/good.sh",
+        ". ./scripts/good.sh",
         "ls nil.sh",
         "'echo ./nil.sh'",
     ],
@@ -513,7 +514,6 @@ def test_a_function_that_is_missing(modules: Path, target: str, message: str, hi
         "stars:check",
         "lazy:check",
         "made:check",
-        "broken:check",
         "moved.far:check",
         "json:dumps",
         "os.path:exists",
@@ -525,6 +525,13 @@ def test_a_function_that_is_missing(modules: Path, target: str, message: str, hi
 def test_a_function_that_may_be_there(modules: Path, target: str) -> None:
     """What is there, installed, or only known to a running program is no finding."""
     assert found(modules, hook(f"events: PostToolUse\npython: {target}")) == []
+
+
+def test_a_source_that_can_not_be_read(modules: Path) -> None:
+    """BH405, but not for another interpreter: that may be a later Python."""
+    text = hook("events: PostToolUse\npython: broken:check")
+    assert codes(found(modules, text)) == ["BH405"]
+    assert found(modules, f"{text}    interpreter: {sys.executable}\n") == []
 
 
 def test_modules_of_another_interpreter(modules: Path) -> None:
@@ -564,7 +571,7 @@ def test_modules_made_to_be_hard(tmp_path: Path) -> None:
     os.symlink("loop.py", tmp_path / "loop.py")
     began = time.monotonic()
     for name in ("deep", "nested", "large", "binary"):
-        assert found(tmp_path, hook(f"events: Stop\npython: {name}:check")) == []
+        assert set(codes(found(tmp_path, hook(f"events: Stop\npython: {name}:check")))) <= {"BH405"}
     for name in ("pipe", "loop"):
         assert codes(found(tmp_path, hook(f"events: Stop\npython: {name}:check"))) == ["BH401"]
     assert time.monotonic() - began < 30
@@ -615,10 +622,13 @@ def test_seconds(tmp_path: Path, seconds: float) -> None:
     ("text", "code"),
     [
         pytest.param(
-            hook(f"events: PreToolUse\nrun: 'true'\nbackground: {MARK}true"), "BH502", id="background on PreToolUse"
+            hook(f"events: PreToolUse\nrun: 'true'\ngate: true\nbackground: {MARK}true"), "BH502", id="on PreToolUse"
         ),
         pytest.param(
-            hook(f"events: UserPromptSubmit\nrun: 'true'\nasync: {MARK}true"), "BH502", id="async on UserPromptSubmit"
+            hook(f"events: UserPromptSubmit\nrun: 'true'\ngate: true\nasync: {MARK}true"), "BH502", id="on a prompt"
+        ),
+        pytest.param(
+            hook(f"events: Stop\nrun: 'true'\nasyncRewake: {MARK}true"), "BH510", id="asyncRewake wakes no agent"
         ),
         pytest.param(
             hook(f"events: PostToolUse\nrun: 'true'\ngate: true\nbackground: {MARK}true"), "BH502", id="on a gate"
@@ -652,6 +662,17 @@ def test_answers_that_change_nothing(tmp_path: Path, text: str, code: str) -> No
         "events: PostToolUse\nrun: 'true'\nbackground: true",
         "events: Stop\nrun: 'true'\nbackground: true",
         "events: PreToolUse\nrun: 'true'\nbackground: false",
+        *(
+            f"events: {event}\nrun: 'true'\nasync: true"
+            for event in (
+                "PreToolUse",
+                "UserPromptSubmit",
+                "PermissionRequest",
+                "PreCompact",
+                "SessionStart",
+                "SessionEnd",
+            )
+        ),
         "events: PreToolUse\nrun: 'true'\ngate: true",
         "events: [PreToolUse, PostToolUse]\nrun: 'true'\ngate: true",
         "events: PermissionRequest\nrun: 'true'\non_failure: ask",
@@ -874,6 +895,15 @@ def test_addresses(tmp_path: Path, url: str, found_codes: list[str]) -> None:
     assert codes(findings) == found_codes
     assert all((one.line, one.column) == place(text) for one in findings)
     assert "hunter2" not in repr(findings)
+
+
+def test_an_http_hook_without_httpx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BH403 with the command that installs it; a note where the agent itself sends the request."""
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    text = hook(f'events: PreToolUse\nurl: {MARK}"https://example.com/"')
+    assert exactly(found(tmp_path, text), "BH403", text).hint == install_command("http")
+    text = f'{{"hooks": {{"PreToolUse": [{{"hooks": [{{"type": "http", "url": {MARK}"https://example.com/"}}]}}]}}}}'
+    assert exactly(found(tmp_path, text, ".claude/settings.json"), "BH403", text).note
 
 
 # -- all of it

@@ -241,6 +241,7 @@ def test_what_is_approved_is_what_was_shown(project: Project) -> None:
     project.script("a.sh", "exit 0")
     project.write("hooks.yaml", "hooks:\n  a: {events: Stop, run: ./a.sh}\n")
     (pending,) = project.load().pending
+    assert pending.hash
     project.script("a.sh", "exit 0; evil")
     with pytest.raises(ChangedError):
         approve_entry(pending, project.root)

@@ -12,6 +12,7 @@ from billhook.events import parse
 from billhook.store.places import log_folder
 from billhook.store.verifying import verify
 from config.project import Project
+from descriptors import open_descriptors
 
 USER = "~/.config/billhook/hooks.yaml"
 LINUX = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what /proc shows")
@@ -20,10 +21,6 @@ LINUX = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts wh
 def resident() -> int:
     """Bytes of memory that this process has in use."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 async def fire(project: Project, events: range) -> None:
@@ -48,9 +45,9 @@ async def fire(project: Project, events: range) -> None:
 def grows(project: Project, warm_up: int, events: int) -> None:
     project.write(USER, "hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n")
     asyncio.run(fire(project, range(warm_up)))
-    before = resident(), descriptors(), threading.active_count()
+    before = resident(), open_descriptors(), threading.active_count()
     asyncio.run(fire(project, range(warm_up, warm_up + events)))
-    assert descriptors() == before[1] and threading.active_count() == before[2]
+    assert open_descriptors() <= before[1] and threading.active_count() == before[2]
     assert resident() - before[0] < 8 << 20
     found = verify(log_folder(project.root, str(project.folder)), project.root)
     assert (found.records - found.notes, list(found.findings)) == (warm_up + events, [])
@@ -73,7 +70,7 @@ def test_a_hundred_thousand_events(project: Project) -> None:
 def test_many_engines_share_what_they_open(project: Project) -> None:
     """An engine for each event, as an agent may make them, costs no descriptor each."""
     asyncio.run(fire(project, range(4)))
-    before = descriptors()
+    before = open_descriptors()
     for number in range(50):
         asyncio.run(fire(project, range(number, number + 1)))
-    assert descriptors() <= before + 1
+    assert open_descriptors() <= before + 1

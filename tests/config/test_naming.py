@@ -3,7 +3,7 @@
 import pytest
 
 from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
-from billhook.config.naming import checked_name, made_name
+from billhook.config.naming import checked_name, free_name, made_name
 
 NAMES: dict[str, tuple[Action | None, str]] = {
     "a program": (Run("ruff check ."), "ruff"),
@@ -12,10 +12,27 @@ NAMES: dict[str, tuple[Action | None, str]] = {
     "quoted": (Run('"$CLAUDE_PROJECT_DIR"/.claude/hooks/check_style.py'), "check_style"),
     "an interpreter's": (Run("python3 /path/to/safety-check.py"), "safety-check"),
     "through a runner": (Run("uv run scripts/x.py"), "x"),
-    "code": (Run("python3 -c 'import sys; sys.exit(0)'"), "python3"),
+    "code": (Run("python3 -c 'import sys; sys.exit(0)'"), "stop-python3"),
+    "a runner with options": (
+        Run("uv run --no-project --python python3 $CLAUDE_PROJECT_DIR/.claude/hooks/a_b.py"),
+        "a_b",
+    ),
+    "a module": (Run("python3 -m pkg.guard --all"), "guard"),
+    "a package": (Run("npx -y @scope/prettier@3.1 --write x"), "prettier"),
+    "a package script": (Run("npm run lint"), "lint"),
+    "node": (Run('node "${CLAUDE_PLUGIN_ROOT}/scripts/keyword-detector.mjs"'), "keyword-detector"),
+    "a shell's code": (Run("bash -c './hooks/capture.sh 2>/dev/null || true'"), "capture"),
+    "a program by its path": (Run('/usr/bin/python3 "${CLAUDE_PLUGIN_ROOT}/bin/pitstop" hook stop'), "pitstop"),
+    "PowerShell": (Run("powershell -NoProfile -ExecutionPolicy Bypass -File x/on-stop.ps1"), "on-stop"),
+    "a main file": (Run("go run tools/test-guard/main.go"), "test-guard"),
+    "only git": (Run("git diff --stat"), "stop-git"),
+    "only an exit": (Run("exit 0"), "stop-exit"),
+    "a tool behind a pipe": (Run("jq -r .x | { read -r f; oxfmt --write $f; }"), "oxfmt"),
+    "a script behind git": (Run('node "$(git rev-parse --show-toplevel)/scripts/check.mjs" --hook'), "check"),
+    "variables": (Run("A=b sh .cursor/hooks/probe.sh src/x.js"), "probe"),
     "after cd": (Run('cd "$CLAUDE_PROJECT_DIR" && ./x.sh'), "x"),
-    "a condition": (Run("if echo x | grep -q y; then exit 2; fi"), "echo"),
-    "a variable": (Run("$GUARD --all"), "command"),
+    "a condition": (Run("if echo x | grep -q y; then exit 2; fi"), "stop-echo"),
+    "a variable": (Run("$GUARD --all"), "stop-command"),
     "argv": (Exec(("python3", "tools/guard.py")), "guard"),
     "a function": (Python("policies.guard:check"), "check"),
     "an address": (Url("https://user@hooks.example.com:8443/x"), "hooks.example.com"),
@@ -30,7 +47,16 @@ NAMES: dict[str, tuple[Action | None, str]] = {
 def test_made_names(row: str) -> None:
     """The script, else the program, without folder and suffix."""
     action, expected = NAMES[row]
-    assert made_name(action) == expected
+    assert made_name(action, "Stop") == expected
+
+
+def test_names_that_are_taken() -> None:
+    """The event tells two hooks apart, and a number only two of one event."""
+    taken: set[str] = set()
+    for wanted in ("log", "log-post-tool-use", "log-post-tool-use-2"):
+        assert free_name("log", "PostToolUse", taken) == wanted
+        taken.add(wanted)
+    assert free_name("log", "", taken) == "log-2"
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[31m", "x" * 201])

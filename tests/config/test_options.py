@@ -57,7 +57,7 @@ WRONG = {
         "BH202",
         "`session-naming` has no option",
     ),
-    "text for a flag": ("event-logger", "redact: nope", "BH203", "`redact` is text; it must be true or false"),
+    "text for a flag": ("event-logger", "redact: nope", "BH203", "`redact` must be true or false, not a string"),
     "a word nobody knows": ("event-logger", "on_log_failure: dney", "BH203", "it must be one of warn, deny"),
     "a size too small": ("event-logger", "max_bytes: 10", "BH203", "it must be a whole number from 65536 on"),
     "a flag for a number": ("metrics", "warn_ms: true", "BH203", "it must be a number from 0 on"),
@@ -66,7 +66,7 @@ WRONG = {
     "a limit without a number": ("rate-limit", "limits: [{per: turn}]", "BH203", "a limit needs `at_most`"),
     "a limit without a period": ("rate-limit", "limits: [{at_most: 1}]", "BH203", "a limit needs `per`"),
     "a limit with a slip": ("rate-limit", "limits: [{at_mst: 1, per: turn}]", "BH202", "a limit has no `at_mst`"),
-    "a limit that is text": ("rate-limit", "limits: [Bash]", "BH203", "it must be a mapping"),
+    "a limit that is text": ("rate-limit", "limits: [Bash]", "BH203", "a limit must be a mapping, not a string"),
     "a rule that is none": ("rate-limit", "limits: [{rule: 'Bash(', at_most: 1, per: turn}]", "BH203", "`rule`"),
     "a period nobody knows": ("rate-limit", "limits: [{at_most: 1, per: hour}]", "BH203", "turn, session, minute"),
 }
@@ -98,6 +98,8 @@ LOOSENING = {
     "secrets": "redact: false",
     "a log that may fail": "on_log_failure: warn",
     "an early rotation": "max_bytes: 70000",
+    "heads elsewhere": "export_head_to: /tmp",
+    "heads less often": "export_head_every: 86400",
     "no sync": "sync: false",
 }
 

@@ -1,5 +1,10 @@
 """What self-protection looks after in a loaded configuration."""
 
+import os
+import subprocess
+import sys
+import sysconfig
+
 import pytest
 
 from billhook import Decision
@@ -62,3 +67,72 @@ def test_what_billhook_keeps(project: Project, name: str) -> None:
     """Approvals, state and log are denied, wherever the root is."""
     event = PreToolUse(tool_name="Bash", tool_input={"command": f"echo x > {project.root}/{name}"}, cwd="/")
     assert project.load(builtins=True).engine().fire_sync(event).decision is Decision.DENY
+
+
+def run(project: Project, command: str) -> Decision:
+    """What becomes of a line."""
+    event = PreToolUse(tool_name="Bash", tool_input={"command": command}, cwd=str(project.folder))
+    return project.load(builtins=True).engine().fire_sync(event).decision
+
+
+def test_the_installation_itself(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program and the interpreter that run, what Python runs first, and what would be found before them."""
+    monkeypatch.setenv("PATH", f"{project.folder}/first:{os.environ['PATH']}")
+    beside, site = os.path.dirname(sys.executable), sysconfig.get_path("purelib")
+    for path in (f"{beside}/billhook-hook", f"{beside}/billhook", f"{site}/sitecustomize.py", f"{site}/x.pth"):
+        assert run(project, f"cp /bin/true {path}") is Decision.ASK, path
+        assert run(project, f"cat {path}") is Decision.NONE, path
+    assert run(project, f"rm {sys.executable}") is Decision.ASK
+    assert run(project, f"{sys.executable} x.py") is Decision.NONE
+    assert judged(project, "first/billhook-hook") is Decision.ASK
+    assert judged(project, "second/billhook-hook") is Decision.NONE
+
+
+@pytest.mark.parametrize("program", ["~/opt/bin/billhook-hook", "~/my tools/billhook-hook"])
+def test_the_program_in_the_settings(project: Project, program: str) -> None:
+    """It may be anywhere, and may have blanks in its path."""
+    path = project.write(program, "#!/bin/sh")
+    entry = {"command": f"'{path}' claude PreToolUse" if " " in str(path) else f"{path} claude PreToolUse"}
+    project.write("~/.gemini/settings.json", {"hooks": {"BeforeTool": [{"hooks": [entry]}]}})
+    assert judged(project, program) is Decision.ASK
+    assert judged(project, program + "-not") is Decision.NONE
+
+
+def test_folders_above(project: Project) -> None:
+    """Who takes away the access to a folder takes away what is in it."""
+    project.write("~/.config/billhook/hooks.yaml", "hooks: {}\n")
+    for folder in ("~/.config", "~/.config/billhook", "~"):
+        assert run(project, f"chmod 000 {folder}") is not Decision.NONE, folder
+    assert run(project, "chmod 755 ~/.config") is Decision.NONE
+
+
+def test_approved_files_of_other_projects(project: Project) -> None:
+    """They are found from a distance, as long as they are approved."""
+    other = project.folder.parent / "other"
+    mine = project.folder
+    project.script("guard.sh", "exit 0")
+    project.write("hooks.yaml", "hooks:\n  g: {events: Stop, run: ./guard.sh}\n")
+    project.approve()
+    other.mkdir()
+    for command, decision in (
+        (f"rm {mine}/guard.sh", Decision.ASK),
+        (f"rm -rf {mine}", Decision.ASK),
+        (f"rm {mine}/README.md", Decision.NONE),
+        (f"rm -rf {mine}/.billhook", Decision.ASK),
+    ):
+        event = PreToolUse(tool_name="Bash", tool_input={"command": command}, cwd=str(other))
+        assert project.load(cwd=other, builtins=True).engine().fire_sync(event).decision is decision, command
+
+
+def test_branches_without_the_approved_hooks(project: Project) -> None:
+    """Switching to one of them is asked of the person; with nothing approved it is ordinary work."""
+    project.script("guard.sh", "exit 0")
+    project.write("hooks.yaml", "hooks:\n  g: {events: Stop, run: ./guard.sh}\n")
+    make = "git init -qb main && git add -A && git commit -qm x && git switch -qc gone && git rm -q guard.sh"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    text = make.replace("git ", " ".join(git) + " ") + f" && {' '.join(git)} commit -qm y && git switch -q main"
+    subprocess.run(["sh", "-ec", text + " && git branch same"], cwd=project.folder, check=True, capture_output=True)
+    assert run(project, "git switch gone") is Decision.NONE
+    project.approve()
+    assert run(project, "git switch gone") is Decision.ASK
+    assert run(project, "git switch same") is Decision.NONE

@@ -412,4 +412,4 @@ def test_python_hooks_are_told_name_and_turn(project: Project) -> None:
     project.write("hooks.yaml", "hooks:\n  p: {events: Notification, python: 'tell:tell'}\n")
     project.approve()
     verdict = fire(project, "Notification", message="m", notification_type="t")
-    assert verdict.messages == (f"{records(project)[0]['session_name']} abc-1:1",), verdict.warnings
+    assert verdict.messages[0] == f"{records(project)[0]['session_name']} abc-1:1", verdict.warnings

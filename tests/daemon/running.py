@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -167,6 +168,12 @@ class Call:
     def began(self) -> None:
         """Wait until the daemon has begun."""
         assert self.line.recv(len(wire.STARTED), socket.MSG_PEEK) == wire.STARTED
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the answer has begun to arrive."""
+        arrived, _, _ = select.select([self.line], [], [], 0)
+        return bool(arrived) and len(self.line.recv(64, socket.MSG_PEEK)) > len(wire.STARTED)
 
     def reply(self) -> Reply:
         """The answer; the caller is gone afterwards."""

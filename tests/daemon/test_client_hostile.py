@@ -5,6 +5,7 @@ It never hangs beyond its deadline, never runs a hook a second time, and its own
 
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -427,7 +429,13 @@ def test_reader_that_does_not_read(client: Client) -> None:
     finish(process)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+ENDING = [
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU),
+    *(signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO),
+]
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 @pytest.mark.parametrize("where", ["stdin", "before it started", "after it started"])
 def test_signal(client: Client, number: int, where: str) -> None:
     """A signal ends the waiting with the failure answer, wherever that is."""
@@ -471,6 +479,46 @@ def test_signal_in_the_cold_path(client: Client, deadline: list[str]) -> None:
     assert process.returncode == 2
     assert b"ended by signal 15" in err
     assert not is_alive(client.cold_call()["pid"])
+
+
+LIMITS: dict[str, tuple[int, int, int]] = {
+    "no file may grow": (resource.RLIMIT_FSIZE, 0, 1),
+    "files of 1 KiB": (resource.RLIMIT_FSIZE, 1024, 200_000),
+    "files of 1 MiB": (resource.RLIMIT_FSIZE, 1 << 20, 3_000_000),
+    "little memory": (resource.RLIMIT_AS, 120 << 20, 60_000_000),
+    "no descriptor": (resource.RLIMIT_NOFILE, 3, 10),
+    "few descriptors": (resource.RLIMIT_NOFILE, 5, 10),
+    "no process": (resource.RLIMIT_NPROC, 0, 10),
+    "a small stack": (resource.RLIMIT_STACK, 128 << 10, 200_000),
+    "a second of a processor": (resource.RLIMIT_CPU, 1, 10),
+}
+
+
+@pytest.mark.parametrize(("limit", "value", "size"), LIMITS.values(), ids=LIMITS.keys())
+@pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
+def test_limits(client: Client, limit: int, value: int, size: int, deadline: list[str]) -> None:
+    """Whatever runs out, there is an answer: that of `billhook hook`, or a refusal."""
+    if client.kind == "sanitized c" and limit == resource.RLIMIT_AS:
+        pytest.skip("the sanitizer needs more than that")
+    stdin = b'{"hook_event_name": "PreToolUse", "tool_input": "%s"}' % (b"x" * size)
+    found = client.run("--as", "claude", *deadline, stdin=stdin, preexec_fn=limited(limit, value))
+    if client.kind == "py" and limit == resource.RLIMIT_NOFILE:
+        assert found.code != 0  # Python itself may not start
+    else:
+        assert found.code == 2 or (found.code, found.stdout) == (0, b"cold\n"), found
+
+
+def limited(limit: int, value: int) -> Any:
+    """For `preexec_fn`: no more than that in the child."""
+    return lambda: resource.setrlimit(limit, (value, value))
+
+
+def test_stdout_in_a_file_that_may_not_grow(client: Client, tmp_path: Path) -> None:
+    """The exit code refuses."""
+    with open(tmp_path / "out", "wb") as out:
+        client.tell({"code": 2})
+        found = client.run("--as", "claude", stdout=out, preexec_fn=limited(resource.RLIMIT_FSIZE, 0))
+    assert found.code == 2
 
 
 def test_caller_that_ignores_the_end_of_its_children(client: Client) -> None:

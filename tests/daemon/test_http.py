@@ -22,6 +22,7 @@ from billhook.answering.received import guessed
 from billhook.answers import Answer, Decision, ask, defer, deny, inject, keep_going, stop
 from billhook.daemon.http import address, serve
 from billhook.daemon.http_answers import as_json, held
+from billhook.daemon.http_door import _no_token
 from billhook.daemon.serving import Served
 from billhook.dialects import DIALECTS
 from billhook.dialects.capabilities import CAPABILITIES
@@ -899,3 +900,67 @@ def test_a_rewritten_output_fits_the_tool() -> None:
     assert worded.output["hookSpecificOutput"]["updatedToolOutput"]["file"]["content"] == "***" and worded.lost
     worded = as_json(DIALECTS["claude"], event, Answer(updated_output={"type": "image"}))
     assert worded.output["continue"] is False and "updatedToolOutput" not in str(worded.output) and worded.lost
+
+
+# -- the project of a session, and the token
+
+
+@pytest.fixture
+def projects(served: Serving, tmp_path: Path) -> tuple[str, str]:
+    """One project whose gate denies, and a folder without any."""
+    first, other = tmp_path / "first", tmp_path / "other"
+    for folder in (first, other):
+        (folder / ".git").mkdir(parents=True)
+    return str(first), str(other)
+
+
+def test_a_session_stays_in_its_project(served: Serving, projects: tuple[str, str]) -> None:
+    """What began in a project is judged there, wherever the agent has gone since; the log names the project."""
+    first, other = projects
+    session = f"session of {first}"
+
+    def project(cwd: str, session: str, **headers: str) -> str:
+        body = {"hook_event_name": "PreToolUse", "session_id": session, "cwd": cwd, "tool_name": "X", "tool_input": {}}
+        with served.client() as client:
+            assert client.post("/hook/claude", json=body, headers=headers).status_code == 200
+        return str(last_record(served)["project"])
+
+    assert project(first, session) == first
+    assert project(other, session) == first
+    assert project(other, "another session") == other
+    assert project(other, session, **{"X-Billhook-Project": other}) == other
+    assert project(other, session, **{"X-Billhook-Project": "$CLAUDE_PROJECT_DIR"}) == first
+
+
+def last_record(served: Serving) -> dict[str, Any]:
+    files = (served.base / "state" / "hooks").glob("*/hooks.jsonl")
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    records: list[dict[str, Any]] = sorted((json.loads(line) for line in lines), key=lambda one: str(one["time"]))
+    return records[-1]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (None, "no token was sent"),
+        ("Bearer", "no token was sent"),
+        ("Bearer $BILLHOOK_TOKEN", "no token was sent"),
+        ("Bearer " + "x" * 43, "wrong token"),
+    ],
+)
+def test_what_to_set_when_the_token_is_missing(served: Serving, header: str | None, message: str) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    found = httpx.post(f"{served.url}/hook/claude", json={}, headers=headers, trust_env=False)
+    error = found.json()["error"]
+    assert (found.status_code, message in error["message"]) == (401, True)
+    assert 'export BILLHOOK_TOKEN="$(cat $BILLHOOK_HOME/billhook/daemon/token)"' in error["hint"]
+
+
+@pytest.mark.parametrize(("state", "folder"), [(".claude", "~/.claude"), ("state", "$BILLHOOK_HOME")])
+def test_the_file_of_the_token_can_be_copied_from_the_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, folder: str
+) -> None:
+    """A daemon in the background has BILLHOOK_HOME set, also where its user has not."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BILLHOOK_HOME", str(tmp_path / state))
+    assert f"cat {folder}/billhook/daemon/token)" in str(_no_token("").hint)

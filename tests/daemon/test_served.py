@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from daemon.running import PROGRAM, Home, Reply, children_of, eventually, home_in, is_alive, numbers_in
+from daemon.running import PROGRAM, Home, Reply, children_of, eventually, home_in, is_alive, numbers_in, written
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -27,10 +27,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def reason(reply: Reply) -> str:
     """Why it was denied; nothing when it was not."""
-    if not reply.stdout:
-        return ""
-    found: str = json.loads(reply.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
-    return found
+    said: dict[str, Any] = json.loads(reply.stdout or b"{}").get("hookSpecificOutput", {})
+    return str(said.get("permissionDecisionReason", ""))
 
 
 def cold(home: Home, event: dict[str, Any]) -> "subprocess.CompletedProcess[bytes]":
@@ -173,6 +171,22 @@ def test_many_callers_at_once_lose_no_record(home: Home) -> None:
 
 
 # -- whom it serves --------------------------------------------------------------------------------------------------
+
+
+def test_a_project_that_is_slow_to_read_keeps_no_other_waiting(home: Home, tmp_path: Path) -> None:
+    """The event of an unapproved clone comes first, and the other project's answer arrives first."""
+    home.own(DENIES % "guarded")
+    clone = tmp_path / "clone"
+    hook = "  h%d: {events: PreToolUse, if: 'Bash(x%d *)', run: 'sh *.sh'}\n"
+    hooks = "hooks:\n" + "".join(hook % (number, number) for number in range(1500))
+    for name in ("hooks.yaml", ".billhook/hooks.yaml", ".billhook/hooks.local.yaml"):
+        written(clone / name, hooks)
+    home.start()
+    assert reason(home.ask()) == "guarded"
+    slow = home.call(home.event(cwd=str(clone)), cwd=clone)
+    assert reason(home.ask()) == "guarded"
+    assert not slow.has_answer
+    assert reason(slow.reply()) == "guarded"
 
 
 def test_hooks_have_the_callers_environment_and_folder(home: Home) -> None:

@@ -126,7 +126,7 @@ def block(event: str, text: str) -> Answer | None:
         case "stop":
             return Answer(stop=True, stop_reason=text)
         case "model":
-            return Answer(context=text)
+            return Answer(context=text, objection=text)
         case "user":
             return Answer(message=text)
         case "ignored":
@@ -163,6 +163,7 @@ def merged(event: str, said: Answer) -> Answer | None:
         reason=blocked.reason,
         keep_going=blocked.keep_going,
         context="\n\n".join(filter(None, [said.context, blocked.context])),
+        objection=blocked.objection,
         message="\n".join(filter(None, [said.message, blocked.message])),
         stop=said.stop or blocked.stop,
         stop_reason=said.stop_reason or blocked.stop_reason,

@@ -23,7 +23,7 @@ OUT, ERR = "out", "err"
 EFFECTS: dict[tuple[str, str], dict[int, Answer]] = {
     # design 5: (dialect, event) -> code -> answer; all other codes are failures
     ("claude", "PreToolUse"): {0: NOTHING, 2: Answer(decision=Decision.DENY, reason=ERR)},
-    ("claude", "PostToolUse"): {0: NOTHING, 2: Answer(context=ERR)},
+    ("claude", "PostToolUse"): {0: NOTHING, 2: Answer(context=ERR, objection=ERR)},
     ("claude", "SessionStart"): {0: Answer(context=OUT), 2: Answer(message=ERR)},
     ("claude", "Stop"): {0: NOTHING, 2: Answer(keep_going=True, reason=ERR)},
     ("claw", "PreToolUse"): {0: Answer(context=OUT), 2: Answer(decision=Decision.DENY, reason=OUT)},
@@ -98,6 +98,8 @@ REASONS = [
     pytest.param("lesson", "PreToolUse", 1, '{"reason": "json"}', "err", "err", id="lesson: stderr, not JSON"),
     pytest.param("claw", "PreToolUse", 2, '{"reason": "json"}', "err", "json", id="claw: JSON in stdout is read"),
     pytest.param("claw", "PreToolUse", 2, '{"decision": "appr', "err", "err", id="claw: broken JSON is no reason"),
+    pytest.param("claw", "PreToolUse", 2, "{no} go", "err", "{no} go", id="claw: text with a brace"),
+    pytest.param("claw-text", "PreToolUse", 2, "{no} go", "", "{no} go", id="claw-text: text with a brace"),
 ]
 
 
@@ -134,6 +136,31 @@ def test_codes_and_json_together(name: str, code: int, stdout: str, meant: Answe
     reply = DIALECTS[name].read_exit(sample("PreToolUse"), Exit(code=code, stdout=stdout.encode(), stderr=b"err"))
 
     assert (reply.status is Status.OK, reply.answer) == (meant is not None, meant or NOTHING)
+
+
+BRACES = [
+    # stdout at exit code 0, whether it is text
+    pytest.param("{lint} 3 warnings", True, id="a tag"),
+    pytest.param("{3 files} ok", True, id="a count"),
+    pytest.param("{'files': 3}", True, id="a dict of Python"),
+    pytest.param('{"files": 3} {"files": 4}', True, id="two objects"),
+    pytest.param('{"files": 3', True, id="broken JSON without a key of the protocol"),
+    pytest.param('{"decision": "approve"', False, id="broken JSON with one"),
+    pytest.param("{decision: approve}", False, id="without quotes"),
+    pytest.param("{'systemMessage': 'm'}", False, id="a dict of Python with one"),
+    pytest.param('{"Permission_Decision": "allow",}', False, id="in another spelling"),
+    pytest.param(r'{"\u0064ecision": "allow",}', False, id="in escapes"),
+]
+
+
+@pytest.mark.parametrize(("stdout", "is_text"), BRACES)
+@pytest.mark.parametrize("name", ["claw", "claw-text", "lesson"])
+def test_text_that_begins_with_a_brace(name: str, stdout: str, is_text: bool) -> None:
+    """It is text, unless it has a key of the protocol: then it was meant as an answer, and is a failure."""
+    reply = DIALECTS[name].read_exit(sample("PreToolUse"), Exit(code=0, stdout=stdout.encode()))
+    text = NOTHING if name == "lesson" else Answer(context=stdout)
+
+    assert (reply.status is Status.OK, reply.answer) == (is_text, text if is_text else NOTHING)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,10 @@ from strategies import BASE, SAMPLES, json_values, sample
 FIRST = ("claude", "spec", "claw", "claw-text", "lesson")
 PROCESS_DIALECTS = ("claude", "claw", "claw-text", "lesson")
 EVERYWHERE = {
-    *("HOOK_EVENT", "HOOK_TOOL_NAME", "HOOK_TOOL_INPUT", "CLAUDE_PROJECT_DIR", "CLAUDE_SESSION_ID"),
-    *("CLAUDE_SESSION_NAME", "CLAUDE_TURN_ID", "CLAUDE_TURN_SEQUENCE", "CLAUDE_EVENT_TYPE", "CLAUDE_CWD"),
+    *("CLAUDE_PROJECT_DIR", "CLAUDE_SESSION_ID", "CLAUDE_SESSION_NAME", "CLAUDE_TURN_ID", "CLAUDE_TURN_SEQUENCE"),
+    *("CLAUDE_EVENT_TYPE", "CLAUDE_CWD"),
 }
+WITH_HOOK_VARIABLES = ("claw", "claw-text", "lesson")
 LS = {"command": "ls"}
 
 
@@ -92,7 +93,7 @@ STDIN = [
             "hook_event_name": "PreToolUse",
             "tool_name": "bash",
             "tool_input": "ls",
-            "tool_input_json": '{"command":"ls"}',
+            "tool_input_json": '{"command": "ls"}',
         },
         id="seed 003: the payload of its page",
     ),
@@ -103,7 +104,7 @@ STDIN = [
             "hook_event_name": "PostToolUse",
             "tool_name": "bash",
             "tool_input": "ls",
-            "tool_input_json": '{"command":"ls"}',
+            "tool_input_json": '{"command": "ls"}',
             "tool_output": "a.txt",
             "tool_result_is_error": False,
         },
@@ -115,10 +116,10 @@ STDIN = [
         {
             "hook_event_name": "PreToolUse",
             "tool_name": "write_file",
-            "tool_input": '{"file_path":"a","content":"é"}',
-            "tool_input_json": '{"file_path":"a","content":"é"}',
+            "tool_input": '{"file_path": "a", "content": "é"}',
+            "tool_input_json": '{"file_path": "a", "content": "é"}',
         },
-        id="claw-text: compact JSON for tools without a command",
+        id="claw-text: JSON for tools without a command",
     ),
     pytest.param(
         "lesson",
@@ -144,13 +145,19 @@ def test_the_payload_on_stdin(name: str, event: Event, payload: dict[str, Any]) 
 
 @pytest.mark.parametrize("name", FIRST)
 @pytest.mark.parametrize("event", [*SAMPLES, "SomethingNew"])
-def test_stdin_is_one_compact_ascii_line(name: str, event: str) -> None:
-    """Seed 003's guard reads one line: so there is one, for every event."""
-    sent = call(name, sample(event, extra_text="é\n\u2028\ud800", extra_object={"a": [1, 2]})).stdin
+def test_stdin_is_one_line_as_a_person_writes_it(name: str, event: str) -> None:
+    """Seed 003's guard reads one line: so there is one, for every event, with the characters as they are."""
+    sent = call(name, sample(event, extra_text="é\n\x85\u2028\ud800", extra_object={"a": [1, 2]})).stdin
+    text = sent.decode()
+    if name == "claude":  # as it writes it itself
+        assert '": ' not in text and ', "' not in text
+        text = text.replace('":', '": ').replace(',"', ', "')
 
-    assert sent.endswith(b"\n") and sent.count(b"\n") == 1
-    assert sent.isascii() and b'": ' not in sent and b", " not in sent.replace(b'\\", \\"', b"")
+    assert text.endswith("\n") and len(text.splitlines()) == 1
+    assert text.startswith('{"') and f'"hook_event_name": "{event}"' in text and '":"' not in text and '","' not in text
     assert json.loads(sent)["hook_event_name"] == event
+    if "extra_text" in text:
+        assert r'"extra_text": "é\n\u0085\u2028\ud800", "extra_object": {"a": [1' in text
 
 
 @settings(max_examples=100)
@@ -181,19 +188,21 @@ TURN = Outcome("turn-tracker", answer=Answer(data={"turnId": "s1:5", "sequence":
 NAMING = Outcome("session-naming", answer=Answer(data={"sessionName": "jolly-squid"}))
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("event", [PRE, POST, FAILURE], ids=lambda event: event.hook_event_name)
-def test_all_variables_of_all_seeds_are_set(name: str, event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every dialect sets the union of what the seeds set."""
+def test_each_dialect_sets_its_own_variables(name: str, event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 002's variables are set everywhere; HOOK_* only where seeds 000, 003 and 004 define them."""
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     env = call(name, event, (TURN, NAMING)).env
-    own = name in ("claude", "spec")
-    after = event is not PRE
+    of_hooks = {
+        "HOOK_EVENT": event.hook_event_name,
+        "HOOK_TOOL_NAME": "bash",
+        "HOOK_TOOL_INPUT": {"claw": '{"command":"ls"}', "claw-text": "ls"}.get(name, '{"command": "ls"}'),
+        **({} if event is PRE else {"HOOK_TOOL_OUTPUT": "a.txt" if event is POST else "boom"}),
+        **_error_flag(name, event),
+    }
 
     assert env == {
-        "HOOK_EVENT": event.hook_event_name,
-        "HOOK_TOOL_NAME": "Bash" if own else "bash",
-        "HOOK_TOOL_INPUT": "ls" if name == "claw-text" else '{"command":"ls"}',
         "CLAUDE_PROJECT_DIR": "/",
         "CLAUDE_SESSION_ID": "s1",
         "CLAUDE_SESSION_NAME": "jolly-squid",
@@ -201,10 +210,8 @@ def test_all_variables_of_all_seeds_are_set(name: str, event: Event, monkeypatch
         "CLAUDE_TURN_SEQUENCE": "5",
         "CLAUDE_EVENT_TYPE": event.hook_event_name,
         "CLAUDE_CWD": "/",
-        **({"HOOK_TOOL_OUTPUT": "a.txt" if event is POST else "boom"} if after else {}),
-        **_error_flag(name, event),
+        **(of_hooks if name in WITH_HOOK_VARIABLES else {}),
     }
-    assert set(env) - {"HOOK_TOOL_IS_ERROR", "HOOK_TOOL_OUTPUT"} == EVERYWHERE
 
 
 def _error_flag(name: str, event: Event) -> dict[str, str]:
@@ -231,13 +238,13 @@ OUTPUTS = [
     pytest.param("text", "text", "0", id="text"),
     pytest.param({"stdout": "out", "stderr": ""}, "out", "0", id="a shell's result"),
     pytest.param({"stdout": "out", "stderr": "err"}, "out\nerr", "0", id="both streams"),
-    pytest.param({"content": "é"}, '{"content":"é"}', "0", id="any object"),
+    pytest.param({"content": "é"}, '{"content": "é"}', "0", id="any object"),
     pytest.param({"resultType": "success", "textResultForLlm": "out"}, "out", "0", id="Copilot's"),
     pytest.param({"result_type": "success", "text_result_for_llm": "out"}, "out", "0", id="Copilot's, Pascal"),
     pytest.param({"llmContent": "Output: out", "returnDisplay": "out"}, "out", "0", id="Gemini's"),
     pytest.param({"llmContent": [{"text": "out"}, {"x": 1}], "returnDisplay": {}}, "out", "0", id="Gemini's, in parts"),
     pytest.param({"stdout": "", "is_error": True}, "", "1", id="a result that says it failed"),
-    pytest.param(None, "null", "0", id="null"),
+    pytest.param(None, "", "0", id="nothing"),
 ]
 
 
@@ -281,7 +288,7 @@ def test_any_value_fits(text: str, more: int) -> None:
     assert cut or len(fitted) == len(text * (1 + more * 20_000))
 
 
-@pytest.mark.parametrize("name", PROCESS_DIALECTS)
+@pytest.mark.parametrize("name", WITH_HOOK_VARIABLES)
 def test_what_was_cut_is_marked(name: str) -> None:
     """A guard can see that its copy is not the whole."""
     event = sample("PostToolUse", tool_input={"command": "x" * 200_000}, tool_response="y" * 200_000)
@@ -294,20 +301,26 @@ def test_what_was_cut_is_marked(name: str) -> None:
     }
 
 
+HOOK_OWN = {"HOOK_EVENT", "HOOK_TOOL_NAME", "HOOK_TOOL_OUTPUT", "HOOK_TOOL_IS_ERROR", "HOOK_TOOL_INPUT_TRUNCATED"}
+
+
 def test_a_stale_variable_of_an_outer_hook_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an outer hook was told must not reach a guard."""
-    for key in (*EVERYWHERE, "HOOK_TOOL_OUTPUT", "HOOK_TOOL_IS_ERROR", "HOOK_TOOL_INPUT_TRUNCATED"):
+    """What an outer hook was told must not reach a guard, where its own dialect has such a variable."""
+    for key in (*EVERYWHERE, *HOOK_OWN):
         monkeypatch.setenv(key, "stale")
     monkeypatch.setenv("MY_OWN", "kept")
+    stale = {key for key, value in inherited().items() if value == "stale"}
 
-    assert {key for key, value in inherited().items() if value == "stale"} == {"CLAUDE_PROJECT_DIR"}
-    assert inherited()["MY_OWN"] == "kept"
+    assert stale == {"CLAUDE_PROJECT_DIR", *HOOK_OWN}
+    assert stale & inherited(hook_variables=False).keys() == {"CLAUDE_PROJECT_DIR"}
+    assert inherited(hook_variables=False)["MY_OWN"] == "kept"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="speaks to sh")
 @pytest.mark.parametrize("name", PROCESS_DIALECTS)
 def test_a_real_child_sees_its_own_event_only(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through a real process: the new values, nothing stale, and the whole line on stdin."""
+    """Through a real process: the dialect's own values, nothing stale beside them, and the whole line on stdin. In the
+    claude dialect HOOK_* are variables like any other."""
     for key in ("HOOK_TOOL_OUTPUT", "HOOK_TOOL_INPUT_TRUNCATED", "HOOK_EVENT"):
         monkeypatch.setenv(key, "stale")
     script = (
@@ -317,10 +330,10 @@ def test_a_real_child_sees_its_own_event_only(name: str, monkeypatch: pytest.Mon
     script = script.replace(">&2", "") if name.startswith("claw") else script
     hook = Hook(name="h", run=command(script, dialect=name, login="no"), dialect=name)
     verdict = Engine([hook]).fire_sync(PRE)
-    tool = "Bash" if name == "claude" else "bash"
     said = verdict.reason or "".join(verdict.context)
+    told = "stale||stale|stale" if name == "claude" else "PreToolUse|bash|unset|unset"
 
-    assert said == f"PreToolUse|{tool}|unset|unset|{len(call(name, PRE).stdin) - 1}"
+    assert said == f"{told}|{len(call(name, PRE).stdin) - 1}"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="speaks to sh")

@@ -213,6 +213,11 @@ def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
         pytest.param({"Stop": [{"hooks": [{"type": "prompt", "prompt": "ok?"}]}]}, "type `prompt`", id="a prompt"),
         pytest.param({"Stop": [{"hooks": [{"type": "command"}]}]}, "runs nothing", id="nothing to run"),
         pytest.param(
+            {"Stop": [{"hooks": [{"type": "command", "command": "x", "asyncRewake": True}]}]},
+            "`asyncRewake` wakes the agent, and billhook can't",
+            id="it wakes the agent",
+        ),
+        pytest.param(
             {"FutureEvent": [{"hooks": [{"type": "command", "command": "x"}]}]}, "no such event", id="an unknown event"
         ),
         pytest.param(
@@ -248,7 +253,7 @@ def test_names(home: Home) -> None:
     commands = ["./lint.sh", "./lint.sh -v", "./metrics", "ruff check"]
     entries = [{"hooks": [{"type": "command", "command": one}]} for one in commands]
     home.write(json.dumps({"hooks": {"Stop": entries}}))
-    assert home.install(adopt=True).adopted == ("lint-2", "lint-3", "metrics-2", "ruff")
+    assert home.install(adopt=True).adopted == ("lint-stop", "lint-stop-2", "metrics-stop", "ruff")
 
 
 @pytest.mark.parametrize(
@@ -347,7 +352,7 @@ def test_two_agents(home: Home, first: str) -> None:
     for host in ("claude", "codex"):
         home.write(text, host)
         home.install(host, adopt=True)
-    assert list(hooks_of(home)) == ["guard", "make", "guard-2", "make-2"]
+    assert list(hooks_of(home)) == ["guard", "make", "guard-pre-tool-use", "make-stop"]
     for host in (first, "codex" if first == "claude" else "claude"):
         home.uninstall(host)
         assert home.file(host).read_text() == text
@@ -455,3 +460,43 @@ def test_somebody_else_uninstalls_what_was_rewritten(home: Home) -> None:
     (note,) = home.uninstall().notes
     assert "guard" in note and json.loads(file.read_text()) == {"hooks": TWO}
     assert list(hooks_of(home)) == ["guard"]
+
+
+def test_the_order_of_keys(home: Home) -> None:
+    """`hooks` and its events stay where they are, when handlers move and when they come back after another change."""
+    stop = '"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "./x.sh"}]}]}'
+    home.write(f'{{\r\n  "z": 1,\r\n  {stop},\r\n  "a": 2\r\n}}')
+    home.install(adopt=True)
+    assert list(json.loads(home.file().read_text())) == ["z", "hooks", "a"]
+    home.file().write_bytes(home.file().read_bytes().replace(b'"a": 2', b'"a": 3'))
+    home.uninstall()
+    text = home.file().read_bytes().decode()
+    assert (
+        list(json.loads(text)) == ["z", "hooks", "a"]
+        and text.startswith('{\r\n  "z": 1,')
+        and text.endswith('"a": 3\r\n}')
+    )
+
+
+SPACED = """\
+{
+  "hooks": {
+    "PreToolUse": [
+      { "matcher": "Bash", "hooks": [ {"type": "command", "command": "./g.sh"}, {"type": "prompt", "prompt": "x"} ] },
+      {"matcher": "Edit", "hooks": [{"type": "command", "command": "./e.sh"},
+        {"type": "command", "command": "./f.sh"}]}
+    ],
+    "Stop": [{"hooks": [{"type": "command", "command": "make test"}]}]
+  },
+  "env": {"A": "1"}
+}
+"""
+
+
+def test_hooks_go_back_as_they_were_written(home: Home) -> None:
+    """Although something else of the file was changed since; what was changed stays."""
+    file = home.write(SPACED)
+    assert len(home.install(adopt=True).adopted) == 4
+    file.write_text(file.read_text().replace('"A": "1"', '"A": "2", "B": "3"'))
+    home.uninstall()
+    assert file.read_text() == SPACED.replace('"A": "1"', '"A": "2", "B": "3"')

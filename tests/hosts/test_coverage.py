@@ -208,6 +208,18 @@ def test_a_program_that_runs_the_agent(me: Person, monkeypatch: pytest.MonkeyPat
     assert (found.calls, found.judged) == (1, 1)
 
 
+def test_lines_that_are_no_calls(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress, attachments and what a person pasted quote calls, and are none; nor are they unreadable."""
+    claude = Claude(me)
+    claude.call("toolu_1", "Bash", "2026-11-16T09:00:00.000Z", command="ls")
+    use = {"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {}}
+    claude.line(type="progress", timestamp="2026-11-16T09:00:01.000Z", message={"content": [use]})
+    claude.line(type="user", timestamp="2026-11-16T09:00:02.000Z", message={"content": [use]})
+    claude.line(type="system", timestamp="2026-11-16T09:00:03.000Z", message='a "tool_use" in a text', word="tool_use")
+    found = looked(me, "claude", monkeypatch)
+    assert (found.calls, found.unread) == (1, 0)
+
+
 def test_a_call_that_is_being_made(me: Person) -> None:
     """A call without a result in a transcript that was just written is no fault."""
     Claude(me).call("toolu_1", "Bash", "2026-01-01T00:00:00.000Z", None, command="true")

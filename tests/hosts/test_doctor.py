@@ -59,7 +59,9 @@ def test_every_agent(me: Person) -> None:
 billhook 0.1.0 in <here>/project
 
 Claude Code
-  ?     program    no `claude` on PATH here
+  warn  program    Claude Code can't be started here: no `claude` on PATH
+                   -> install Claude Code, or start billhook where `claude` is
+                   on PATH
   ok    installed  ~/.claude/settings.json: 10 events
   ?     trust      Claude Code has not been opened in this folder; it asks then
                    whether to trust it
@@ -77,7 +79,9 @@ Codex
                    -> billhook doctor codex --canary
 
 Gemini CLI
-  ?     program    no `gemini` on PATH here
+  warn  program    Gemini CLI can't be started here: no `gemini` on PATH
+                   -> install Gemini CLI, or start billhook where `gemini` is on
+                   PATH
   ok    installed  ~/.gemini/settings.json: 7 events
   ok    trust      Gemini CLI does not trust this folder; the entries in your
                    own settings count all the same, and without a window it does
@@ -86,14 +90,18 @@ Gemini CLI
   ?     log        Gemini CLI has not asked yet in this project
 
 Qwen Code
-  ?     program    no `qwen` on PATH here
+  warn  program    Qwen Code can't be started here: no `qwen` on PATH
+                   -> install Qwen Code, or start billhook where `qwen` is on
+                   PATH
   ok    installed  ~/.qwen/settings.json: 10 events
   ok    trust      Qwen Code trusts every folder (`security.folderTrust` is off)
   ok    hooks      0 of yours run, 5 built in
   ?     log        Qwen Code has not asked yet in this project
 
 Copilot
-  ?     program    no `copilot` on PATH here
+  warn  program    Copilot can't be started here: no `copilot` on PATH
+                   -> install Copilot, or start billhook where `copilot` is on
+                   PATH
   ok    installed  ~/.copilot/hooks/billhook.json: 10 events
   ok    trust      Copilot does not trust this folder; the entries in your own
                    settings count all the same
@@ -113,9 +121,11 @@ Cursor
 billhook itself
   ok    daemon     none runs; the next event starts one
 
-1 fail
+1 fail, 4 warn
 -- exit 1
 """)
+    for program in ("gemini", "qwen"):
+        (me.bin / program).symlink_to("/bin/true")
     found = me.doctor("gemini", "qwen", "--json")
     assert (found.code, [agent["ok"] for agent in found.verdict["agents"]]) == (0, [True, True])
     assert me.alone("uninstall", *AGENTS).code == 0
@@ -123,7 +133,7 @@ billhook itself
 billhook 0.1.0 in <here>/project
 
 Qwen Code
-  ?     program    no `qwen` on PATH here
+  ok    program    <here>/bin/qwen
   fail  installed  not installed: Qwen Code does not ask billhook
                    -> billhook install qwen
 
@@ -143,7 +153,9 @@ def test_a_project(me: Person) -> None:
 billhook 0.1.0 in <here>/project
 
 Gemini CLI
-  ?     program    no `gemini` on PATH here
+  warn  program    Gemini CLI can't be started here: no `gemini` on PATH
+                   -> install Gemini CLI, or start billhook where `gemini` is on
+                   PATH
   ok    installed  .gemini/settings.json: 7 events; lets everything pass where
                    billhook is missing
   fail  installed  `billhook-hook` is not on PATH here; then every tool call
@@ -158,7 +170,7 @@ Gemini CLI
 billhook itself
   ok    daemon     none runs; the next event starts one
 
-2 fail
+2 fail, 1 warn
 -- exit 1
 """)
 

@@ -24,6 +24,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     (bin_ / "billhook-hook").symlink_to(Path(sys.executable).with_name("billhook-hook"))
+    for host in HOSTS.values():
+        (bin_ / host.program).symlink_to("/bin/true")
     monkeypatch.setenv("HOME", str(found.home))
     monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "GEMINI_CLI_TRUST_WORKSPACE"):
@@ -303,3 +305,38 @@ def test_no_daemon_where_entries_ask(home: Home, monkeypatch: pytest.MonkeyPatch
     assert [one.remedy for one in listens] == ["billhook daemon start --http 127.0.0.1:8123"]
     monkeypatch.delenv("BILLHOOK_TOKEN")
     assert "BILLHOOK_TOKEN is not set here" in str(list(Daemon(home.root).listens(["http://127.0.0.1:8123"])))
+
+
+def test_a_program_that_is_missing(home: Home, tmp_path: Path) -> None:
+    """Entries for an agent that can't be started here; Cursor is an editor, and needs no program on PATH."""
+    for host, level in [("claude", "warn"), ("codex", "warn"), ("cursor", "unknown")]:
+        (tmp_path / "bin" / HOSTS[host].program).unlink()
+        home.install(host, "user")
+        (found,) = [one for one in report(home, host).findings if one.about == "program"]
+        assert found.level == level and HOSTS[host].program in found.text
+
+
+def test_settings_that_an_organisation_sent(home: Home) -> None:
+    """Claude Code's remote settings switch hooks off as managed ones do."""
+    home.install("claude", "user")
+    for key in ("disableAllHooks", "allowManagedHooksOnly"):
+        put(home.home / ".claude" / "remote-settings.json", {key: True})
+        assert [one.level for one in report(home, "claude").findings if key in one.text] == ["fail"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"matcher": 5, "hooks": [{"type": "command", "command": "true"}]},
+        {"hooks": [{"type": "comand", "command": "true"}]},
+        {"hooks": [{"type": "command"}]},
+        {"matcher": "Bash", "command": "true"},
+        "true",
+    ],
+)
+def test_one_invalid_entry(home: Home, entry: object) -> None:
+    """Claude Code skips the whole file for it, and our entries with it."""
+    home.write(json.dumps({"hooks": {"Stop": [entry]}}))
+    home.install()
+    (found,) = [one for one in report(home, "claude").findings if "skips the whole file" in one.text]
+    assert found.level == "warn" and ".claude/settings.json:" in found.text

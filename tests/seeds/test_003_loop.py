@@ -22,7 +22,7 @@ DETECTS = """\
 #!/bin/sh
 # Script checks for dangerous patterns
 read -r payload
-case $payload in *'"tool_name":"bash"'*'"tool_input":"rm -rf /'*)
+case $payload in *'"tool_name": "bash"'*'"tool_input": "rm -rf /'*)
     echo "Blocked: destructive command detected"
     exit 2;;
 esac

@@ -116,7 +116,7 @@ def test_payload_before(tmp_path: Path) -> None:
         "hook_event_name": "PreToolUse",
         "tool_name": "bash",
         "tool_input": "rm -rf /tmp/test",
-        "tool_input_json": '{"command":"rm -rf /tmp/test"}',
+        "tool_input_json": '{"command": "rm -rf /tmp/test"}',
     }
 
 
@@ -142,9 +142,9 @@ def test_payload_after(tmp_path: Path) -> None:
 
 
 def test_input_without_a_command(tmp_path: Path) -> None:
-    """A tool whose input has no command: its input as compact JSON."""
+    """A tool whose input has no command: its input as JSON."""
     told = given(PreToolUse(tool_name="write_file", tool_input={"path": "a", "content": "b"}), "claw-text", tmp_path)
-    assert told.payload["tool_input"] == '{"path":"a","content":"b"}' == told.env["HOOK_TOOL_INPUT"]
+    assert told.payload["tool_input"] == '{"path": "a", "content": "b"}' == told.env["HOOK_TOOL_INPUT"]
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,8 @@ PIECES = [
     ",", "$", "(", ")", "<", ">", "<<<", "|", ";", "&", "curl -u ", "bob:", "x1", "hunter", "://", "@", "/",
     "mysql -p", "Authorization: Bearer ", "Cookie: ", "sk-", "ghp_", RANDOM[:40], "eyJ", ".",
     "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "[redacted 3 chars 0123456789ab]",
+    "MIIEpAIBAAKCAQEA", "-----END PRIVATE KEY-----\n", "kind: Secret\n", "data:\n", "  x: ", "STRIPE_KEY=",
+    "?session_id=", "SK" + 32 * "a", "-us1", "1|", ":5432:", "LS0tLS1CRUdJTi", "kty", '"d":"', "your-key-here", "xxxx",
     "[redacted ", "echo ", "sudo -S", "é", "\ud800", "İ", "%", "3D", "is ", "auth", "AKIA", ":AA", "login ",
 ]  # fmt: skip
 
@@ -204,6 +206,12 @@ WORST = [
     "api_key=[", "password is ", "AKIAAAAAAAAAAAAAAAAA ", "[redacted ",
     "password=[redacted 1 chars 000000000000]", "İ", "curl -aaaaaaaau", "authorization: bearer $(", "cookie:x",
     "password=x", "password=\\'", "api_key=['$a',", "password=x" + 4 * "'", "curl -au", "curl ", "identified by ",
+    "MII", "MIIEpAIBA", "-----END PRIVATE KEY-----", "a\n-----END PRIVATE KEY-----", "kind: Secret ",
+    "data:\n  a: b\n", "kind: Secret\ndata:\n  a: b\n", '"kind":"Secret","data":{', "X_KEY=a1", "?sid=",
+    "?key=a", "-us1a",
+    "a-us1", "1|", "1/1", "pat", "SK", "AC", "MTAw", "MTAwa.", ":5432:", ":5432:a:", 'kty"d":"', "Private-Lines: 1\n",
+    "a+ASt", ".atlasv1.", "a.", "LS0tLS1CRUdJTi", "$6$", "EAA", "::add-mask::", "your-", "password=your-",
+    "password=x", "sl.",
 ]  # fmt: skip
 
 
@@ -217,6 +225,7 @@ def calls_for(text: Any) -> int:
 
     taking_out = Redactor(KEY)
     taking_out.text("password=x1 curl -u a:b")
+    taking_out.text("x " * (1 << 15))  # loads what long texts are searched with
     before = sys.getprofile()
     sys.setprofile(count)
     try:

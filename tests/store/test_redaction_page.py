@@ -13,11 +13,13 @@ from billhook.store.secret_names import (
     BEFORE_TOKEN_HARMLESS,
     BEFORE_TOKENS,
     ENDINGS,
+    HARMLESS_BEFORE_KEY,
     HARMLESS_FIRST,
     HARMLESS_LAST,
     WORDS,
     is_secret,
 )
+from billhook.store.secret_patterns import PATTERNS
 from billhook.store.secret_shapes import SHAPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "redaction.md").read_text()
@@ -25,6 +27,7 @@ NAMES = {
     "words that make a secret": WORDS,
     "endings": frozenset(ENDINGS),
     "before key": BEFORE_KEY,
+    "harmless before key": HARMLESS_BEFORE_KEY,
     "before pass": BEFORE_PASS,
     "before tokens": BEFORE_TOKENS,
     "harmless last": HARMLESS_LAST,
@@ -44,6 +47,13 @@ def test_the_page_lists_the_shapes() -> None:
     rows = [f"| {s.name} | {', '.join(f'`{p.strip()}`' for p in s.prefixes)} | {s.least} |" for s in SHAPES]
 
     assert [line for line in PAGE.splitlines() if line.startswith("| ") and line.endswith(" |")][-len(rows) :] == rows
+
+
+def test_the_page_lists_the_patterns() -> None:
+    """Each kind of secret that is known by more than its beginning is named, and no other is."""
+    listed = PAGE.partition("By an expression for the whole of it:")[2].partition(".\n")[0]
+
+    assert " ".join(listed.split()) == "; ".join(pattern.name for pattern in PATTERNS)
 
 
 @pytest.mark.parametrize("shown", [one.shown for one in (*FLAGS, *COMMANDS) if one.shown])

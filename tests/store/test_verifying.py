@@ -150,7 +150,7 @@ def rehashed(line: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("edit", "where", "what"),
     [
-        (_changed, [(5, 5)], "it was changed"),
+        (_changed, [(5, 5)], "the record was changed"),
         (_reworded, [(6, 6)], "it doesn't follow record 5 as that is now"),
         (_deleted, [(5, 6)], "record 5 is missing before it"),
         (_three_deleted, [(5, 8)], "records 5 to 7 are missing before it"),
@@ -160,7 +160,7 @@ def rehashed(line: bytes) -> bytes:
         (_inserted, [(5, None)], "somebody added it"),
         (_blank, [(5, None)], "somebody added it"),
         (_cut, [(10, None)], "the line was never finished"),
-        (_joined, [(5, 5), (6, 7)], "it was changed"),
+        (_joined, [(5, 5), (6, 7)], "the record was changed"),
         (_spaced, [(5, None), (6, 6)], "it was changed, and is no record now"),
     ],
 )
@@ -373,27 +373,28 @@ def test_a_head_is_kept_and_asked_for(tmp_path: Path) -> None:
 
     log.append(content(6))
     lines = _lines(log.path)
-    assert verify(log.folder, tmp_path, expected=head).ok
+    assert verify(log.folder, tmp_path, expected=[head]).ok
     _put(log.path, lines[:5])
-    assert verify(log.folder, tmp_path, expected=head).ok
+    assert verify(log.folder, tmp_path, expected=[head]).ok
     _put(log.path, lines[:4])
     assert verify(log.folder, tmp_path).ok
-    (cut,) = verify(log.folder, tmp_path, expected=head).findings
+    (cut,) = verify(log.folder, tmp_path, expected=[head]).findings
     assert (cut.line, cut.seq) == (0, 5) and "it ends with record 4" in str(cut)
     log.path.unlink()
-    (gone,) = verify(log.folder, tmp_path, expected=head).findings
+    (gone,) = verify(log.folder, tmp_path, expected=[head]).findings
     assert "it has no record" in gone.what
 
 
 def test_a_log_that_was_rewritten_from_start_to_end(tmp_path: Path) -> None:
     """Every hash is right, and only the head that was kept tells."""
     head = whole(filled(tmp_path, 5)).head
+    assert head is not None
     other = fresh(tmp_path / "other")
     for number in range(5):
         other.append(content(number, decision="deny"))
 
     assert verify(other.folder, other.root).ok
-    (found,) = verify(other.folder, other.root, expected=head).findings
+    (found,) = verify(other.folder, other.root, expected=[head]).findings
     assert (found.line, found.seq) == (5, 5) and "not the record whose head was exported" in found.what
 
 
@@ -547,17 +548,18 @@ def test_every_random_edit_is_found(tmp_path: Path, edits: int) -> None:
     for number in range(14, 24):
         log.append(content(number))
     head = whole(log).head
+    assert head is not None
     log.close()
     vandal = Vandal(log.folder, seed=edits)
     struck: dict[str, int] = {}
     for _ in range(edits):
         name, touched = vandal.strike()
         struck[name] = struck.get(name, 0) + 1
-        found = verify(log.folder, tmp_path, expected=head)
+        found = verify(log.folder, tmp_path, expected=[head])
         assert found.findings, f"{name} of {touched}"
         assert all(isinstance(one, Broken) and one.what for one in found.findings)
         vandal.mend(touched)
-    assert verify(log.folder, tmp_path, expected=head).ok
+    assert verify(log.folder, tmp_path, expected=[head]).ok
     assert len(struck) == len(vandal.edits)
 
 

@@ -42,6 +42,7 @@ def hooks(
     if not timeout > 0:
         raise UsageError(f"timeout is {timeout}", hint="seconds that Claude Code waits for an answer, more than 0")
     engine = engine_for(hooks, cwd, host="claude-agent-sdk", tell=tell)
+    engine.background.finish_at_exit = True  # no event tells that a session has ended
     return {name: [_matcher(engine, name, timeout, tell)] for name in _NAMES}
 
 

@@ -15,6 +15,7 @@ from billhook.errors import BillhookError, UsageError
 from billhook.events import Event
 from billhook.hook import Hook
 from billhook.session import Call, Session, ToolResult
+from billhook.session.calls import SentInput
 from billhook.session.waiting import awaited
 
 Hooks = Engine | Iterable[Hook] | Hook | None
@@ -36,7 +37,9 @@ class StoppedError(BillhookError):
 
 def not_installed(extra: str, missing: ImportError) -> ImportError:
     """The same error, with what to do about it."""
-    return ImportError(f"{missing}: `pip install 'billhook[{extra}]'` gets it", name=missing.name)
+    from billhook.extras import install_command
+
+    return ImportError(f"{missing}; install it: {install_command(extra)}", name=missing.name)
 
 
 def engine_for(
@@ -103,16 +106,18 @@ class Run(Session):
     def _say(self, verdict: Verdict) -> None:
         """A hook that failed is never passed over in silence."""
         say(verdict.warnings, self._tell)
-        for line in verdict.messages:
+        for line in () if verdict.quiet else verdict.messages:
             (self._tell or _log.info)(line)
 
     def say(self, line: str) -> None:
         """Tell the person that something is not as it should be."""
         say([line], self._tell)
 
-    async def before_tool(self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "") -> Call:
+    async def before_tool(
+        self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: SentInput | None = None
+    ) -> Call:
         own = self._own(tool_use_id)
-        return await super().before_tool(self._names.get(name, name), tool_input, tool_use_id=own)
+        return await super().before_tool(self._names.get(name, name), tool_input, tool_use_id=own, sent=sent)
 
     def _own(self, tool_use_id: str) -> str:
         """A framework may try a call again under its id, but to hooks and the log each attempt is a call."""

@@ -14,12 +14,20 @@ class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
     text: str
 
 
-class ToolUse(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use"):
+class ToolUse(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field="type", tag="tool_use"):
     """The model wants a tool to run. `id` is unique in the conversation."""
 
     id: str
     name: str
     input: dict[str, Any]
+    sent: str = ""
+    """The text of the input as the model wrote it, for hooks that are given that; empty where it is not known."""
+
+    def __eq__(self, other: object) -> bool:
+        """The same call, however its text was spaced."""
+        return isinstance(other, ToolUse) and (self.id, self.name, self.input) == (other.id, other.name, other.input)
+
+    __hash__ = None  # type: ignore[assignment]  # its input is a dict
 
 
 Block = Text | ToolUse | ToolResult

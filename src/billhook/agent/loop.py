@@ -225,7 +225,8 @@ class Agent:
         except ToolError as error:
             return ToolResult(use.id, str(error), True)
         self.session.cwd = str(self.workspace.cwd)
-        result = await self.session.call_tool(tool.name, given, tool.run, tool_use_id=use.id)
+        sent = use.sent or use.input
+        result = await self.session.call_tool(tool.name, given, tool.run, tool_use_id=use.id, sent=sent)
         self.session.cwd = str(self.workspace.cwd)
         return result
 

@@ -1,10 +1,12 @@
 """Put an agent together from a configuration, and keep its session open."""
 
+import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from billhook.agent.delegating import delegating_tools, output_tool
 from billhook.agent.loop import BUDGET, Agent
@@ -79,8 +81,22 @@ async def open_agent(
             yield agent
         finally:
             await agent.team.close()
+            await _announce_hooks_left(session, show)
             if problem := transcript.problem or agent.transcript.problem:  # after `begin_anew` it has another
                 show(Notice(problem))
+
+
+async def _announce_hooks_left(session: Session, show: Show) -> None:
+    """The session's end waits for hooks in the background: say so when that takes longer."""
+    end = time.monotonic() + _SILENT
+    while (left := session.background_hooks) and time.monotonic() < end:  # noqa: ASYNC110 - they run in threads
+        await asyncio.sleep(0.02)
+    if left:
+        show(Notice(f"waiting for hooks in the background: {', '.join(left)} (Ctrl-C ends them)"))
+
+
+_SILENT: Final = 1.0
+"""Seconds for which hooks in the background are waited for without a word."""
 
 
 async def begin_anew(agent: Agent, config: Config) -> None:
@@ -130,6 +146,10 @@ def _spawn(config: Config, parent: Agent, kind: str, agent_id: str, name: str) -
 def _shower(show: Show) -> Any:
     def observe(verdict: Verdict) -> None:
         show(judged(verdict))
+        said = {outcome.answer.message for outcome in verdict.outcomes}  # shown as theirs, or to be hidden
+        for text in verdict.messages:
+            if text not in said:  # billhook's own
+                show(Notice(text))
 
     return observe
 

@@ -178,8 +178,9 @@ def _deeds(outcome: Outcome, about: Event) -> list[Deed]:
         done.append(("rewrote_input", _in_short(getattr(about, "tool_name", ""), answer.updated_input)))
     if answer.updated_output is not UNSET:
         done.append(("rewrote_output", ""))
-    done += [("told_model", answer.context)] if answer.context else []
-    done += [("told_user", answer.message)] if answer.message else []
+    if not answer.quiet:  # `suppressOutput`
+        done += [("told_model", answer.context)] if answer.context else []
+        done += [("told_user", answer.message)] if answer.message else []
     done += [("warned", lost) for lost in outcome.lost]
     return [Deed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
 

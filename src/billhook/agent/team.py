@@ -107,6 +107,7 @@ class Team:
             self._changed(task, "open", verdict.reason)
             return verdict.reason or "a hook is against it"
         self._changed(task, state)
+        await session.notify(f"{task.subject} is {state}", type="agent_completed", title=task.id)
         return ""
 
     def _reopen(self, task: Task, why: str) -> None:

@@ -16,12 +16,12 @@ import msgspec
 
 from billhook import caller
 from billhook.answering.arguments import Arguments
-from billhook.answering.at_once import nobody_waits
+from billhook.answering.at_once import may_go_on, nobody_waits
 from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received, received_from
 from billhook.answering.saying import lines_for_people
 from billhook.answering.whom import OTHERS, dialect_of
 from billhook.answers import NOTHING, Answer, Decision, Verdict
-from billhook.errors import BillhookError, EventError, UsageError
+from billhook.errors import BillhookError, ContradictionError, EventError, UsageError
 from billhook.events import EVENTS, Block, Event
 from billhook.later import later
 
@@ -43,6 +43,8 @@ Fire = Callable[["Config", Event], Awaitable[Verdict]]
 _BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)
 """Where a refusal has a reader."""
 _HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
+_STARTS = ("SessionStart", "Setup")
+"""Events that never come over HTTP."""
 _DEEPEST = 3
 """Hooks that call billhook, which calls hooks, that call billhook: from here on it is a circle."""
 
@@ -85,15 +87,20 @@ class Answering:
         self.remains: Event | None = None
         """What can be read of an event that can't be read as a whole."""
         self.config: Config | None = None
+        self.read_files = True
+        """False: `prepare` raises NotLoadedError where files have to be read, which may keep other callers waiting."""
         self.ends: float | None = None
         """When the agent stops waiting, on the monotonic clock. Who knows it earlier than the command line says so."""
 
     async def answer(self, argv: list[str]) -> Heard:
         """The answer to the event, whatever happens."""
         try:
-            return self.prepare(argv) or await self.judge()
+            return await self._prepared(argv) or await self.judge()
         except Exception as error:
             return self.crashed(error)
+
+    async def _prepared(self, argv: list[str]) -> Heard | None:
+        return self.prepare(argv)
 
     # -- the usual way
 
@@ -113,13 +120,13 @@ class Answering:
             return self.fail(error.message)
         except (EventError, OSError, ValueError) as error:
             why = error.message if isinstance(error, EventError) else str(error)
-            return self.fail(f"the event on stdin can't be read: {why}")
+            return self.fail(f"the event on stdin can't be read: {why}", sure=isinstance(error, ContradictionError))
         folder = self._folder(environ) or here
         if not folder:
             return self.fail(
                 "the working directory is gone, and the event names none: nobody can tell whose hooks apply"
             )
-        self.config = self._load(folder)
+        self.config = self._load(folder, read_files=self.read_files)
         doubt = self._doubt()
         return self.fail(doubt) if doubt else None
 
@@ -129,6 +136,12 @@ class Answering:
         assert self.config is not None and self.event is not None
         return not self._may_come_twice(self.config, self.event) and nobody_waits(self.config, self.event)
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether, after `prepare`, a hook may answer later than the agent should wait."""
+        assert self.config is not None and self.event is not None
+        return may_go_on(self.config, self.event)
+
     async def judge(self) -> Heard:
         """Ask the hooks."""
         assert self.config is not None and self.event is not None
@@ -137,7 +150,7 @@ class Answering:
         if not self._may_come_twice(self.config, self.event):
             return self._said(await self._ask(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
-        return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config))
+        return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
     def _look_at_the_clock(self) -> None:
         """The hooks have what is left of the time."""
@@ -194,16 +207,22 @@ class Answering:
         event = self.event or self.remains
         cwd = event.cwd if event is not None else ""
         project = environ.get("CLAUDE_PROJECT_DIR")
-        return project if project and os.path.isdir(project) else cwd or project or ""
+        if not project or not os.path.isdir(project):
+            return (_in_workspace(cwd, event) if event is not None else cwd) or project or ""
+        if event is not None and event.hook_event_name in _STARTS:
+            from billhook.answering.session_folder import began_in
 
-    def _load(self, folder: str = "") -> "Config":
+            began_in(event.session_id, project)  # for the events that come over HTTP
+        return project
+
+    def _load(self, folder: str = "", *, read_files: bool = True) -> "Config":
         if not folder:
             environ = caller.environ()
             folder = self._folder(environ) or _here() or environ.get("PWD", "/")
-        config = configured.load(folder, self.arguments.files, host=self._inside())
+        config = configured.load(folder, self.arguments.files, host=self._inside(), read_files=read_files)
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
-        return config
+        return _for_part(config, self.arguments.event) if self.arguments.event else config
 
     def _inside(self) -> "Inside":
         """The agent that we are inside of, as far as anybody can tell."""
@@ -224,7 +243,7 @@ class Answering:
 
     def _said(self, verdict: Verdict, config: "Config") -> Heard:
         answer = verdict.as_answer(self.dialect.meanings.join) if verdict.speaks or verdict.reason else NOTHING
-        return self._heard(verdict.about, answer, _discreet(verdict.warnings), _notes(verdict.about, config))
+        return self._heard(verdict.about, answer, _discreet(verdict.warnings), _notes(verdict.about, config, self.host))
 
     def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
@@ -273,11 +292,24 @@ class Answering:
         unrecorded = self._record(event, why, denies)
         lines = [why, *([f"this is not in the log: {_plainly(unrecorded)}"] if unrecorded is not None else [])]
         if not denies and not getattr(unrecorded, "deny", False):
-            return Heard(passing, lines=(*lines, "the event passes without having been judged"))
+            lines.append("the event passes without having been judged")
+            message = self._notice(event, why) if event is not None and not passing else ""
+            if event is None or not message:
+                return Heard(passing, lines=tuple(lines))
+            return self._heard(event, Answer(message=message), lines)
         if event is None:
             return Heard(self.last_code, lines=tuple(lines))
         refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
         return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
+
+    def _notice(self, event: Event, why: str) -> str:
+        """What the user is told of an event that passes; nothing where that can't be shown, or was."""
+        from billhook.config.notices import Notices
+
+        try:
+            return Notices(self.config or self._load(), self.host).unjudged(event, why)
+        except Exception:  # the configuration may be what is broken
+            return ""
 
     def _can_refuse(self, event: Event) -> bool:
         """Whether a refusal of the event has an effect, and not that of keeping an agent going."""
@@ -342,6 +374,14 @@ class Answering:
         return unread or any(_about(events, event) for events in guards)
 
 
+def _in_workspace(cwd: str, event: Event) -> str:
+    """The folder of an event; outside the folders that an agent has open, the first of those."""
+    said = event.payload.get("workspace_roots")
+    roots = [root for root in said if isinstance(root, str) and os.path.isdir(root)] if isinstance(said, list) else []
+    inside = any(f"{cwd}/".startswith(f"{root.rstrip('/')}/") for root in roots)
+    return cwd if inside or not roots else roots[0]
+
+
 def _lost_approvals(config: "Config", event: Event | None) -> str:
     """Why approvals can't be read, where a gate for this event waits for one: it may have had it."""
     gates = [entry for entry in config.pending if entry.declared.gate and _about(entry.declared.events, event)]
@@ -375,11 +415,11 @@ def _plainly(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _notes(event: Event, config: "Config") -> list[str]:
+def _notes(event: Event, config: "Config", host: str) -> list[str]:
     """What people ought to know beside the answer."""
     notes = [] if event.hook_event_name in EVENTS else [*_strange(event.hook_event_name, config)]
     if config.pending or config.problems:
-        notes += configured.notes(config)
+        notes += configured.notes(config, host)
     if config.recording is not None and config.recording.problem:
         notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
     return notes
@@ -398,6 +438,25 @@ def _without_stand_ins(config: "Config") -> "Config":
     from billhook.plan import Plan
 
     hooks = tuple(hook for hook in config.hooks if hook.name != "unreadable-file")
+    return replace(config, hooks=hooks, plan=Plan(hooks))
+
+
+def _for_part(config: "Config", name: str) -> "Config":
+    """The hooks for a narrower event alone, where an entry is for just that: the others hear of the whole event."""
+    from billhook.dialects.names import whole
+
+    if whole(name) == name:
+        return config
+    from msgspec.structs import replace
+
+    from billhook.config.keys import BUILTINS
+    from billhook.config.parts import Part
+    from billhook.plan import Plan
+
+    always = {"unreadable-file", *BUILTINS} - {"rate-limit"}  # that counts each call once
+    kept = [hook for hook in config.hooks if isinstance(hook.condition, Part) or hook.name in always]
+    names = {hook.name for hook in kept}
+    hooks = tuple(replace(hook, after=tuple(name for name in hook.after if name in names)) for hook in kept)
     return replace(config, hooks=hooks, plan=Plan(hooks))
 
 

@@ -19,6 +19,12 @@ def nobody_waits(config: "Config", event: Event) -> bool:
     return not config.parallel and not config.plan.steps(event).waits
 
 
+def may_go_on(config: "Config", event: Event) -> bool:
+    """Whether a hook that wants the event runs in the background, or is outside and may answer `{"async": true}`."""
+    steps = config.plan.steps(event)
+    return any(step.hook.background or (step.keeps_time and step.dialect == "spec") for step in steps)
+
+
 def finished(coroutine: Coroutine[Any, Any, _T]) -> _T:
     """What a coroutine returns that waits for nothing."""
     try:

@@ -52,13 +52,14 @@ def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: st
         from billhook import strictjson
         from billhook.answering.vscode import payload_of
 
-        stdin = strictjson.encode(payload_of(payload))
+        stdin = strictjson.written(payload_of(payload))
     name = argument or event_of(agent, payload)
     return received(dialects.dialect(dialect_of(agent)), stdin, env, name), agent
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:
-    """The event on stdin, under its canonical name; `argument` names it where the JSON does not.
+    """The event on stdin, under its canonical name; `argument` names it where the JSON does not. It keeps the text of
+    its sender, for hooks of the same agent.
 
     EventError when it can't be read, and MistypedError when its name is nearly that of an event.
     """
@@ -67,8 +68,13 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
     except EventError as error:
         if error.path != "$.hook_event_name" or not argument:
             raise
-        stdin = _with_name(stdin, argument)
+        sent, stdin = stdin, _with_name(stdin, argument)
         event = dialect.read_call(stdin, env)
+        if dialect.meanings.naming in ("canonical", "seed"):  # hooks of these look for the name in the JSON
+            sent = stdin
+    else:
+        sent = stdin
+    event.__dict__["sent"] = dialect.meanings.name, sent
     name = event.hook_event_name
     if name in EVENTS:
         return event

@@ -17,7 +17,7 @@ from billhook.events import Event
 from billhook.script import UNKNOWN
 from billhook.shell import SimpleCommand
 
-_OURS = re.compile(r"billhook(?:\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
+_OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
 _IN_CODE = re.compile(
     r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
@@ -26,8 +26,27 @@ _IN_CODE = re.compile(
 _LONGEST_CWD: Final = 4096
 """No process runs in a folder with a longer name, and every folder above is looked at."""
 _SAFE: Final = frozenset({"--list", "--json", "--help", "-h"})
-_INSTALLERS = re.compile(r"pip[\d.]*|uv|pipx|poetry|pdm|conda|mamba|python[\d.]*|brew|apt|apt-get")
-_REMOVES: Final = frozenset({"uninstall", "remove", "purge"})
+_INSTALLERS = re.compile(
+    r"pip[\d.]*|uv|pipx|poetry|pdm|hatch|rye|conda|mamba|micromamba|pixi|python[\d.]*|easy_install|brew|apt|apt-get|dnf|yum"
+    r"|apk|pacman|zypper|snap|port|nix-env|dpkg|rpm|flatpak"
+)
+_REMOVES_WORDS = "uninstall remove purge unlink erase autoremove del rm rem -R -Rs -Rns -e -r --erase"
+_REMOVES: Final = frozenset(_REMOVES_WORDS.split())
+_REPLACES_WORDS = "reinstall upgrade inject runpip update downgrade --reinstall-package --upgrade-package -P"
+_REPLACES: Final = frozenset(_REPLACES_WORDS.split())
+_INSTALLS_WORDS = "install add -S -i -U"
+_INSTALLS: Final = frozenset(_INSTALLS_WORDS.split())
+_FORCES_WORDS = (
+    "--force -f --force-reinstall --reinstall -U --upgrade -I --ignore-installed --no-cache --allow-downgrades --from"
+)
+_FORCES: Final = frozenset(_FORCES_WORDS.split())
+_EVERY_PACKAGE: Final = (("pipx", "uninstall-all"), ("pipx", "reinstall-all"), ("uv", "python", "uninstall"))
+_SPEC = re.compile(
+    r"(?:.*[/=])?billhook(?:[-_]\d[^/]*|\.git(?:@.*)?)?(?:\[[^\]]*\])?(?:\s*(?:[@=<>~!]=?|@).*)?/?", re.I | re.S
+)
+"""billhook as installers name it: with a version, as an archive, a folder or an address."""
+_PROJECT_NAME = re.compile(r"""^\s*name\s*=\s*["']?billhook["']?\s*,?\s*$""", re.I | re.M)
+_PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 
 def judged(event: Event, protected: Protected) -> tuple[Answer, Touched]:
@@ -46,9 +65,11 @@ def judged(event: Event, protected: Protected) -> tuple[Answer, Touched]:
                 return deny(_state_reason(hit)), found
             worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
     if worst:
-        return ask(_reason(worst)), found
-    if _removes_us(found):
-        return ask("This would remove billhook, and with it every guard it runs"), found
+        return ask(_reason(worst, protected)), found
+    if found.unread:
+        return ask(f"This gives a list of files to `{found.unread}` that is too long to read, or unreadable"), found
+    if any(_replaces_us(command, cwd) for command in found.commands):
+        return ask("This would remove or replace billhook, and with it every guard it runs"), found
     return NOTHING, found
 
 
@@ -70,8 +91,11 @@ def _here() -> str:
         return "/"
 
 
-def _reason(hit: Hit) -> str:
+def _reason(hit: Hit, protected: Protected) -> str:
     does = "may change" if hit.doubtful else "changes"
+    installed = (*protected.programs, *protected.interpreters, *protected.packages, *protected.sites)
+    if any(hit.path == path or hit.path.startswith(path + "/") for path in installed):
+        return f"This {does} `{_shown(hit)}`, which is part of billhook's installation"
     return f"This {does} `{_shown(hit)}`, which billhook's hooks depend on (configuration, or an approved script)"
 
 
@@ -96,7 +120,9 @@ def _own_verb(found: Touched, cwd: str) -> str:
         runs = command.words and (command.name not in READERS or command.name in ("billhook", "env"))
         if runs and (verb := _verb_of(command, ours, cwd)):
             return verb
-    for text in found.code if ours else ():
+    for text in found.code:
+        if not ours and "billhook" not in text.lower():
+            continue
         says = _IN_CODE.search(text) if "billhook" in text.lower() else None
         if says := says or (None if found.complete else _UNREAD.search(text)):
             return _named(says[0])
@@ -151,10 +177,60 @@ def _is_ours(word: str, place: int, cwd: str) -> bool:
         return False
 
 
-def _removes_us(found: Touched) -> bool:
-    return any(
-        _INSTALLERS.fullmatch(command.name)
-        and _REMOVES & set(command.words[1:])
-        and any(_OURS.fullmatch(word) for word in command.words[1:])
-        for command in found.commands
-    )
+def _replaces_us(command: SimpleCommand, cwd: str) -> bool:
+    """Whether an installer would remove billhook, or put another version in its place."""
+    if not _INSTALLERS.fullmatch(command.name):
+        return False
+    words = [part for word in command.words[1:] for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+    said = set(words)
+    if any(set(every[1:]) <= said for every in _EVERY_PACKAGE if every[0] == command.name):
+        return True
+    if command.name == "uv" and {"tool", "uninstall", "--all"} <= said:
+        return True
+    specs = [word for word in words if not word.startswith("-") and _SPEC.fullmatch(word)]
+    specs += _specs_in_files(words, cwd) if said & _INSTALLS else []
+    if not specs:
+        return False
+    other = not all(map(_PLAIN_SPEC.fullmatch, specs))
+    installs = said & _INSTALLS or command.name == "easy_install"
+    return bool(said & (_REMOVES | _REPLACES) or (installs and (other or said & _FORCES)))
+
+
+def _specs_in_files(words: list[str], cwd: str) -> list[str]:
+    """Another billhook as `-r` files name it, and folders that hold one."""
+    found: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        path = posixpath.join(cwd, word)
+        if before in ("-r", "--requirement", "--requirements"):
+            found += [line for line in map(_requirement, _text_of(path).splitlines()) if _is_another(line)]
+        elif "/" in word or word in (".", ".."):
+            files = ("pyproject.toml", "setup.cfg", "setup.py")
+            found += [f"{word}/billhook" for name in files if _PROJECT_NAME.search(_text_of(f"{path}/{name}"))]
+    return found
+
+
+def _requirement(line: str) -> str:
+    return line.partition("#")[0].partition(";")[0].replace(" ", "").strip()
+
+
+def _is_another(requirement: str) -> bool:
+    """Whether it asks for another version than this one; `billhook` and `billhook>=1` don't."""
+    from importlib.metadata import version
+
+    if not _SPEC.fullmatch(requirement) or _PLAIN_SPEC.fullmatch(requirement.partition(">=")[0]):
+        return False
+    return requirement.partition("==")[2] != version("billhook")
+
+
+def _text_of(path: str) -> str:
+    """The text of a small file; "" of anything else."""
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > _LARGEST_FILE:
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_LARGEST_FILE)
+    except (OSError, ValueError):
+        return ""
+
+
+_LARGEST_FILE: Final = 256 * 1024

@@ -111,5 +111,7 @@ class Following:
         path = normal(touch.path)
         for place, leads_to in self.links.items():
             inside = path.startswith(place + "/")
+            if any(normal(source) == leads_to for source in touch.sources):
+                continue  # the link itself is made
             if leads_to != place and (inside or (path == place and (touch.below or touch.sources))):
                 yield msgspec.structs.replace(touch, path=leads_to + path[len(place) :])

@@ -1,9 +1,9 @@
 """Which files of the work tree a git command puts back, moves or removes.
 
-Switching branches (`git checkout main`, `git switch x`, `git pull`, `git merge`, `git rebase`) touches nothing here: it
-is ordinary work, and a hook whose content changed by it is not approved any more. What throws work away counts, where
-it names a file of ours or everything: `git checkout -- x`, `git restore .`, `git reset --hard`, `git stash`,
-`git clean -f`.
+Switching branches (`git checkout main`, `git switch x`, `git merge`, `git rebase`) is ordinary work: it counts where it
+changes or removes a file that is approved. What throws work away counts where it changes anything of ours:
+`git checkout -- x`, `git restore .`, `git reset --hard`, `git stash`, `git clean -f`. Which files really change is told
+by `git_changes.py`; of a pull, only what was fetched before.
 """
 
 import posixpath
@@ -11,7 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from billhook.builtins.touch import Touch, Words, Writes
+import msgspec
+
+from billhook.builtins.touch import Touch, Words, Writes, after
 from billhook.script import UNKNOWN
 
 ROOT: Final = ":/"
@@ -19,11 +21,30 @@ ROOT: Final = ":/"
 
 _VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"})
 _OPTION_VALUES: Final = frozenset(
-    {"-b", "-B", "--orphan", "-s", "--source", "-m", "--message", "--conflict", "-e", "--exclude"}
+    {
+        "-b",
+        "-B",
+        "-c",
+        "-C",
+        "--create",
+        "--force-create",
+        "--orphan",
+        "-s",
+        "--source",
+        "-m",
+        "--message",
+        "--conflict",
+    }
+    | {"-e", "--exclude", "-x", "--exec", "-X", "--onto", "--strategy", "--strategy-option", "--mainline"}
 )
+_WITH_OUTPUT: Final = {
+    **dict.fromkeys(("diff", "log", "show", "diff-tree", "range-diff"), ("--output", "--output")),
+    "format-patch": ("-o", "--output-directory"),
+    "archive": ("-o", "--output"),
+}
+_CHANGES_TREES = re.compile(r"--(?:tree|index|commit|subdirectory|parent)-filter")
 _MAGIC = re.compile(r":\([^)]*\)|:[!^/]*")
 _ONLY_TELL: Final = frozenset({"--check", "--stat", "--numstat", "--summary"})
-_EVERYTHING: Final = Touch(ROOT, below=True)
 
 
 def git_writes(words: Sequence[str]) -> Writes:
@@ -43,7 +64,10 @@ def git_writes(words: Sequence[str]) -> Writes:
     if verb in ("apply", "am"):
         found.runs_input = True
         _patches(found, rest)
-    found.touches += [Touch(word.partition("=")[2]) for word in rest if word.startswith("--output=")]
+    if verb in _WITH_OUTPUT:
+        found.touches += [Touch(path, below=True) for path in after(rest, *_WITH_OUTPUT[verb])]
+    if verb == "bundle" and rest[:1] == ["create"]:
+        found.touches += [Touch(path) for path in _operands(rest)[1:2]]
     return found
 
 
@@ -61,32 +85,100 @@ def _touches(verb: str, rest: list[str]) -> list[Touch]:
     flags = {word for word in rest if word.startswith("-")}
     short = "".join(word[1:] for word in flags if not word.startswith("--"))
     operands = _operands(rest)
-    named = [touch for operand in operands for touch in _pathspec(operand)]
     everything = any(word.startswith("--pathspec-from-file") for word in flags)
-    if verb == "checkout":
-        makes = flags & {"-b", "-B", "--orphan"}
-        force = "f" in short or "--force" in flags
-        return [_EVERYTHING] if everything or (force and "--" not in rest) else [] if makes else named
+    if verb in ("checkout", "switch"):
+        return _checkout(verb, rest, flags, short, operands, everything)
     if verb == "restore":
         index_only = (flags & {"--staged", "-S"} or "S" in short) and not (flags & {"--worktree", "-W"} or "W" in short)
-        return [] if index_only else [_EVERYTHING] if everything else named
+        commit = next(after(rest, "-s", "--source"), "HEAD")
+        return [] if index_only else [_everything("reset", commit)] if everything else _named(operands, "reset", commit)
     if verb == "rm":
-        return [] if flags & {"--cached", "-n", "--dry-run"} else named
+        if flags & {"--cached", "-n", "--dry-run"}:
+            return []
+        return [Touch(ROOT, below=True)] if everything else _named(operands)
     if verb == "mv":
         put = [Touch(target, sources=tuple(operands[:-1])) for target in operands[-1:]]
         return put + [Touch(source, below=True) for source in operands[:-1]]
     if verb == "clean":
         quiet = "n" in short or "--dry-run" in flags or not ("f" in short or "--force" in flags or "i" in short)
-        return [] if quiet else named or [Touch(".", below=True)]
+        return [] if quiet else _named(operands or ["."], "clean", "HEAD")
     if verb == "stash":
-        saves = not operands or operands[0] in ("push", "save", "create") or rest[0].startswith("-")
-        return (named[1:] if "--" in rest and operands[:1] == ["push"] else [_EVERYTHING]) if saves else []
+        return _stash(rest, flags, short, operands)
+    if verb == "submodule":
+        return [Touch(target, sources=(UNKNOWN,)) for target in operands[2:3] if operands[0] == "add"]
+    if verb == "worktree":
+        return [Touch(target, sources=(UNKNOWN,)) for target in operands[1:2] if operands[0] == "add"]
     if verb == "clone":
         return [Touch(target, sources=(UNKNOWN,)) for target in operands[1:2]]
-    hard = verb == "reset" and flags & {"--hard", "--merge", "--keep"}
-    switch = verb == "switch" and (flags & {"--discard-changes", "--force"} or "f" in short)
-    plumbing = verb in ("checkout-index", "read-tree") and ("f" in short or "u" in short or "a" in short)
-    return [_EVERYTHING] if hard or switch or plumbing else []
+    if verb == "reset" and flags & {"--hard", "--merge", "--keep"}:
+        return [_everything("reset", (operands or ["HEAD"])[0])]
+    if verb in ("checkout-index", "read-tree") and ("f" in short or "u" in short or "a" in short):
+        return [Touch(ROOT, below=True)]
+    return _other_commits(verb, rest, flags, operands)
+
+
+def _checkout(
+    verb: str, rest: list[str], flags: set[str], short: str, operands: list[str], everything: bool
+) -> list[Touch]:
+    """`git checkout x`: another commit, or a file; `git checkout x -- y`: files of another commit."""
+    force = "f" in short or flags & {"--force", "--discard-changes"}
+    at = rest.index("--") if "--" in rest else len(rest)
+    commits = _operands(rest[:at]) + (["@{-1}"] if "-" in rest[:at] else [])
+    target = (commits or ["HEAD"])[0]
+    if everything:
+        return [_everything("reset", target)]
+    if operands[len(commits) :] and "--" in rest and verb == "checkout":
+        return _named(operands[len(commits) :], "reset", target)
+    if force:
+        return [_everything("reset", target)]
+    switch = [_everything("switch", target)] if commits else []
+    if verb == "switch" and "--orphan" in flags:
+        return [_everything("remove", "")]
+    if verb == "switch" or flags & {"-b", "-B", "--orphan", "--detach"}:
+        return switch
+    files = _named(operands, "reset", "HEAD") + (_named(operands[1:], "reset", target) if operands[1:] else [])
+    return files if operands[1:] else files + switch
+
+
+def _stash(rest: list[str], flags: set[str], short: str, operands: list[str]) -> list[Touch]:
+    if operands[:1] in (["pop"], ["apply"], ["branch"]):
+        which = operands[2:3] if operands[0] == "branch" else operands[1:2]
+        stash = which[0] if which else "0"
+        return [_everything("pick", f"stash@{{{stash}}}" if stash.isdecimal() else stash)]
+    if operands[:1] == ["store"]:
+        return [_everything("pick", commit) for commit in operands[-1:]]
+    if operands and operands[0] not in ("push", "save", "create") and not rest[0].startswith("-"):
+        return []
+    kind = "untracked" if "u" in short or "a" in short or flags & {"--include-untracked", "--all"} else "reset"
+    named = operands[1:] if "--" in rest and operands[:1] == ["push"] else []
+    return _named(named, kind, "HEAD") or [_everything(kind, "HEAD")]
+
+
+def _other_commits(verb: str, rest: list[str], flags: set[str], operands: list[str]) -> list[Touch]:
+    """What brings other commits into the work tree."""
+    if flags & {"--abort", "--continue", "--quit", "--skip", "--edit-todo", "--show-current-patch"}:
+        return []
+    if verb == "merge" or (verb == "rebase" and operands):
+        onto = list(after(rest, "--onto", "--onto"))
+        return [_everything("merge", commit) for commit in onto or (operands if verb == "merge" else operands[:1])]
+    if verb == "pull" and operands and operands[0][0] in "./~":  # from a folder: what it holds is not known here
+        return [_everything("merge", "".join(operands[1:2]) or UNKNOWN if operands[0] == "." else UNKNOWN)]
+    if verb in ("pull", "rebase"):
+        return [_everything("pull", "/".join(operands[:2]) if operands[1:] else "@{upstream}")]
+    if verb in ("cherry-pick", "revert"):
+        return [_everything("pick", commit) for commit in operands]
+    sparse = verb == "sparse-checkout" and operands[:1] in (["set"], ["init"], ["reapply"])
+    rewrites = verb == "filter-repo" or (verb == "filter-branch" and any(map(_CHANGES_TREES.match, flags)))
+    return [_everything("remove", "")] if sparse or rewrites else []
+
+
+def _everything(kind: str, commit: str) -> Touch:
+    return Touch(ROOT, below=True, git=(kind, commit))
+
+
+def _named(operands: Sequence[str], kind: str = "", commit: str = "") -> list[Touch]:
+    found = [touch for operand in operands for touch in _pathspec(operand)]
+    return [msgspec.structs.replace(touch, git=(kind, commit)) for touch in found] if kind else found
 
 
 def _operands(rest: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 Instances live for one tool call: links and folders are looked up anew for each.
 """
 
+import functools
 import os
 import posixpath
 import re
@@ -30,6 +31,11 @@ from billhook.builtins.touched import MAX_PATHS, Touched
 from billhook.globs import Glob, path_matches, segment_matches
 from billhook.script import UNKNOWN
 
+APPROVED_ONLY: Final = frozenset({"switch", "merge", "pull", "pick", "remove"})
+"""Ways of git to bring other commits into the work tree; what they change loses its approval anyway."""
+_UNTRACKS = re.compile(r" (?:rm|reset|update-index|read-tree) ")
+_MOVES = re.compile(r" (?:update-ref|symbolic-ref) | (?:branch|tag) .*(?:-f|-M|--force|-B)\b")
+_OTHER_REPOSITORY = re.compile(r"--(?:git-dir|work-tree)|GIT_[A-Z_]*(?:DIR|TREE|FILE|DIRECTORY)[A-Z_]*=")
 _SIGNS: Final = frozenset("*?[")
 _MAX_LISTED: Final = 4096
 _SLASHES = re.compile(r"/(?:\.?/)*")
@@ -39,6 +45,23 @@ _DESTROYS = re.compile(
     r"|os\.replace",
     re.I,
 )
+_OWN_FOLDER: Final = ".billhook"
+_PROGRAMS: Final = frozenset({"billhook", "billhook-hook", "billhook.exe", "billhook-hook.exe"})
+_RUN_FIRST: Final = frozenset({"sitecustomize", "usercustomize"})
+"""Modules that Python runs before any program."""
+_OUR_PLACE = re.compile(
+    r"(?:which|command\s+-v|type\s+-[pP]|whereis|where)\s+(?:-\w+\s+)*[\"']?billhook|bin/billhook|billhook-hook"
+    r"|\bbillhook\.__(?:file|path)__|find_spec\(\s*[\"']billhook|site-packages/billhook|pip3? show[^\n;|&]*billhook",
+    re.I,
+)
+"""How a line finds out where billhook is installed."""
+_CHANGES = re.compile(r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]", re.I)
+
+
+@functools.lru_cache(maxsize=64)
+def _folded(paths: tuple[str, ...]) -> dict[str, str]:
+    """Many paths that are the same for every call: without regard to case, with how they are shown."""
+    return {fold(path): path for path in paths}
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -64,7 +87,14 @@ class Guarded:
         named = (posixpath.join(place, name) for place in places for name in protected.names)
         for file in (*protected.files, *named):
             self.files |= {fold(path): file for path in self.variants(file)}
-        self.folders = {fold(path): folder for folder in protected.folders for path in self.variants(folder)}
+        self.programs, self.approved = protected.programs, protected.approved
+        packages = _folded(protected.packages)
+        programs = _folded(protected.programs) | _folded(protected.interpreters)
+        self.files |= programs
+        self.installed = packages.keys() | programs.keys()
+        self.folders = {fold(path): folder for folder in protected.folders for path in self.variants(folder)} | packages
+        self.sites, self.search_path = _folded(protected.sites), _folded(protected.search_path)
+        self.elsewhere = _folded(protected.elsewhere)
         self.state = {fold(path): folder for folder in protected.state for path in self.variants(folder)}
         above = (posixpath.dirname(folder) for folder in protected.folders)
         projects = [cwd, git_root(cwd), *(folder for folder in above if (cwd + "/").startswith(folder + "/"))]
@@ -102,14 +132,15 @@ class Guarded:
     def existing(self) -> dict[str, str]:
         """Everything protected that is there: removing a folder above it removes it."""
         if self._existing is None:
-            every = {**self.state, **self.folders, **self.files}
+            every = {**self.elsewhere, **self.state, **self.folders, **self.files}
             self._existing = {folded: path for folded, path in every.items() if os.path.lexists(path)}
         return self._existing
 
     @property
     def identities(self) -> set[tuple[int, int]]:
         if self._identities is None:
-            found = (identity_of(path) for path in dict.fromkeys(self.files.values()))
+            ours = dict.fromkeys(path for folded, path in self.files.items() if folded not in self.installed)
+            found = (identity_of(path) for path in (*ours, *self.programs))
             self._identities = {identity for identity in found if identity}
         return self._identities
 
@@ -121,14 +152,46 @@ class Guarded:
         if len(paths) > MAX_PATHS:
             yield Hit(f"{len(paths)} files, more than can be looked at", doubtful=True)
         for touch in paths[:MAX_PATHS]:
-            if UNKNOWN in touch.path or (touch.loose and _SIGNS & set(touch.path)):
-                yield from self.by_pattern(touch)
-            else:
-                yield from self.by_path(touch)
-                if _SIGNS & set(touch.path):
-                    yield from self.by_shell_pattern(touch)
+            yield from self.by_git(touch) if touch.git[0] else self.by_touch(touch)
         for text in self.touched.code:
             yield from self.mentioned(text)
+
+    def by_touch(self, touch: Touch) -> Iterator[Hit]:
+        if UNKNOWN in touch.path or (touch.loose and _SIGNS & set(touch.path)):
+            yield from self.by_pattern(touch)
+        else:
+            yield from self.by_path(touch)
+            if _SIGNS & set(touch.path):
+                yield from self.by_shell_pattern(touch)
+
+    def by_git(self, touch: Touch) -> Iterator[Hit]:
+        """What a git command really changes. Other branches are ordinary work: there only approved files count."""
+        kind, commit = touch.git
+        root = self.follow(git_root(normal(touch.path))) if UNKNOWN not in touch.path else ""
+        if kind in APPROVED_ONLY:
+            inside = {path: path for each in self.approved for path in (self.follow(each),) if os.path.lexists(each)}
+            hits = [Hit(path) for path in inside if path.startswith(root + "/") and root]
+            made = re.search(rf"\bgit branch {re.escape(commit)}\s*(?:&&|;|$)", self.touched.text)
+            if not hits or made or (commit and os.path.lexists(posixpath.join(self.cwd, commit))):
+                return
+        else:
+            hits = [hit for hit in self.by_touch(touch) if not hit.path.endswith("/")]
+        known = [hit for hit in hits if root and self.follow(hit.path).startswith(root + "/")]
+        if known and kind != "remove" and not self.is_prepared(kind):
+            from billhook.builtins.git_changes import changed
+
+            real = {self.follow(hit.path): hit for hit in known}
+            kept = set(changed(root, kind, commit, list(real)))
+            hits = [hit for hit in hits if hit not in known or self.follow(hit.path) in kept]
+        yield from hits
+
+    def is_prepared(self, kind: str) -> bool:
+        """Whether the line itself changes what git knows, or uses another repository: then git can't be asked."""
+        if _OTHER_REPOSITORY.search(self.touched.text):
+            return True
+        lines = [command.text for command in self.touched.commands if command.name == "git"]
+        prepares = _UNTRACKS if kind in ("clean", "untracked") else _MOVES
+        return any(map(prepares.search, lines))
 
     def by_path(self, touch: Touch) -> Iterator[Hit]:
         try:
@@ -137,23 +200,45 @@ class Guarded:
             return
         for path in variants:
             folded = fold(path)
-            yield from self.at(path, folded, touch.folder)
+            yield from self.at(path, folded, touch)
             if touch.below:
                 yield from self.under(folded, touch.names)
             if touch.sources:
                 yield from self.landing(touch, path, folded)
         identity = None if touch.itself else identity_of(touch.path)
-        if identity and identity in self.identities:
+        if (
+            identity
+            and identity in self.identities
+            and not (touch.maybe and fold(self.follow(touch.path)) in self.installed)
+        ):
             yield Hit(touch.path)
 
-    def at(self, path: str, folded: str, makes_folder: bool) -> Iterator[Hit]:
-        if folded in self.files:
+    def at(self, path: str, folded: str, touch: Touch) -> Iterator[Hit]:
+        if folded in self.files and not (touch.maybe and folded in self.installed):
             yield Hit(self.files[folded])
         for folders, is_state in ((self.state, True), (self.folders, False)):
             for folder in folders:
-                if (folded == folder and not makes_folder) or folded.startswith(folder + "/"):
+                if touch.maybe and folder in self.installed:
+                    continue
+                if (folded == folder and not touch.folder) or folded.startswith(folder + "/"):
                     yield Hit(path, state=is_state)
         yield from (Hit(path) for name in self.names if folded.endswith("/" + fold(name)) and self.counts(path, name))
+        if folded in self.elsewhere or self.is_ours_anywhere(folded, touch):
+            yield Hit(path)
+
+    def is_ours_anywhere(self, folded: str, touch: Touch) -> bool:
+        """Another project's `.billhook`, a program that would be found before ours, code that runs before ours."""
+        if touch.folder:
+            return False
+        if f"/{_OWN_FOLDER}/" in folded + "/":
+            return True
+        if touch.maybe:
+            return False
+        folder, _, name = folded.rpartition("/")
+        if name in _PROGRAMS and folder in self.search_path:
+            return True
+        inside = (folded[len(site) + 1 :].partition("/")[0] for site in self.sites if folded.startswith(site + "/"))
+        return any(map(_runs_first, inside))
 
     def counts(self, path: str, name: str) -> bool:
         """Whether a file of a name of ours is configuration where it lies: a plain `hooks.yaml` needs company."""
@@ -192,6 +277,10 @@ class Guarded:
                 own = path.split("/")[-len(rest) :]
                 if any(self.lands(source, own, folder, is_folder) for source in touch.sources):
                     yield Hit(path, state=table is self.state)
+        folded = folded.rstrip("/")
+        for name in map(posixpath.basename, touch.sources):
+            if (folded in self.search_path and fold(name) in _PROGRAMS) or (folded in self.sites and _runs_first(name)):
+                yield Hit(posixpath.join(folder, name))
         for rest in self.nested(above):
             if any(self.lands(source, rest, folder, is_folder) for source in touch.sources):
                 yield Hit(posixpath.join(folder, *rest))
@@ -281,10 +370,12 @@ class Guarded:
             known, rest = "", UNKNOWN + "/" + rest.rpartition("/../")[2]
         last = rest.rstrip("/").rpartition("/")[2]
         for folder in dict.fromkeys((normal(known), self.follow(known))) if known else [""]:
-            yield from self.at(folder + "/" + UNKNOWN, fold(folder) + "/" + UNKNOWN, False)
+            yield from self.at(folder + "/" + UNKNOWN, fold(folder) + "/" + UNKNOWN, touch)
             pattern = Glob(tuple(fold(folder + rest.rstrip("/")).split(UNKNOWN)))
             for folded, file in self.files.items():
                 if not self.fits(pattern, folded, touch.below):
+                    continue
+                if folded in self.installed and ("bin/" not in rest or touch.maybe):
                     continue
                 ours = fold(folder) == posixpath.dirname(folded) and posixpath.basename(folded and folder).startswith(
                     "."
@@ -298,6 +389,9 @@ class Guarded:
                 )
                 if (touch.loose and os.path.lexists(file)) or (told and not touch.loose):
                     yield Hit(file, doubtful=True)
+        runs_first = _FIRST_FILE.search(path)
+        if path.startswith(UNKNOWN) and not touch.maybe and (runs_first or _OUR_PLACE.search(self.touched.text)):
+            yield Hit("billhook's own program or package", doubtful=True)
         yield from self.known_folder(f"/{rest.replace(UNKNOWN, '/')}/")
         if touch.sources and rest.strip("/" + UNKNOWN):
             for source in touch.sources:
@@ -335,7 +429,18 @@ class Guarded:
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that speaks of a protected file."""
-        for file in dict.fromkeys(self.files.values()):
+        writes = _DESTROYS.search(text) or _CHANGES.search(text) or _REDIRECTS.search(text)
+        if writes and _OUR_PLACE.search(text):
+            yield Hit("billhook's own program or package", doubtful=True)
+        if writes and (program := next((path for path in self.programs if path in text), "")):
+            yield Hit(program, doubtful=True)
+        if (
+            writes
+            and _FIRST_FILE.search(text)
+            and (site := next((one for one in self.sites.values() if one in text), ""))
+        ):
+            yield Hit(site, doubtful=True)
+        for file in dict.fromkeys(file for folded, file in self.files.items() if folded not in self.installed):
             folder = posixpath.basename(posixpath.dirname(file))
             dotted = folder.startswith(".")
             named = says(text, posixpath.basename(file))
@@ -344,11 +449,21 @@ class Guarded:
             ):
                 yield Hit(file, doubtful=True)
                 break
-        for folder in dict.fromkeys(self.folders.values()):
-            if says(text, posixpath.basename(folder)):
+        for folder in dict.fromkeys(path for folded, path in self.folders.items() if folded not in self.installed):
+            name = posixpath.basename(folder)
+            if says(text, name if name.startswith(".") else tail(folder)):
                 yield Hit(folder, doubtful=True)
         for folder in dict.fromkeys(self.state.values()):
             if says(text, tail(folder)) or folder in text:
                 yield self.state_hit(folder)
             elif says(text, "approvals") and says(text, posixpath.basename(folder)):
                 yield Hit(folder, state=True, doubtful=True)
+
+
+_FIRST_FILE = re.compile(r"/(?:[^/\s]*\.pth|(?:site|user)customize\.py)(?![\w.])")
+_REDIRECTS = re.compile(r">\s*[\"']|[\"'][wax]b?\+?[\"']")
+
+
+def _runs_first(name: str) -> bool:
+    """Whether Python runs a file or folder of this name in site-packages before any program; `*` may be one."""
+    return name.endswith(".pth") or "*" in name or UNKNOWN in name or name.partition(".")[0] in _RUN_FIRST

@@ -1,5 +1,6 @@
 """What the input of a tool that we know nothing of says: file names, shell lines, code, patches."""
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ import msgspec
 from billhook.builtins.patches import patched
 from billhook.builtins.protected import ARGUMENT_KEYS
 from billhook.builtins.writers import is_known
+from billhook.unwrap import SHELLS
 
 _LONGEST_NAME: Final = 4096
 _MAX_LINES: Final = 200
@@ -23,7 +25,8 @@ uri uris url urls dir directory folder
 """
 _OF_A_FILE: Final = frozenset(_FILE_WORDS.split())
 _WRITES = ("write", "edit", "delete", "remove", "move", "rename", "patch", "save", "put", "upload", "copy", "append")
-_RUNS: Final = frozenset({"exec", "execute", "shell", "bash", "terminal", "cmd", "command", "process"})
+_RUNS_WORDS = "exec execute shell bash terminal cmd command process stdin keys tmux pty ssh"
+_RUNS: Final = frozenset(_RUNS_WORDS.split())
 
 
 class Said(msgspec.Struct):
@@ -115,10 +118,10 @@ def _argument_lists(given: Mapping[str, object]) -> Iterator[str]:
     for key, value in _values(given):
         if isinstance(value, Mapping):
             yield from _with_arguments(value)
-        words = _list_of_words(value)
+        words = list_of_words(value)
         if words and (key in _LINE_KEYS or key in ARGUMENT_KEYS or is_known(words[0])):
             yield shlex.join(words)
-            if key in _LINE_KEYS:
+            if key in _LINE_KEYS and posixpath.basename(words[0]) not in SHELLS:
                 yield " ".join(words)
 
 
@@ -126,12 +129,13 @@ def _with_arguments(value: Mapping[str, object]) -> Iterator[str]:
     """`{"command": "rm", "args": ["x"]}`."""
     for command in (value.get(key) for key in sorted(_LINE_KEYS & value.keys())):
         for rest in (value.get(key) for key in sorted(ARGUMENT_KEYS & value.keys())):
-            words = [rest] if isinstance(rest, str) else [shlex.join(_list_of_words(rest))]
+            words = [rest] if isinstance(rest, str) else [shlex.join(list_of_words(rest))]
             if isinstance(command, str):
                 yield " ".join((command, *words))
 
 
-def _list_of_words(value: object) -> list[str]:
+def list_of_words(value: object) -> list[str]:
+    """A list that holds words alone; [] of anything else."""
     if not isinstance(value, list | tuple):
         return []
     words = [one for one in value if isinstance(one, str)]

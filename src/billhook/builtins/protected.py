@@ -5,7 +5,9 @@ from typing import Final
 
 import msgspec
 
-ARGUMENT_KEYS: Final = frozenset({"args", "argv", "arguments", "parameters"})
+from billhook import spellings
+
+ARGUMENT_KEYS: Final = spellings.ARGUMENTS
 """Fields of a tool's input that hold the words of a command."""
 
 
@@ -22,6 +24,21 @@ class Protected(msgspec.Struct, frozen=True):
     """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
     folder, in any folder above it, and in any folder that holds `.git`. One that begins with a dot is in any folder of
     the project; a `src/hooks.yaml` with no such file beside it is just a file."""
+    programs: tuple[str, ...] = ()
+    """`billhook-hook` and `billhook`: as settings name them, as PATH finds them, and beside the interpreter.
+    Of these, and of what follows, links are followed already."""
+    interpreters: tuple[str, ...] = ()
+    """What runs them. Its path is an ordinary argument, so only programs that are known to write count."""
+    packages: tuple[str, ...] = ()
+    """Everything below is billhook's own code."""
+    sites: tuple[str, ...] = ()
+    """Folders in which a `*.pth` file or a `sitecustomize` runs before billhook does."""
+    search_path: tuple[str, ...] = ()
+    """Folders in which a new `billhook-hook` would be found first."""
+    elsewhere: tuple[str, ...] = ()
+    """Approved files of other projects."""
+    approved: tuple[str, ...] = ()
+    """Approved files of this project, those of `elsewhere` left out: git commands must not change them unseen."""
 
 
 def takes_arguments(given: Mapping[str, object]) -> bool:

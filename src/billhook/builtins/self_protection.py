@@ -1,19 +1,20 @@
 """The gate that keeps an agent from disarming its guards. A net against accidents; a sandbox is the wall.
 
-Asked of the person: calls that write, create or remove our configuration or approved scripts. Denied: calls that touch
-approvals, state or log, and `billhook trust`, `uninstall` and `daemon stop`. Reading is free, and so is switching
-branches: what changed by it is not approved any more. Which calls touch what is told in `touched.py`; in doubt they do,
+Asked of the person: calls that write, create or remove our configuration, approved scripts or our installation, also by
+switching branches. Denied: calls that touch approvals, state or log, `billhook trust`, `uninstall` and `daemon stop`,
+and calls that contradict themselves. Reading is free. Which calls touch what is told in `touched.py`; in doubt they do,
 but a line is only doubted where it names something of ours. `curl x | sh` and `base64 -d x | sh` are left to rules.
 
 It speaks last: whoever wrote a guard of their own reads its words, and the input that is judged is the one that runs.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import msgspec
 
-from billhook import tools
-from billhook.answers import NOTHING, Answer
+from billhook import spellings, tools
+from billhook.answers import NOTHING, Answer, deny
 from billhook.builtins.protected import Protected, takes_arguments
 from billhook.events import Event
 from billhook.hook import Context, Hook, Source
@@ -46,7 +47,10 @@ class SelfProtection(msgspec.Struct, frozen=True):
     """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
 
     def __call__(self, ctx: Context) -> Answer:
-        if tools.canonical(getattr(ctx.event, "tool_name", "")) in READING_TOOLS:
+        name, given = tools.canonical(getattr(ctx.event, "tool_name", "")), getattr(ctx.event, "tool_input", None)
+        if isinstance(given, Mapping) and (why := spellings.contradiction(name, given, ctx.event.cwd)):
+            return deny(why)
+        if name in READING_TOOLS:
             return NOTHING
         line = _plain_line(ctx.event)
         if line in _harmless or line.partition(" ")[0] in TELLERS:

@@ -21,6 +21,10 @@ class Touch(msgspec.Struct, frozen=True):
     """A link at its end is removed or moved, not followed: what it leads to stays as it is."""
     loose: bool = False
     """Patterns go across folders: `git checkout -- '*.json'`."""
+    git: tuple[str, str] = ("", "")
+    """How a git command changes it, and the commit it takes it from: only what is changed by that counts."""
+    maybe: bool = False
+    """A program that we know nothing of names it, or a link to it is made."""
 
 
 class Writes(msgspec.Struct):

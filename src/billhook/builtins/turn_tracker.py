@@ -12,6 +12,7 @@ import msgspec
 
 from billhook.answers import NOTHING, Answer
 from billhook.hook import Context, Hook, Source
+from billhook.store.files import StoreError
 from billhook.store.interfaces import State, Value
 
 NAME: Final = "turn-tracker"
@@ -71,10 +72,18 @@ class TurnTracker(msgspec.Struct, frozen=True):
             case "SubagentStop":
                 return self._subagent_stop(ctx.session_id)
             case "SessionEnd":
-                turn_id, sequence = turn_of(self.state, ctx.session_id)
+                turn_id, sequence = self._current(ctx.session_id)
                 return Answer(data={"turnId": turn_id, "sequence": sequence, "totalTurns": sequence - 1})
             case _:
-                return self._told(ctx, *turn_of(self.state, ctx.session_id))
+                return self._told(ctx, *self._current(ctx.session_id))
+
+    def _current(self, session_id: str) -> tuple[str, int]:
+        """The turn that the session is in. A damaged record is replaced at once."""
+        try:
+            return turn_of(self.state, session_id)
+        except StoreError:
+            turn = self._changed(session_id, lambda turn: turn)
+            return turn.id_in(session_id), turn.sequence
 
     def _start(self, ctx: Context) -> Answer:
         source = getattr(ctx.event, "source", "startup")

@@ -147,11 +147,13 @@ class _Run:
                 if self.prompt is None:
                     return await self._chat(agent, terminal, interrupts, screen)
                 ended = await interrupts.turn(agent.run(self.prompt), agent)
+                if ended.how == "interrupted":
+                    agent.session.end_background()
                 if not self.given["as_json"]:
                     show(ended)
                 return ended
             finally:
-                interrupts.leave()
+                interrupts.leave(agent.session.end_background)
 
     async def _chat(self, agent: "Agent", terminal: "Terminal", interrupts: "Interrupts", screen: Screen) -> "Ended":
         from billhook.agent.opening import begin_anew

@@ -131,8 +131,8 @@ class Terminal:
 class Interrupts:
     """What a signal does: the first Ctrl-C stops the turn, a second one the session, and so do other signals at once.
 
-    Lives as long as the event loop. Once the session ends, signals change nothing any more: its last hooks have a short
-    deadline of their own.
+    Lives as long as the event loop. Once the session ends, signals only end hooks in the background: its last hooks
+    have a short deadline of their own.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -142,7 +142,8 @@ class Interrupts:
         self._pressed = 0
         self._stopped: tuple[asyncio.Task[Any], float] | None = None
         """The turn that the last Ctrl-C stopped, and when."""
-        self._leaving = False
+        self._hurry: Callable[[], None] | None = None
+        """Set while the session ends."""
         self.at_prompt = False
         """The person is asked what to do next: the first Ctrl-C only empties the line."""
         self.code = 0
@@ -166,9 +167,11 @@ class Interrupts:
         """The person did something else than to press Ctrl-C."""
         self._pressed, self._stopped = 0, None
 
-    def leave(self) -> None:
-        """The session is about to end by itself."""
-        self._leaving = True
+    def leave(self, hurry: Callable[[], None]) -> None:
+        """The session is about to end by itself; `hurry` ends what it still waits for."""
+        self._hurry = hurry
+        if self.code:
+            hurry()
 
     async def turn(self, work: Coroutine[Any, Any, T], agent: "Agent") -> "T | Ended":
         """Work that the person can stop: then it ended as interrupted, and everything is cleaned up."""
@@ -198,7 +201,9 @@ class Interrupts:
         if self._turn is not None:
             self._stopped = self._turn, time.monotonic()
             self._turn.cancel()
-        elif last and self._main is not None and not self._leaving:
+        elif self._hurry is not None:
+            self._hurry()
+        elif last and self._main is not None:
             self._main.cancel()
 
 

@@ -1,5 +1,6 @@
 """`billhook check`: what is wrong with the configuration, and the edit that repairs it. Runs nothing."""
 
+import difflib
 import os
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
@@ -88,7 +89,7 @@ def verb(
         say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
     if format_ == "text" and not as_json:
         _name_waiting(_folders(paths))
-    return 2 if found.unread else 1 if any(not is_note(one.code) for one in kept) else 0
+    return 2 if found.unread else 1 if any(not is_note(one) for one in kept) else 0
 
 
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
@@ -119,7 +120,8 @@ def checked(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     findings = [finding for config in configs for finding in config.problems]
     tops = {read.source.path: read.places for config in configs for read in config.sources}
     hooks = [_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"]
-    findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks])
+    variables = {read.source.path: read.variables for config in configs for read in config.sources}
+    findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks], variables)
     for rules in (config.permissions for config in configs):
         findings += [*rules.problems, *lint_permissions(rules)]
     if with_log:
@@ -182,8 +184,12 @@ def _set_variables() -> dict[str, str]:
 
 def project_of(file: str) -> str:
     """The folder that relative paths in a file start from."""
-    folder = os.path.dirname(os.path.realpath(file))
-    return os.path.dirname(folder) if os.path.basename(folder) in (".claude", ".billhook") else folder
+    real = os.path.realpath(file)
+    folder = os.path.dirname(real)
+    agent = sources.agent_of(real)
+    if agent == "copilot":
+        return os.path.dirname(os.path.dirname(folder))
+    return os.path.dirname(folder) if agent or os.path.basename(folder) in (".claude", ".billhook") else folder
 
 
 def _beside(path: str) -> str:
@@ -194,7 +200,12 @@ def _beside(path: str) -> str:
     except OSError:
         return "name a settings file, a hooks.yaml, or the folder of a project"
     there = [one for one in sources.PROJECT_FILES if os.path.exists(os.path.join(folder, one))]
-    return nearest(name, [*names, *there]) if names and len(names) < 20 else "name a file or a folder that exists"
+    known = {one: one for one in names[:1000]} | {os.path.basename(one): one for one in there}
+    if near := difflib.get_close_matches(name, known, 1, 0.7):
+        return f"did you mean `{os.path.join(folder, known[near[0]])}`?"
+    if there:
+        return f"hooks are in {', '.join(os.path.join(folder, one) for one in there)}"
+    return "name a settings file, a hooks.yaml, or the folder of a project"
 
 
 def _in_its_layer(declared: Declared) -> Declared:

@@ -29,8 +29,8 @@ def shown(file: str) -> str:
 def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
     """One line each, the hint below it, and a last line that counts."""
     lines = [line for finding in findings for line in _lines(finding)]
-    notes = [finding for finding in findings if is_note(finding.code)]
-    touched = {finding.file for finding in findings if not is_note(finding.code)}
+    notes = [finding for finding in findings if is_note(finding)]
+    touched = {finding.file for finding in findings if not is_note(finding)}
     if len(notes) < len(findings):
         last = f"{counted(len(findings) - len(notes), 'finding')} in {counted(len(touched), 'file')}"
     else:
@@ -64,6 +64,7 @@ def _data(finding: Finding) -> dict[str, object]:
         "column": finding.column or None,
         "hint": finding.hint or None,
         "hook": finding.hook or None,
+        "note": is_note(finding),
     }
 
 
@@ -76,7 +77,7 @@ def _annotation(finding: Finding) -> str:
     given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in given.items() if value)
     text = f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
-    return f"::{'notice' if is_note(finding.code) else 'error'} {properties}::{_escaped(text)}"
+    return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(text)}"
 
 
 def _escaped(text: str) -> str:
@@ -118,7 +119,7 @@ def _result(finding: Finding, index: int) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": index,
-        "level": "note" if is_note(finding.code) else "error" if finding.code < "BH3" else "warning",
+        "level": "note" if is_note(finding) else "error" if finding.code < "BH3" else "warning",
         "message": {"text": text},
     }
     if finding.file:

@@ -26,7 +26,12 @@ Exit code: 0 fine, 1 `status` found none that serves, 2 it can't be done."""
 
 
 class _Commands(click.Group):
-    """A mistyped command is answered with the nearest."""
+    """A mistyped command is answered with the nearest, none with all of them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:
+            raise UsageError("which command?", hint=f"one of {', '.join(self.commands)}")
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -36,7 +41,7 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Commands, epilog=_EPILOG, no_args_is_help=True)
+@click.group(cls=_Commands, epilog=_EPILOG)
 def verb() -> None:
     """The daemon: keeps hooks warm, so that an event costs little more than starting a process.
 

@@ -129,7 +129,7 @@ async def _run(config: "Config", show: "Show", interrupts: "Interrupts") -> "End
         try:
             return await interrupts.turn(agent.run(PROMPT), agent)
         finally:
-            interrupts.leave()
+            interrupts.leave(agent.session.end_background)
 
 
 class _Paragraphs:

@@ -9,14 +9,16 @@ from billhook.cli import events_times
 from billhook.cli.agents import ALL, READS_OTHERS, project_here
 from billhook.cli.doctor_screen import as_data, beginning, canary_data, lines, proved, screen
 from billhook.cli.inside_agent import agent_around
+from billhook.cli.loaded import loaded
 from billhook.cli.show import note, say
+from billhook.cli.table import first_problem
 from billhook.cli.values import nearest
 from billhook.errors import UsageError
 from billhook.hosts import HOSTS, Host
 from billhook.hosts.doctor import Report, examined, hosts_here
 from billhook.hosts.doctor_daemon import Daemon
 from billhook.hosts.doctor_finding import Finding, all_well
-from billhook.hosts.doctor_hooks import is_logged
+from billhook.hosts.doctor_hooks import head_findings, is_logged
 from billhook.hosts.doctor_programs import path_of
 from billhook.store.files import state_root
 
@@ -65,6 +67,14 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
     return here.show(as_json)
 
 
+def _first_step() -> str:
+    """What a folder needs before an agent is of use there."""
+    config = loaded(())
+    if first_problem(config.problems):
+        return "billhook check"
+    return "billhook list" if config.entries else "billhook init"
+
+
 class _Here:
     """What is asked about: this project, and some agents."""
 
@@ -72,7 +82,7 @@ class _Here:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
         self.hosts = _named(agents) or hosts_here(self.project, self.root)
         self.daemon = Daemon(self.root)
-        self.general = list(self.daemon.findings())
+        self.general = [*self.daemon.findings(), *head_findings(self.project, self.root)]
 
     def report(self, host: Host) -> Report:
         return examined(host, self.project, self.root, self.daemon, asked=self.asked)
@@ -84,7 +94,7 @@ class _Here:
         elif self.asked or any(report.installed for report in reports):
             say("\n".join(screen(self.project, self.general, reports)))
         else:
-            say("\n".join(beginning(self.project, reports)))
+            say("\n".join(beginning(self.project, reports, _first_step())))
         return 0 if reports and all(report.well for report in reports) and all_well(self.general) else 1
 
     def show_canary(self, as_json: bool) -> int:

@@ -58,7 +58,7 @@ def _sum(findings: Sequence[Finding]) -> str:
     return ", ".join(counts)
 
 
-def beginning(project: str, reports: Sequence[Report]) -> Iterator[str]:
+def beginning(project: str, reports: Sequence[Report], step: str) -> Iterator[str]:
     """What to do where no agent asks billhook."""
     yield f"no agent asks billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     yield ""
@@ -74,7 +74,7 @@ def beginning(project: str, reports: Sequence[Report]) -> Iterator[str]:
     yield "begin with"
     names = " ".join(report.host.name for report in reports) or "claude"
     yield f"  billhook install {names}"
-    yield "  billhook init"
+    yield f"  {step}"
 
 
 def _problems(reports: Sequence[Report]) -> Iterator[str]:

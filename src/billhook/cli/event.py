@@ -6,11 +6,14 @@ from typing import Any
 import msgspec
 
 from billhook import strictjson, tools
-from billhook.answering.received import canonical
+from billhook.answering.received import canonical, probable
 from billhook.cli.show import note
-from billhook.cli.values import json_of, json_or_text, nearest, text_of
+from billhook.cli.values import json_of, json_or_text, text_of
+from billhook.config.sources import project_folders
+from billhook.dialects.names import OTHERS
 from billhook.errors import EventError, UsageError
 from billhook.events import EVENTS, Event, decode, parse
+from billhook.store.digest import sha256
 
 SAMPLES: dict[str, Any] = {
     "tool_use_id": "toolu_fire",
@@ -44,7 +47,8 @@ def build_event(given: dict[str, Any]) -> Event:
         raise UsageError("which event?", hint="billhook fire PreToolUse ..., or --event '{\"hook_event_name\": ...}'")
     _doubt(name)
     fields, raw = _fields(name, given)
-    payload = {"session_id": "fire", "transcript_path": "", "cwd": _here(), "hook_event_name": name}
+    cwd = str(fields.get("cwd") or _here())
+    payload = {"session_id": _session(cwd), "transcript_path": "", "cwd": cwd, "hook_event_name": name}
     payload |= _samples(name, fields) | fields
     if raw is None:
         return parse(payload)
@@ -54,9 +58,13 @@ def build_event(given: dict[str, Any]) -> Event:
 
 
 def _doubt(name: str) -> None:
-    """A name that is nearly that of an event may be a slip, or an event of another agent's."""
-    if name not in EVENTS and (near := nearest(name, EVENTS)).startswith("did"):
-        note(f"`{name}` is no event that billhook knows, and is fired as it is; {near}")
+    """A name that is nearly that of an event is a typing error; any other is fired, because an agent may have it."""
+    if name in EVENTS:
+        return
+    if near := probable(name):
+        raise UsageError(f"no event `{name}`", hint=f"did you mean {near}?")
+    if name not in OTHERS:
+        note(f"no known agent sends `{name}`; it is fired as it is")
 
 
 def _recorded(name: str | None, given: dict[str, Any]) -> Event:
@@ -75,7 +83,8 @@ def _recorded(name: str | None, given: dict[str, Any]) -> Event:
     if name and said not in (None, name):
         raise UsageError(f"--event says `{said}`, but the event to fire is `{name}`", hint="leave one of them out")
     fields, _ = _fields(name or said, given)
-    missing = {"session_id": "fire", "transcript_path": "", "cwd": _here(), "hook_event_name": name}
+    cwd = fields.get("cwd") or whole.get("cwd") or _here()
+    missing = {"session_id": _session(str(cwd)), "transcript_path": "", "cwd": cwd, "hook_event_name": name}
     added = {key: value for key, value in missing.items() if key not in whole and value is not None}
     try:
         if fields or not whole:
@@ -87,6 +96,12 @@ def _recorded(name: str | None, given: dict[str, Any]) -> Event:
         error.place = given["whole"] if given["whole"].startswith("@") else "--event"
         error.hint = error.hint or f"`billhook fire {name or said} ...` without --event fills in samples"
         raise
+
+
+def _session(cwd: str) -> str:
+    """One session for all that is fired in a project, so that its turns and limits go on from one event to the next."""
+    project = project_folders(os.path.realpath(cwd or "/"), os.path.realpath(os.path.expanduser("~")))[0]
+    return f"fire-{sha256(os.fsencode(project)).hexdigest()[:8]}"
 
 
 def _here() -> str:

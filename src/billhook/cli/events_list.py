@@ -10,6 +10,7 @@ from billhook import strictjson
 from billhook.cli import events_times
 from billhook.cli.events_filters import number
 from billhook.cli.events_log import Here, here, known_sum
+from billhook.cli.events_rows import TRUST
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import aligned
 from billhook.cli.events_view import Printer, wants_json
@@ -85,7 +86,7 @@ def sessions(
     for reader in readers:
         for entry in reader.forward(wanted, bar):
             record = entry.record
-            if not everywhere and record.project != where.project:
+            if record.event == TRUST or (not everywhere and record.project != where.project):
                 continue
             key = (record.project, record.session_id)
             if key not in found:

@@ -12,6 +12,9 @@ from billhook.events import EVENTS
 from billhook.store.record import Record, Said
 from billhook.store.searching import called
 
+TRUST: Final = "Trust"
+"""The event of an approval. It belongs to no session."""
+
 _AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
 """What is shown of a pair: the first of these that one of the two has."""
@@ -97,6 +100,9 @@ def about(record: Record) -> str:
         return found or _telling(given) or (strictjson.compact(given) if given else "")
     if not isinstance(given, dict):
         return "" if given is None else strictjson.compact(given)
+    if record.event == TRUST:
+        names = [str(one.get("name", "")) for one in given.get("hooks", ()) if isinstance(one, dict)]
+        return f"{given.get('action', '')} {', '.join(names)}".strip()
     event = EVENTS.get(record.event)
     own = given.get(event.match_field) if event is not None and event.match_field else None
     return own if isinstance(own, str) and own else _telling(given)

@@ -8,11 +8,13 @@ import click
 from billhook import strictjson
 from billhook.cli.events_log import here
 from billhook.cli.events_table import width
+from billhook.cli.loaded import loaded
 from billhook.cli.progress import progress
-from billhook.cli.show import safe, say
+from billhook.cli.show import note, safe, say
 from billhook.cli.table import counted, filled, shown_path, with_shown_paths
-from billhook.errors import UsageError
+from billhook.errors import BillhookError, UsageError
 from billhook.store.files import StoreError
+from billhook.store.heads import export, exported
 from billhook.store.verifying import Broken, Head, Verified, export_head, exported_head, verify
 
 _SHOWN = 20
@@ -43,20 +45,22 @@ removed, moved or added, 2 usage or a log that can't be read.""",
 @click.option("--head", "wants_head", is_flag=True,
               help="Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")  # fmt: skip
 @click.option("--expect", metavar="SEQ:HASH", callback=_head,
-              help="A head that was kept; the log must contain it.  [default: the one printed last]")  # fmt: skip
+              help="A head that the log must contain.  [default: all that were exported]")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 def verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     """Check that every record of this project's log is as it was written, and that none is missing, moved or added.
 
-    Each record carries the hash of the one before. Whoever rewrites the whole log, or cuts off its end, is found out
-    only by a head that was printed before and kept where they can't write.
+    Each record carries the hash of the one before. A log that was rewritten as a whole, or cut off at its end, is found
+    only by a head that was exported before: by the daemon, to the folder that `export_head_to` names, or by --head.
     """
     reader = here().reader()
-    expected = expect or exported_head(reader.folder, reader.root)
+    target = head_folder()
+    heads = [expect] if expect else _known_heads(reader.folder, reader.root, target)
+    expected = max(heads, key=lambda head: head.seq, default=None)
     with progress("checking the log") as bar:
-        found = verify(reader.folder, reader.root, progress=bar, expected=expected)
+        found = verify(reader.folder, reader.root, progress=bar, expected=heads)
     if found.ok and wants_head and found.head is not None:
-        _export(found.head, reader.folder, reader.root)
+        _export(found.head, reader.folder, reader.root, target)
     if as_json:
         say(strictjson.dumps(_as_data(found, expected)))
     elif wants_head and found.ok:
@@ -64,14 +68,36 @@ def verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
             raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
         say(str(found.head))
     else:
-        say("\n".join(_screen(found, expected)))
+        say("\n".join(_screen(found, expected, target)))
     return 0 if found.ok else 1
 
 
-def _export(head: Head, folder: Path, root: Path) -> None:
+def head_folder() -> str:
+    """Where heads are exported to, as the user's configuration says; nothing without it. A broken one is no reason not
+    to check the log."""
+    from billhook.config.options import filled
+
+    try:
+        config = loaded(())
+        return str(filled("event-logger", config.builtins["event-logger"].options)["export_head_to"])
+    except BillhookError as error:
+        note(f"the configuration can't be read, so exported heads are not used: {error.message}")
+        return ""
+
+
+def _known_heads(folder: Path, root: Path, target: str) -> list[Head]:
+    """Every head that was given out: the one that was printed last, and those in the folder for heads."""
+    printed = exported_head(folder, root)
+    kept = [one.head for one in exported(Path(target), folder)] if target else []
+    return [*([printed] if printed else []), *kept]
+
+
+def _export(head: Head, folder: Path, root: Path, target: str) -> None:
     """Remember it. Where that can't be written, it is printed all the same."""
     try:
         export_head(folder, root, head)
+        if target:
+            export(Path(target), folder, root)
     except StoreError as error:
         say(f"note: {safe(str(error))}", err=True)
 
@@ -95,7 +121,7 @@ def _finding(one: Broken) -> dict[str, object]:
     return {"file": str(one.file), "line": one.line, "seq": one.seq, "what": one.what}
 
 
-def _screen(found: Verified, expected: Head | None) -> Iterator[str]:
+def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
     for one in found.findings[:_SHOWN]:
         file = shown_path(str(one.file), here=False)
         place = f"{file}:{one.line}" if one.line else file
@@ -105,10 +131,10 @@ def _screen(found: Verified, expected: Head | None) -> Iterator[str]:
         yield f"and {hidden:,} more (--json lists {'them' if not found.more else 'the first thousand'})"
     if found.findings:
         yield ""
-    yield from _summary(found, expected)
+    yield from _summary(found, expected, target)
 
 
-def _summary(found: Verified, expected: Head | None) -> Iterator[str]:
+def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
     size = f"{counted(found.records, 'record')} in {counted(found.files, 'file')}"
     if not found.ok:
         yield f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
@@ -121,7 +147,11 @@ def _summary(found: Verified, expected: Head | None) -> Iterator[str]:
         yield f"{counted(found.torn, 'line')} that a dying writer left unfinished; noted then, nothing recorded is lost"
     yield f"head {found.head}"
     if expected is None:
-        yield from filled("no head was kept so far, so the end of the log could be cut off unnoticed: `billhook events "
-                          "verify --head` prints one to keep elsewhere", 0, width())  # fmt: skip
+        remedy = "set `export_head_to` (docs/event-log.md), or keep what `billhook events verify --head` prints"
+        if target:
+            remedy = "the daemon exports one while it runs, and `billhook events verify --head` does it now"
+        yield from filled(f"no head was exported{f' to {shown_path(target)}' if target else ''} so far, so records "
+                          "could be cut off from the end, or the whole log rewritten, without being noticed: "
+                          f"{remedy}", 0, width())  # fmt: skip
     else:
-        yield f"it contains the head that was kept at record {expected.seq}"
+        yield f"it contains the head that was exported at record {expected.seq}"

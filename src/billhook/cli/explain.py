@@ -12,7 +12,7 @@ from billhook.cli.event import build_event
 from billhook.cli.list import conditions, failure_rule, source_of
 from billhook.cli.loaded import config_option, event_named, loaded
 from billhook.cli.show import say
-from billhook.cli.table import counted, facts, filled, one_line, width
+from billhook.cli.table import counted, facts, filled, first_problem, one_line, width
 from billhook.cli.values import nearest as nearest_of
 from billhook.config.explaining import Explained, Explanation, Outlook, explain
 from billhook.config.findings import nearest
@@ -68,8 +68,16 @@ def verb(
     found = explain(config, _event(about, tool, input_, config))
     say(strictjson.dumps(_as_data(found, everything)) if as_json else "\n".join(_screen(found, everything)))
     if not as_json and not config.entries:
-        say("\nhint: no hooks are configured here; `billhook init` writes a first file", err=True)
+        say(f"\nhint: {_without_hooks(config)}", err=True)
     return 0
+
+
+def _without_hooks(config: Config) -> str:
+    if where := first_problem(config.problems):
+        return f"no hook could be read: fix {where} first; `billhook check` shows all problems"
+    if config.sources:
+        return "the files here contain no hooks"
+    return "no hooks are configured here; `billhook init` writes a first file"
 
 
 # -- the event
@@ -158,6 +166,7 @@ def _hook_data(one: Explained) -> dict[str, Any]:
         "says": says,
         "notes": list(one.notes),
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
+        "hash": one.row.exact_hash or None,
     }
 
 
@@ -241,6 +250,8 @@ def _facts(one: Explained) -> Iterator[str]:
         yield f"{one.seconds:g} s" + (f" (default of {row.dialect})" if of_dialect else "")
     if one.runs and one.failure:
         yield f"{failure_rule(row)}: {one.failure}"
+    if row.always:
+        yield "also after a deny"
     yield source_of(row)
 
 

@@ -175,9 +175,11 @@ def _screen(past: Past) -> Iterator[str]:
         yield from _hook(one, place)
     if not spoken:
         yield from ("", "no hook wanted it" if past.record.judged else "no hook was asked")
-    if silent := [one for one in past.hooks if _silent(one)]:
+    # a gate that is asked again after a rewrite is there twice
+    names_spoken = {one.name for one in spoken}
+    if silent := {one.name: one for one in past.hooks if _silent(one) and one.name not in names_spoken}:
         yield ""
-        names = ", ".join(f"{one.name} ({_took(one)})" for one in silent)
+        names = ", ".join(f"{name} ({_took(one)})" for name, one in silent.items())
         yield from (click.style(line, dim=True) for line in filled(f"built in, no objection: {names}", 0))
     yield ""
     yield from _verdict(past)

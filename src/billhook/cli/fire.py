@@ -14,7 +14,7 @@ from billhook.answers import Decision, OnFailure, Status, Verdict
 from billhook.cli.event import build_event
 from billhook.cli.firing import catch_signals, fire
 from billhook.cli.show import not_written, note, safe, say, verdict_text
-from billhook.cli.table import with_shown_paths
+from billhook.cli.table import first_problem, with_shown_paths
 from billhook.cli.values import one_of, seconds
 from billhook.config import configured
 from billhook.dialects import DIALECTS
@@ -50,7 +50,7 @@ Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
 )
 @click.option("--output", metavar="JSON|TEXT|@FILE", help="What the tool returned, or why it failed.")
 @click.option("--error", is_flag=True, help="The tool failed.")
-@click.option("--session", metavar="ID", help="The session id.  [default: fire]")
+@click.option("--session", metavar="ID", help="The session id.  [default: one for each project]")
 @click.option("--cwd", metavar="DIR", help="The working directory of the event and its hooks.")
 @click.option("--event", "whole", metavar="JSON|@FILE|@-", help="The whole event as JSON.")
 @click.option("--config", "files", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
@@ -189,6 +189,8 @@ def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
 
 
 def _hint_of_files(verdict: Verdict, config: "Config") -> str:
+    if not config.entries and (where := first_problem(config.problems)):
+        return f"no hook could be read: fix {where} first; `billhook check` shows all problems"
     if not config.entries:
         return "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
     if not any(outcome.source != "built-in" for outcome in verdict.outcomes):

@@ -1,8 +1,10 @@
 """The verbs as a click group: finds the verb's module and lets errors look the same everywhere."""
 
+import difflib
 import errno
 import importlib
 import os
+import re
 import sys
 
 import click
@@ -15,6 +17,43 @@ from billhook.errors import BillhookError, UsageError
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What only output can run into: verbs read files, and write none."""
+
+
+_EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
+_AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
+
+
+_MEANT = {
+    "init": "add new create setup start",
+    "uninstall": "remove rm delete disable off",
+    "install": "on hooks connect",
+    "fire, explain or check": "test try simulate",
+    "fire": "run trigger exec send",
+    "check": "validate lint verify",
+    "list": "ls show",
+    "trust --revoke": "revoke unapprove distrust untrust",
+    "--help": "help man usage",
+    "--version": "version",
+    "trust": "approve enable allow accept",
+    "events": "log logs history audit tail replay",
+    "doctor": "diagnose debug health status",
+    "explain": "why which",
+    "rule": "code codes",
+    "agent": "chat ask",
+    "daemon": "serve server restart stop",
+}
+"""What people look for under another name."""
+
+
+def _meant(name: str) -> str:
+    """A hint about a verb that does not exist: what people mean by the word, else a spelling, else all verbs."""
+    for verbs, words in _MEANT.items():
+        if name.lower() in words.split():
+            *first, last = verbs.replace(" or ", ", ").split(", ")
+            return f"did you mean {', '.join(f'`{verb}`' for verb in first)}{' or ' if first else ''}`{last}`?"
+    if near := difflib.get_close_matches(name.lower(), VERBS, 1, 0.75):
+        return f"did you mean `{near[0]}`?"
+    return f"one of {', '.join(VERBS)}"
 
 
 class Verbs(click.Group):
@@ -34,7 +73,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in VERBS and not name.startswith("-"):
-            raise UsageError(f"no verb `{name}`", hint=f"{nearest(name, VERBS)} (`billhook --help` tells more)")
+            raise UsageError(f"no verb `{name}`", hint=f"{_meant(name)} (`billhook --help` tells more)")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -116,9 +155,13 @@ def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
     path = ctx.command_path if ctx else path
     if isinstance(error, click.NoSuchOption):
         known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
-        hint = nearest(error.option_name, known)
+        hint = nearest(error.option_name, known) if known else "it has no options"
         return UsageError(f"no option `{error.option_name}`", hint=f"{hint} (`{path} --help` tells more)")
     message = error.format_message().rstrip(".").replace("'", "`")
+    extra = _EXTRA.fullmatch(message)
+    if extra:
+        hint = _AS_PROMPT if verb == "agent" else f"`{path} --help` shows how it is meant"
+        return UsageError(f"unexpected argument `{extra[1]}`", hint=hint)
     return UsageError(message[:1].lower() + message[1:], hint=f"`{path} --help` shows how it is meant")
 
 

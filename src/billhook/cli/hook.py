@@ -3,14 +3,15 @@
 What is said and what becomes of failures is in `billhook.answering`; here are the standard streams and signals of a
 process that answers one event.
 
-A hook that answers later has nowhere to bring its answer in a process for one event: the verdict is written and stdout
-closed, then the hook may end within its own time-out.
+A hook that answers later has nowhere to bring its answer in a process for one event. The agent does not wait for it:
+where one may run, a child judges and answers, and goes on until the hook has ended (`detach`).
 
 Start-up is felt at every tool call: nothing here imports click.
 """
 
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from billhook.answering import Answering, Heard
@@ -19,15 +20,21 @@ from billhook.answers import Status, Verdict
 from billhook.cli.firing import catch_signals
 from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.events import Event
+from billhook.later import later
 
 if TYPE_CHECKING:
     import signal
 
+    from billhook.cli import detach
     from billhook.config import Config
     from billhook.engine import Engine
 else:
     import _signal as signal  # without enumerations, which take long to make
 
+    detach = later("billhook.cli.detach")
+
+_ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO")
+"""Signals that would end us without an answer."""
 _LAST = 0.2
 """Seconds before the end of the agent's patience when KILL comes to what our hooks left behind."""
 _CARRIED = 0.2
@@ -63,6 +70,8 @@ class _Run:
         self._engine: Engine | None = None
         self._goes_on = False
         """A hook answers later."""
+        self._let_go: Callable[[int], None] = lambda code: hang_up()
+        """Lets the agent go on, with an exit code where it waits for a parent of ours."""
         self._at_once = False
         """No hook waits for anything: there is no loop, and no process of ours."""
 
@@ -75,11 +84,19 @@ class _Run:
 
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
-        if heard is None:
-            heard = self._judge_at_once() if self.answering.nobody_waits else self._judge()
+        if heard is None and self.answering.nobody_waits:
+            heard = self._judge_at_once()
+        elif heard is None:
+            if self.answering.may_go_on and hasattr(os, "fork"):
+                split = detach.split()
+                if isinstance(split, int):
+                    return split
+                self._let_go = split
+            heard = self._judge()
         code = self._write(heard)
         if self._goes_on and self._engine is not None:
-            hang_up()
+            self._let_go(code)
+            self.answering.ends = None
             while not self._engine.background.settle(0.05) and not self.caught:
                 pass
         return code
@@ -164,8 +181,9 @@ def _listen(caught: list[int]) -> None:
         catch_signals(caught)  # the answer that follows is not to be broken off, too
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(number) is not signal.SIG_IGN:
+    for name in _ENDING:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
 
 

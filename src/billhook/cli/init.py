@@ -13,7 +13,7 @@ from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, safe, say
 from billhook.cli.table import counted, shown_path
 from billhook.config import Config, Entry, load_config
-from billhook.config.approving import approve_entry
+from billhook.config.approving import approve_entry, record_trust
 from billhook.config.declared import Declared, needs_consent
 from billhook.config.fileread import FileRead
 from billhook.errors import UsageError
@@ -59,8 +59,8 @@ def verb(force: bool, as_json: bool) -> int:
     after = load_config(builtins=False)
     written = [entry for entry in after.entries if entry.declared.file == str(path)]
     if not agent:
-        for entry in (entry for entry in written if entry.pending):
-            approve_entry(entry, after.root)
+        how = "by `billhook init`"
+        record_trust("approved", [approve_entry(entry, after.root, how) for entry in written if entry.pending], after)
     done = _Done(load_config(builtins=False), path, backup, [entry.declared for entry in written], agent)
     if as_json:
         say(strictjson.dumps(done.as_data()))

@@ -17,7 +17,8 @@ from billhook.cli.show import note, say
 from billhook.cli.table import shown_path, with_shown_paths
 from billhook.cli.values import one_of
 from billhook.config import load_config
-from billhook.config.approving import approve_entry
+from billhook.config.approving import approve_entry, record_trust
+from billhook.config.known_gates import acknowledge, missing
 from billhook.errors import UsageError
 from billhook.hosts import Host, Scope, programs
 from billhook.hosts.choosing import Needs, chosen_events, widened
@@ -190,9 +191,11 @@ def _approve(change: Change, asked: _Asked) -> None:
     if not change.adopted or change.scope != "project":
         return
     config = load_config(asked.project, builtins=False)
-    for entry in config.pending:
-        if entry.declared.file == change.files[1].real and entry.declared.name in change.adopted:
-            approve_entry(entry, config.root)
+    moved = [entry for entry in config.pending if entry.declared.file == change.files[1].real]
+    how = "by `billhook install --adopt`"
+    approvals = [approve_entry(entry, config.root, how) for entry in moved if entry.declared.name in change.adopted]
+    record_trust("approved", approvals, config)
+    acknowledge(config, missing(config))
 
 
 def _next_steps(change: Change, options: Options) -> Iterator[str]:

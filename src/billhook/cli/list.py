@@ -11,7 +11,7 @@ from billhook import strictjson
 from billhook.cli.ages import ago
 from billhook.cli.loaded import checked_event, config_option, loaded
 from billhook.cli.show import note, say
-from billhook.cli.table import counted, facts, filled, one_line, shown_path, width
+from billhook.cli.table import counted, facts, filled, first_problem, one_line, shown_path, width
 from billhook.cli.values import nearest
 from billhook.config import configured, sources
 from billhook.config.explaining import has_no_say
@@ -25,6 +25,7 @@ from billhook.store.files import StoreError
 
 if TYPE_CHECKING:
     from billhook.hosts import Host
+    from billhook.hosts.plugins import PluginHook
 
 _LONGEST_NAME = 28
 _LONGEST_FACT = 70
@@ -60,20 +61,60 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.wants(wanted)]
     fired = _fired(config, found)
+    plugins = _plugins(config, wanted) if agent is None or agent.name == "claude" else []
     if as_json:
         for row in found:
             last = fired.times.get(row.name) if fired else None
-            say(strictjson.dumps({**as_data(row), "last_fired": last, **_for_programs(row, agent)}))
+            say(strictjson.dumps({**as_data(row), **_for_programs(row, agent, last)}))
+        for one in plugins:
+            say(strictjson.dumps(_plugin_data(one)))
     elif not config.entries:
-        say("\n".join(_empty(config, found)))
-        say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
+        say("\n".join([*_empty(config, found), *_plugin_lines(plugins)]))
+        if not config.sources:
+            say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
         _hints(config)
     else:
         if agent is not None:
             say(f"what applies inside {agent.title}\n")
-        say("\n".join(_screen(found, wanted, fired, agent)))
+        say("\n".join([*_screen(found, wanted, fired, agent), *_plugin_lines(plugins)]))
         _hints(config)
     return 0
+
+
+def _plugins(config: Config, wanted: str) -> "list[PluginHook]":
+    """The hooks of Claude Code's plugins, which are shown and never run."""
+    from billhook.hosts.plugins import plugin_hooks
+
+    return [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
+
+
+def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
+    if plugins:
+        yield ""
+        yield click.style("Plugins of Claude Code, run by Claude Code itself", bold=True)
+    column = min(_LONGEST_NAME, max((len(one.declared.name) for one in plugins), default=0))
+    for one in plugins:
+        declared = one.declared
+        what = one_line(declared.does, width() - column - 7)
+        yield click.style(f"   - {one_line(declared.name, column):<{column}}  {what}", dim=True)
+        match = [one_line(f"match {declared.match}", _LONGEST_FACT)] if declared.match else []
+        about = [one_line(", ".join(declared.events), _LONGEST_FACT), *match, one.plugin, shown_path(declared.place)]
+        yield from (click.style(line, dim=True) for line in facts(about, _INDENT))
+
+
+def _plugin_data(one: "PluginHook") -> dict[str, object]:
+    declared = one.declared
+    return {
+        "name": declared.name,
+        "plugin": one.plugin,
+        "events": list(declared.events),
+        "match": declared.match,
+        "what": declared.does,
+        "source": declared.place,
+        "state": "elsewhere",
+        "why": "run by Claude Code itself",
+        "effect": "nothing",
+    }
 
 
 def _agent(name: str) -> "Host":
@@ -85,12 +126,14 @@ def _agent(name: str) -> "Host":
     return HOSTS[name]
 
 
-def _for_programs(row: Row, agent: "Host | None") -> dict[str, object]:
-    """What `--host` adds to a line of JSON."""
+def _for_programs(row: Row, agent: "Host | None", last: object) -> dict[str, object]:
+    """What a line of JSON has besides; some of it only with `--host`."""
+    always = {"hash": row.exact_hash or None, "last_fired": last}
     if agent is None:
-        return {}
-    own = [agent.spellings[event] for event in row.events if event in agent.spellings]
-    return {"host": agent.name, "host_events": own, "fires": row.effect != "nothing" and not _never_fires(row, agent)}
+        return always
+    own = [agent.spellings[event] for event in row.events or EVENTS if event in agent.spellings]
+    fires = row.effect != "nothing" and not _never_fires(row, agent)
+    return {**always, "host": agent.name, "host_events": own, "fires": fires}
 
 
 def _never_fires(row: Row, agent: "Host | None") -> bool:
@@ -123,6 +166,7 @@ def failure_rule(row: Row) -> str:
 
 def conditions(row: Row) -> Iterator[str]:
     """What it is asked about."""
+    yield from (row.part,) if row.part else ()
     yield from (one_line(f"match {row.match}", _LONGEST_FACT),) if row.match else ()
     yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
 
@@ -203,6 +247,7 @@ def _facts(row: Row, *, alone: bool) -> Iterator[str]:
     yield from (f"priority {row.priority:g}",) if row.priority != 100 else ()
     yield from (one_line(f"after {', '.join(row.after)}", _LONGEST_FACT),) if row.after else ()
     yield from ("in the background",) if row.background else ()
+    yield from ("also after a deny",) if row.always else ()
     if row.layer != "built-in":
         yield row.trust
     yield source_of(row)
@@ -225,8 +270,8 @@ def _hints(config: Config) -> None:
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
         hints.append(one_line(f"not approved, so that agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
-    if config.problems:
-        hints.append("something is wrong in these files: `billhook check` shows what")
+    if where := first_problem(config.problems):
+        hints.append(f"fix {where} first; `billhook check` shows all problems")
     for hint in hints:
         say(f"\nhint: {hint}", err=True)
 
@@ -243,7 +288,7 @@ def _empty(config: Config, found: Iterable[Row]) -> Iterator[str]:
 
 def looked_in(config: Config) -> Iterator[str]:
     """Where hooks may be, and which of these files are there."""
-    there = {read.source.path for read in config.sources}
+    there = {read.source.path: " (no hooks in it)" if read.readable else " (can't be read)" for read in config.sources}
     places: list[tuple[str, list[str]]] = [
         ("project", [f"{config.project}/{name}" for name in sources.PROJECT_FILES]),
         ("local", [f"{config.project}/{name}" for name in sources.LOCAL_FILES]),
@@ -253,9 +298,7 @@ def looked_in(config: Config) -> Iterator[str]:
     yield "looked in"
     for layer, files in places:
         names = ", ".join(
-            shown_path(file) + (" (no hooks in it)" if file in there else "")
-            for file in files
-            if file in there or not file.endswith(".yml")
+            shown_path(file) + there.get(file, "") for file in files if file in there or not file.endswith(".yml")
         )
         first, *rest = filled(names, 11)
         yield f"  {layer:<9}{first.strip()}"

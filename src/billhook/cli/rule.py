@@ -42,7 +42,7 @@ def section_of(code: str) -> Section:
     word = code.upper() if not code.isdigit() else f"BH{code}"
     if word in known:
         return known[word]
-    near = nearest(word, known)
+    near = nearest(word, known) if len(word) != len("BH301") else ""  # of a whole code, the nearest is about anything
     hint = f"did you mean `{near}`?" if near else "`billhook rule` lists them all"
     raise UsageError(f"no code `{code}`", hint=hint)
 

@@ -82,7 +82,10 @@ def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
         lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
     if not shown:
         lines.append("  no hook of yours wanted this event" if verdict.outcomes else "  no hook wanted this event")
-    if routine := [outcome.hook for outcome in verdict.outcomes if _routine(outcome)]:
+    # a gate that is asked again after a rewrite is there twice
+    spoke = {outcome.hook for outcome in shown}
+    routine = dict.fromkeys(one.hook for one in verdict.outcomes if _routine(one) and one.hook not in spoke)
+    if routine:
         lines.append(click.style(f"  built in, no objection: {', '.join(routine)}", dim=True))
     lines += ["", *_verdict_lines(verdict)]
     return "\n".join(lines)
@@ -159,7 +162,7 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     lines = [f"{click.style('verdict ', bold=True)}  {_coloured(word)}{' (no objection)' if quiet else ''}"]
     facts = [("reason", verdict.reason)]
     facts += [("to model", text) for text in verdict.context]
-    facts += [("to user", text) for text in verdict.messages]
+    facts += [("to user", text) for text in verdict.messages if not verdict.quiet]
     if verdict.tool_input is not None:
         facts.append(("input", strictjson.compact(verdict.tool_input)))
     if verdict.tool_output is not UNSET:

@@ -1,6 +1,7 @@
 """Bare `billhook`: where it stands in this folder, and what to do next."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +16,11 @@ from billhook.config.declared import needs_consent
 from billhook.config.fileread import FileRead
 from billhook.config.findings import Finding
 from billhook.config.history import Recent, log_of, recent
+from billhook.config.inside import adopting_command as _adopting
+from billhook.config.inside import of_claude_code
+from billhook.config.known_gates import Missing, missing
 from billhook.config.loaded import Config
+from billhook.config.notices import gone_text
 from billhook.store.files import StoreError
 
 _SHOWN = 3
@@ -29,12 +34,23 @@ def show(*, as_json: bool) -> int:
     """Print it. Always 0: it is a report, and finding something is no failure."""
     config = loaded(())
     problems = checked((), with_log=False).findings
-    lately = _lately(config)
+    lately, gone = _lately(config), _gone(config)
     if as_json:
-        say(strictjson.dumps({**_as_data(config, problems), "log": _log_data(lately)}))
+        data = {**_as_data(config, problems), "log": _log_data(lately)}
+        data["gone"] = [{"file": one.file, "gates": list(one.gates), "why": one.why} for one in gone]
+        say(strictjson.dumps(data))
     else:
-        say("\n".join(_screen(config, problems, lately)))
+        say("\n".join(_screen(config, problems, lately, gone)))
     return 0
+
+
+def _gone(config: Config) -> list[Missing]:
+    """Gates that were in force here and are not any more."""
+    try:
+        return missing(config)
+    except StoreError as error:
+        note(f"can't tell whether a gate is gone: {error.message} ({error.place})")
+        return []
 
 
 def _lately(config: Config) -> Recent | None:
@@ -66,6 +82,7 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
                 "hooks": len(read.entries),
                 "running": _running(config, read),
                 "pending": _pending(config, read),
+                "run_by_claude": _itself(config, read),
             }
             for read in config.sources
         ],
@@ -78,13 +95,19 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _screen(config: Config, problems: Sequence[Finding], lately: Recent | None) -> Iterator[str]:
+def _screen(
+    config: Config, problems: Sequence[Finding], lately: Recent | None, gone: Sequence[Missing]
+) -> Iterator[str]:
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
     yield ""
     yield from _files(config)
     if lately is not None:
         yield f"  {'log':<8}  {_log(lately)}"
+        yield from (f"  {'':<8}  {click.style(line, fg='yellow')}" for line in _overdue_heads(config))
+    for one in gone:
+        yield ""
+        yield from (click.style(line, fg="red") for line in filled(gone_text(one, config), 2))
     if problems:
         yield ""
         yield from _problems(problems)
@@ -116,13 +139,24 @@ def _log(lately: Recent) -> str:
     return ", ".join(parts)
 
 
+def _overdue_heads(config: Config) -> Iterator[str]:
+    from billhook.hosts.doctor_hooks import head_findings
+
+    for finding in head_findings(config.project, Path(config.root)):
+        if not finding.well:
+            yield from filled(finding.text, 0, width() - 12)
+
+
 def _count(config: Config, read: FileRead) -> str:
     if not read.readable:
         return click.style("can't be read", fg="red")
+    itself = _itself(config, read)
     pending = _pending(config, read)
-    others = len(read.entries) - _running(config, read) - pending
+    others = len(read.entries) - _running(config, read) - pending - _waiting_itself(config, read)
     parts = [counted(len(read.entries), "hook") if read.entries else "no hooks"]
-    if read.entries and not pending and needs_consent(read.source.layer):
+    if itself:
+        parts.append(f"{'' if itself == len(read.entries) else f'{itself} '}run by Claude Code itself")
+    elif read.entries and not pending and needs_consent(read.source.layer):
         parts.append("approved")
     parts += [click.style(f"{pending} not approved", fg="yellow")] if pending else []
     parts += [click.style(f"{others} not running", fg="yellow")] if others else []
@@ -134,7 +168,19 @@ def _running(config: Config, read: FileRead) -> int:
 
 
 def _pending(config: Config, read: FileRead) -> int:
-    return sum(entry.declared.file == read.source.path for entry in config.pending)
+    """Hooks that wait for approval, and that nobody else runs."""
+    return sum(
+        entry.declared.file == read.source.path for entry in config.pending if not of_claude_code(entry.declared)
+    )
+
+
+def _itself(config: Config, read: FileRead) -> int:
+    """Hooks that Claude Code runs itself, approved or not."""
+    return sum(of_claude_code(one.declared) for one in config.entries if one.declared.file == read.source.path)
+
+
+def _waiting_itself(config: Config, read: FileRead) -> int:
+    return sum(of_claude_code(one.declared) for one in config.pending if one.declared.file == read.source.path)
 
 
 def _problems(problems: Sequence[Finding]) -> Iterator[str]:
@@ -153,11 +199,14 @@ def next_commands(config: Config, problems: Sequence[Finding]) -> list[tuple[str
     if not config.sources:
         return [_INIT, _EXPLAIN, ("billhook --help", "every verb")]
     found: list[tuple[str, str]] = []
-    if config.pending:
-        found.append(("billhook trust", f"look at {counted(len(config.pending), 'hook')}, and approve what may run"))
+    adopt = [command for one in config.entries if of_claude_code(one.declared) and (command := _adopting(one.declared))]
+    for command in list(dict.fromkeys(adopt))[:1]:
+        found.append((command, f"move {counted(adopt.count(command), 'hook')} of Claude Code to billhook"))
+    if waiting := [one for one in config.pending if not of_claude_code(one.declared)]:
+        found.append(("billhook trust", f"look at {counted(len(waiting), 'hook')}, and approve what may run"))
     if problems:
         found.append(("billhook check", f"{counted(len(problems), 'problem')}, each with what mends it"))
-    if not config.entries:
+    elif not config.entries:
         found.append(_INIT)
     found += [
         ("billhook list", "every hook in the order in which it runs"),

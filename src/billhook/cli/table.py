@@ -4,8 +4,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from billhook.cli.show import safe
+
+if TYPE_CHECKING:
+    from billhook.config.findings import Finding
 
 _WIDEST = 120
 _LONGEST = 1000
@@ -65,6 +69,11 @@ def with_shown_paths(text: str) -> str:
         if folder in text:
             text = re.sub(rf"(?<![\w/.~-]){re.escape(folder)}/", prefix, text)
     return text
+
+
+def first_problem(problems: "Iterable[Finding]") -> str:
+    """Where to begin: file and line of the first problem that is no mere note; empty without one."""
+    return next((with_shown_paths(f"{one.file}:{one.line}") for one in problems if not one.note), "")
 
 
 def _folders() -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """`billhook trust`: what came with a repository runs only after its user has read it and said yes."""
 
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -9,21 +10,30 @@ import click
 from billhook import strictjson
 from billhook.cli.chosen import chosen
 from billhook.cli.inside_agent import agent_around
-from billhook.cli.show import note, safe, say
-from billhook.cli.table import counted
+from billhook.cli.lookalikes import marked
+from billhook.cli.show import note, say
+from billhook.cli.table import counted, first_problem
 from billhook.cli.trust_permissions import rules_as_data, rules_called, rules_screen, rules_summary
-from billhook.cli.trust_screen import as_data, screen
-from billhook.cli.trusted import list_approvals, revoke
+from billhook.cli.trust_screen import as_data, covered_texts, screen, unseen
+from billhook.cli.trusted import acknowledge_gone, list_approvals, revoke
 from billhook.cli.values import nearest
 from billhook.config import Config, Entry, configured, load_config
-from billhook.config.approving import ChangedError, approve_entry, approve_rules
+from billhook.config.approving import ChangedError, approve_entry, approve_rules, record_trust
 from billhook.config.permitting import Waiting
 from billhook.errors import UsageError
+from billhook.store.approvals import Approval
 
 Pending = Entry | Waiting
 """What waits for consent: a hook, or the allow rules of a file."""
 
 _WHOLE = re.compile(r"[0-9a-f]{64}")
+_CHOICES = """\
+y       approve exactly what is shown
+n       leave it as it is; so does Enter
+v       view the other code files that are covered
+q       stop here
+?       show this help
+unseen  approve it although a file that it names can't be shown"""
 
 
 @click.command(
@@ -35,6 +45,7 @@ Examples:
   billhook trust --all --yes        approve everything that waits here
   billhook trust --list             what was approved here
   billhook trust --revoke lint      take an approval back
+  billhook trust --acknowledge      stop reporting gates that are gone
 
 \b
 Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or refused.""",
@@ -45,14 +56,24 @@ Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or 
 @click.option(
     "--revoke", "revoking", is_flag=True, help="Take approvals back: of what is named, or --all of this project."
 )
+@click.option("--acknowledge", is_flag=True, help="Stop reporting gates that are no longer in force.")
 @click.option("--list", "listing", is_flag=True, help="Show what was approved.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
-def verb(hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, listing: bool, as_json: bool) -> int:
+def verb(
+    hooks: tuple[str, ...],
+    everything: bool,
+    yes: bool,
+    revoking: bool,
+    acknowledge: bool,
+    listing: bool,
+    as_json: bool,
+) -> int:
     """Show the hooks that came with this project and wait for approval, each in full, and ask about each; and likewise
     the permission rules of its settings files that let an agent's calls run without asking.
 
-    Exactly what is shown is approved: a hook's definition, and the files that it names. When one of them changes, the
-    hook waits again, and a gate blocks what it would have judged until then. A whole HASH approves without asking.
+    Exactly what is shown is approved: a hook's definition, the files that it names, and the code files beside its
+    scripts. When one of them changes, the hook waits again, and a gate blocks what it would have judged until then. A
+    whole HASH approves without asking.
     """
     if hooks and everything:
         raise UsageError("name hooks, or say --all", hint="leave one of them out")
@@ -62,6 +83,9 @@ def verb(hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, li
     if revoking:
         _refuse_agents("--revoke")
         return revoke(config, hooks, everything=everything, as_json=as_json)
+    if acknowledge:
+        _refuse_agents("--acknowledge")
+        return acknowledge_gone(config, hooks, as_json=as_json)
     if yes and not hooks and not everything:
         raise UsageError("--yes approves what?", hint="name hooks, or say --all")
     whole = [word for word in hooks if _WHOLE.fullmatch(word)]
@@ -110,6 +134,7 @@ class _Going:
         self.config, self.wanted, self.as_json = config, wanted, as_json
         self.sure = {id(one) for one in sure}
         self.approved: list[Pending] = []
+        self.approvals: list[Approval] = []
         self.changed = False
         self.over = False
         self.agent = ""
@@ -123,7 +148,7 @@ class _Going:
         for number, one in enumerate(self.wanted, 1):
             if not self.as_json:
                 about = (number, len(self.wanted))
-                say((rules_screen(one, *about) if isinstance(one, Waiting) else screen(one, *about)) + "\n")
+                self._show((rules_screen(one, *about) if isinstance(one, Waiting) else screen(one, *about)) + "\n")
             approved = not self.over and self._agreed(one) and self._approve(one)
             if self.as_json:
                 data = rules_as_data(one, approved) if isinstance(one, Waiting) else as_data(one, approved)
@@ -135,29 +160,58 @@ class _Going:
     def _agreed(self, one: Pending) -> bool:
         if id(one) in self.sure:
             return True
-        if not self.asks:
-            return False
-        word = _asked(f"approve {safe(one.shown)}? [y/N/q] ")
-        self.over = word in ("q", "quit")
-        return word in ("y", "yes")
+        return self.asks and self._answered(one)
+
+    def _answered(self, one: Pending) -> bool:
+        hidden = [] if isinstance(one, Waiting) else unseen(one)
+        while True:
+            match _asked(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
+                case "y" | "yes" if hidden:
+                    say(f"not shown: {', '.join(map(marked, hidden))}; `unseen` approves it all the same")
+                case "y" | "yes":
+                    return True
+                case "unseen" if hidden:
+                    return True
+                case "v" | "view" if not isinstance(one, Waiting):
+                    self._show(covered_texts(one))
+                case "" | "n" | "no":
+                    return False
+                case "q" | "quit":
+                    self.over = True
+                    return False
+                case _:
+                    say(_CHOICES)
+
+    def _show(self, text: str) -> None:
+        """Through a pager where it does not fit on the screen of somebody who is asked."""
+        if self.asks and text.count("\n") >= shutil.get_terminal_size().lines:
+            click.echo_via_pager(text)
+        else:
+            say(text)
 
     def _approve(self, one: Pending) -> bool:
+        how = "with `billhook trust --yes`" if id(one) in self.sure else "from a terminal"
         try:
             if isinstance(one, Waiting):
-                approve_rules(one, self.config.root)
+                approval = approve_rules(one, self.config.root, how)
             else:
-                approve_entry(one, self.config.root)
+                approval = approve_entry(one, self.config.root, how)
         except ChangedError as error:
             self.changed = True
-            say(f"not approved: {safe(str(error))}\n", err=True)
+            say(f"not approved: {marked(str(error))}\n", err=True)
             return False
         self.approved.append(one)
+        self.approvals.append(approval)
+        if id(one) in self.sure and not isinstance(one, Waiting) and (hidden := unseen(one)):
+            note(f"{one.shown} was approved without showing {', '.join(hidden)}: binary, long or changing")
         if not self.as_json:
-            say(click.style(f"approved {safe(one.shown)}", fg="green") + "\n")
+            say(click.style(f"approved {marked(one.shown)}", fg="green") + "\n")
         return True
 
     def _end(self) -> int:
         """Look again, and say what runs now."""
+        if unrecorded := record_trust("approved", self.approvals, self.config):
+            note(f"the approval is not in the event log: {unrecorded}")
         now = load_config(builtins=False)
         hashes = {one.hash for one in self.wanted}
         waiting: list[Pending] = [*now.pending, *now.permissions.pending]
@@ -192,17 +246,19 @@ def _asked(question: str) -> str:
 def _summary(now: Config, approved: int) -> str:
     """What runs now, and what still waits."""
     theirs = [entry for entry in now.entries if entry.hash]
+    if not theirs and (where := first_problem(now.problems)):
+        return f"no hook could be read: fix {where} first; `billhook check` shows all problems"
     if not theirs:
         return "no hook here needs approval: none came with this project"
     run = [entry.shown for entry in theirs if entry.state == "runs"]
     parts = [f"{counted(approved, 'hook')} approved"] if approved else []
     parts.append(f"{counted(len(run), 'hook')} of this project {'runs' if len(run) == 1 else 'run'}")
-    text = "; ".join(parts) + (f": {', '.join(map(safe, run))}" if run else "")
+    text = "; ".join(parts) + (f": {', '.join(map(marked, run))}" if run else "")
     waiting = [entry.shown for entry in now.pending]
     if not waiting:
         return text if now.permissions.pending else f"{text}\nnothing waits for approval"
     wait = "waits" if len(waiting) == 1 else "wait"
-    return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(safe, waiting))}"
+    return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(marked, waiting))}"
 
 
 __all__ = ["verb"]

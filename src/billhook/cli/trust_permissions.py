@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from billhook.cli.chosen import is_hash_of
+from billhook.cli.lookalikes import marked, warning
 from billhook.cli.show import safe
 from billhook.cli.table import counted, shown_path
 from billhook.config import Config
@@ -43,11 +44,13 @@ def rules_screen(one: Waiting, number: int, count: int) -> str:
 def _lines(one: Waiting, number: int, count: int) -> Iterator[str]:
     standing = "more rules than were approved" if one.before is not None else "not approved yet"
     yield f"{click.style(f'{number} of {count}  {safe(one.shown)}', bold=True)}  ({standing})"
+    if odd := warning(str(rule.rule) for rule in one.rules):
+        yield click.style(f"warning: {odd}", fg="yellow")
     yield ""
     yield "  these calls of an agent would run without asking:"
     for rule in one.rules:
         new = click.style("  (new)", fg="green") if one.before is not None and str(rule.rule) not in one.before else ""
-        text = safe(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
+        text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
         yield f"    | {text}{new}"
     yield ""
     yield f"  {'from':<{_LABEL}}{safe(shown_path(one.file))}:{one.rules[0].line}"

@@ -13,7 +13,9 @@ from billhook.cli.show import note, safe, say
 from billhook.cli.table import counted, shown_path
 from billhook.cli.values import nearest
 from billhook.config import Config, Entry
+from billhook.config.approving import record_trust
 from billhook.config.declared import needs_consent
+from billhook.config.known_gates import acknowledge, missing
 from billhook.config.permitting import in_force
 from billhook.errors import UsageError
 from billhook.store.approvals import Approval, Approvals
@@ -45,6 +47,8 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
     known = _known(config, approvals, everywhere=False)
     chosen = _with_all_rules(_chosen(known, words, config), known) if words else known
     gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
+    if unrecorded := record_trust("revoked", gone, config):
+        note(f"this is not in the event log: {unrecorded}")
     for one in gone:
         if as_json:
             say(strictjson.dumps({**_data(one, config), "revoked": True}))
@@ -56,6 +60,28 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
         what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
         say(f"{text}; {what}: {', '.join(map(safe, names))}" if gone else "nothing was approved here")
     return 0 if gone else 1
+
+
+def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> int:
+    """Forget gates that are gone, and say which."""
+    found = missing(config)
+    if words:
+        found = [one for one in found if set(words) & {*one.gates, one.file}]
+        if not found:
+            raise UsageError(f"no gate that is gone is called `{words[0]}`", hint="`billhook` lists them")
+    acknowledge(config, found)
+    names = [{"file": one.file, "gates": list(one.gates)} for one in found]
+    if found and (unrecorded := record_trust("acknowledged", (), config, gates=names)):
+        note(f"this is not in the event log: {unrecorded}")
+    for one, data in zip(found, names, strict=True):
+        say(
+            strictjson.dumps(data)
+            if as_json
+            else f"acknowledged {', '.join(map(safe, one.gates))}  {shown_path(one.file)}"
+        )
+    if not found and not as_json:
+        say("no gate is gone here")
+    return 0
 
 
 def _known(config: Config, approvals: Approvals, everywhere: bool) -> list[Approval]:

@@ -18,11 +18,15 @@ def read_action(entry: "Entry") -> Action | None:
     if kind is not None and kind not in TYPES:
         near = nearest(kind, TYPES)
         hint = f"did you mean `{near}`?" if near else f"one of {', '.join(TYPES)}"
-        entry.find("BH206", f"unknown type `{kind}`", entry.seen["type"], hint=hint, fatal=True)
+        note = entry.of_unknown_agent()
+        entry.find("BH206", f"unknown type `{kind}`", entry.seen["type"], hint=hint, fatal=True, note=note)
         return None
     if kind in ("mcp_tool", "prompt", "agent"):
         hint = "use a command, an HTTP endpoint or a Python function instead"
-        entry.find("BH207", f"hooks of type `{kind}` are not run yet", entry.seen["type"], hint=hint)
+        message = f"hooks of type `{kind}` are not run yet"
+        if entry.where.agent:
+            message, hint = f"hooks of type `{kind}` are run by the agent itself, and not by billhook", ""
+        entry.find("BH207", message, entry.seen["type"], hint=hint, note=bool(entry.where.agent))
         return NotYet(kind)
     given: list[str] = [field for field in ACTIONS if field in entry.seen]
     wanted = {"command": "run", "http": "url"}.get(kind or "")
@@ -82,7 +86,7 @@ def _exec(entry: "Entry") -> Action | None:
     node = entry.seen["exec"]
     argv = entry.texts("exec")
     if isinstance(node.value, str):
-        entry.find("BH203", "`exec` is text; it must be a list", node, hint=_as_list(node.value), fatal=True)
+        entry.find("BH203", "`exec` must be a list, not a string", node, hint=_as_list(node.value), fatal=True)
         return None
     if not argv or not argv[0]:
         _still_empty(entry, "exec")

@@ -1,24 +1,29 @@
 """Consent, given by whoever runs billhook: exactly what was shown is approved, or nothing."""
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Literal
 
 import msgspec
 
 from billhook.config.fingerprint import approval_of, fingerprint
+from billhook.config.known_gates import remember
 from billhook.config.loaded import Config, Entry
 from billhook.config.loading import load_config
 from billhook.config.permitting import Waiting, approval_of_rules, waiting_now
 from billhook.errors import BillhookError, UsageError
 from billhook.store.approvals import Approval, Approvals
-from billhook.store.files import state_root
+from billhook.store.files import StoreError, state_root
 
 
 class ChangedError(BillhookError):
     """What was to be approved is no longer what was shown."""
 
 
-def approve_entry(entry: Entry, root: str | os.PathLike[str]) -> Approval:
-    """Approve one hook as it was loaded; ChangedError when it, or a file that it names, is not the same any more."""
+def approve_entry(entry: Entry, root: str | os.PathLike[str], how: str = "") -> Approval:
+    """Approve one hook as it was when its hash was first asked for; ChangedError when it, or a file that it names, is
+    not the same any more. `how` is announced in the agent: `from a terminal`."""
     now = fingerprint(entry.declared)
     if now.hash != entry.hash:
         raise ChangedError(
@@ -27,12 +32,13 @@ def approve_entry(entry: Entry, root: str | os.PathLike[str]) -> Approval:
             hint="look at it again: `billhook trust`",
         )
     before = entry.consent.before
-    approval = msgspec.structs.replace(approval_of(entry.declared, now), replaces=before.hash if before else "")
+    replaces = before.hash if before else ""
+    approval = msgspec.structs.replace(approval_of(entry.declared, now), replaces=replaces, how=how)
     Approvals(state_root(root)).add(approval)
     return approval
 
 
-def approve_rules(waiting: Waiting, root: str | os.PathLike[str]) -> Approval:
+def approve_rules(waiting: Waiting, root: str | os.PathLike[str], how: str = "") -> Approval:
     """Approve the allow rules of one file as they were loaded; ChangedError when they are not the same any more."""
     if waiting_now(waiting) != waiting.hash:
         raise ChangedError(
@@ -40,7 +46,7 @@ def approve_rules(waiting: Waiting, root: str | os.PathLike[str]) -> Approval:
             place=waiting.file,
             hint="look at it again: `billhook trust`",
         )
-    approval = approval_of_rules(waiting)
+    approval = msgspec.structs.replace(approval_of_rules(waiting), how=how)
     Approvals(state_root(root)).add(approval)
     return approval
 
@@ -56,11 +62,49 @@ def approve(
     config: Config = load_config(cwd, home=home, builtins=False)
     for entry in config.pending:
         if entry.hash == hash:
-            return approve_entry(entry, config.root)
+            return _recorded(approve_entry(entry, config.root, _BY_PROGRAM), config)
     for waiting in config.permissions.pending:
         if waiting.hash == hash:
-            return approve_rules(waiting, config.root)
+            return _recorded(approve_rules(waiting, config.root, _BY_PROGRAM), config)
     raise UsageError(
         f"no hook that waits for approval in {config.project} has the hash `{hash}`",
         hint="`billhook trust` shows them; for another folder: `approve(hash, cwd=...)`",
     )
+
+
+_BY_PROGRAM = "by a Python program"
+
+
+def _recorded(approval: Approval, config: Config) -> Approval:
+    record_trust("approved", [approval], config)
+    return approval
+
+
+def record_trust(
+    action: Literal["approved", "revoked", "acknowledged"],
+    approvals: Iterable[Approval],
+    config: Config,
+    **more: object,
+) -> str:
+    """Write into the event log what was approved or revoked; why it can't be, nothing when it is there."""
+    from billhook.answers import Verdict
+    from billhook.errors import UnrecordedError
+    from billhook.events import parse
+
+    hooks = [{"name": one.name, "file": one.file, "hash": one.hash, "how": one.how} for one in approvals]
+    loaded = load_config(config.folder or config.project, home=config.root)
+    with suppress(StoreError):  # the log tells of state that can't be written
+        remember(loaded)
+    recording = loaded.recording
+    if recording is None or not (hooks or more):
+        return ""
+    about = {"hook_event_name": TRUST, "session_id": "", "cwd": config.folder, "action": action, "hooks": hooks, **more}
+    try:
+        recording.observer("trust")(Verdict(parse(about)))
+    except UnrecordedError as error:
+        return error.message
+    return ""
+
+
+TRUST = "Trust"
+"""The event that the log has for an approval."""

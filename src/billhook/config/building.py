@@ -1,19 +1,16 @@
 """From what a file declares to a hook that an engine runs; or to what stands in its place."""
 
-from collections.abc import Awaitable, Callable
-from typing import ClassVar
-
 import msgspec
 
-from billhook.answers import Answer, Decision, OnFailure, Reply
+from billhook.answers import Answer, Decision, OnFailure
 from billhook.config.consent import Consent, Consented
 from billhook.config.declared import Action, Declared, Exec, Python, Run, Say, Url
 from billhook.config.stand_ins import Absence, Refusal
 from billhook.errors import RuleError
-from billhook.events import EVENTS, parse
+from billhook.events import EVENTS
 from billhook.handlers import command, execute, literal
-from billhook.hook import Condition, Context, Handler, Hook, Source
-from billhook.meanings import meanings
+from billhook.hook import Condition, Handler, Hook, Source
+from billhook.meanings import MEANINGS
 from billhook.rules import condition
 from billhook.store.approvals import Approval
 
@@ -35,30 +32,31 @@ class Limits(msgspec.Struct, frozen=True):
 def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
     """The hook, ready to run."""
     run = _handler(declared, limits)
-    if hears_failures(declared):
-        run = ToldOfFailures(run)  # type: ignore[arg-type]  # a command is async
-    marks = consent.fingerprint.marks if consent.fingerprint is not None else ()
-    if marks:
-        run = Consented(run, marks, declared.gate)  # type: ignore[arg-type]  # only what runs programs names files
+    if consent.loaded is not None and consent.loaded.marks and consent.of is not None:
+        # only what runs programs names files
+        run = Consented(run, consent.of, consent.loaded, declared.gate)  # type: ignore[arg-type]
     return _hook(declared, run, declared.on_failure, background=declared.background)
 
 
 def refusal(declared: Declared, why: str) -> Hook:
-    """What stands in for a gate that can't be used: it blocks what the gate would have judged."""
-    return _hook(declared, Refusal(why, f"{declared.place} {declared.name}"), "deny")
+    """What stands in for a gate that can't be used: it blocks what the gate would have judged, and everything where
+    that can't be told. Never raises, and waits for no other hook."""
+    judged = msgspec.structs.replace(declared, when=_readable_rule(declared.when), after=(), timeout=None)
+    return _hook(judged, Refusal(why, f"{declared.place} {declared.name}"), "deny")
 
 
 def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
-    """What stands in for a gate that has changed since it was approved: it blocks what *that* would have judged."""
+    """What stands in for a gate that has changed since it was approved: it blocks what *that* would have judged. What
+    the record doesn't have, or has from another version, narrows nothing."""
     was = before.definition
     judged = msgspec.structs.replace(
         now,
         name=before.name,
-        events=tuple(was["events"]),
-        match=was["match"],
-        when=was["if"],
-        dialect=was["dialect"],
-        after=(),
+        events=tuple(was.get("events", ())),
+        match=was.get("match"),
+        part=was.get("part", ""),
+        when=was.get("if", ""),
+        dialect=was["dialect"] if was.get("dialect") in MEANINGS else now.dialect,
     )
     return refusal(judged, why)
 
@@ -80,65 +78,55 @@ def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:
 UNREADABLE = "unreadable-file"
 
 
-AFTER, FAILED = "PostToolUse", "PostToolUseFailure"
-
-
-def hears_failures(declared: Declared) -> bool:
-    """Whether it is a command of a seed that knows one event after the tool, with a flag for whether that failed."""
-    told_inside = meanings(declared.dialect).feedback is not None
-    runs_program = isinstance(declared.action, Run | Exec)
-    return told_inside and runs_program and AFTER in declared.events and FAILED not in declared.events
-
-
-class ToldOfFailures(msgspec.Struct, frozen=True):
-    """A command that is told of a tool that failed as of any other: PostToolUse, its error flag set."""
-
-    run: Callable[[Context], Awaitable[Reply]]
-    keeps_time: ClassVar[bool] = True
-
-    async def __call__(self, ctx: Context) -> Reply:
-        if ctx.event_type != FAILED:
-            return await self.run(ctx)
-        told = ctx.copy()
-        told.deadline = ctx.deadline
-        said = {key: value for key, value in ctx.event.payload.items() if key not in ("error", "is_interrupt")}
-        failed = {"tool_response": getattr(ctx.event, "error", ""), "tool_result_is_error": True}
-        told.event = parse({**said, "hook_event_name": AFTER, **failed})
-        return await self.run(told)
-
-
 def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:
     return Hook(
         name=declared.name,
         run=run,
-        events=(*declared.events, FAILED) if hears_failures(declared) else declared.events,
+        events=declared.events,
         title=declared.title or declared.does,
-        match=declared.match,
+        match=_match(declared),
         condition=_condition(declared),
         priority=declared.priority,  # type: ignore[arg-type]
         after=declared.after,
         timeout=declared.timeout,
         on_failure=on_failure,
         background=background,
+        always=declared.always,
         dialect=declared.dialect,
         source=Source(layer=declared.layer, file=declared.file, line=declared.line),
     )
 
 
 def _condition(declared: Declared) -> Condition | None:
-    """What `if` asks for. A broken hook whose rule can't be read would have been asked about everything."""
-    if not declared.when:
-        return None
+    rule = condition(declared.when) if declared.when else None
+    if not declared.part:
+        return rule
+    from billhook.config.parts import Part
+
+    return Part(declared.part, declared.match or "", rule)
+
+
+def _match(declared: Declared) -> str | None:
+    if not declared.part:
+        return declared.match
+    from billhook.dialects.names import TOOLS_OF
+
+    return TOOLS_OF[declared.part]
+
+
+def _readable_rule(when: str) -> str:
+    """The rule of `if`; nothing, which is everything, where it can't be read."""
     try:
-        return condition(declared.when)
+        condition(when)
     except RuleError:
-        if declared.broken:
-            return None
-        raise
+        return ""
+    return when
 
 
 def _handler(declared: Declared, limits: Limits) -> Handler:
     dialect, folder = declared.dialect, declared.folder
+    if declared.part and dialect == "cursor":
+        dialect = f"cursor:{declared.part}"
     match declared.action:
         case Run(text, shell, login):
             return command(text, dialect=dialect, login=login, shell=shell, cwd=folder)

@@ -1,11 +1,13 @@
 """The words of a command: which is the script, which name files that are read, which are written."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from billhook.script import UNKNOWN
 from billhook.shell import SimpleCommand
 from billhook.unwrap import SHELLS, WRAPPERS
 
@@ -73,6 +75,44 @@ _RUNNER_VALUED: Final = frozenset(
 )
 READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
 """Programs that are told what to do by the file after `-f`."""
+RUNS_PROJECT: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "rake": ("Rakefile",),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "bunx"), ("package.json",)),
+    "deno": ("deno.json", "deno.jsonc"),
+    "composer": ("composer.json",),
+    "nox": ("noxfile.py",),
+    "tox": ("tox.ini",),
+    "pre-commit": (".pre-commit-config.yaml",),
+    "direnv": (".envrc",),
+    **dict.fromkeys(("docker-compose", "podman-compose"), ("compose.yaml", "docker-compose.yml")),
+    **dict.fromkeys(("pytest", "jest", "vitest", "cargo", "go", "gradle", "mvn", "dotnet", "mix", "rspec"), ()),
+    **dict.fromkeys(("docker", "podman"), ()),
+}
+"""Programs that run code of the project by themselves, and the files of the project in which that is written."""
+LOADS: Final = frozenset(
+    {
+        "BASH_ENV",
+        "ENV",
+        "ZDOTDIR",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "PYTHONUSERBASE",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "RUBYOPT",
+        "RUBYLIB",
+    }
+    | {"PERL5LIB", "PERLLIB", "PERL5OPT", "LUA_PATH", "LUA_INIT", "CLASSPATH", "JAVA_TOOL_OPTIONS", "LD_PRELOAD"}
+    | {"LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "PATH", "GIT_CONFIG_GLOBAL", "GIT_EXEC_PATH", "GIT_SSH_COMMAND"}
+)
+"""Variables that tell programs which files to load or run, or where to look for them."""
+_GIVE: Final = frozenset({"cat", "tac", "head", "tail", "sort", "ls", "find", "fd", "run-parts", "parallel", "xargs"})
+_PRINT: Final = frozenset({"echo", "printf"})
+_HELP: Final = frozenset({"--version", "-V", "-v", "--help", "-h"})
+_FIND: Final = frozenset({"-H", "-L", "-P"})
 
 
 def program(words: tuple[str, ...]) -> str:
@@ -130,6 +170,35 @@ def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[at + 1 :] if words[at : at + 1] == ("--",) else words[at:]
 
 
+def runs_what_it_is_given(command: SimpleCommand) -> bool:
+    """Whether a command runs a file or a text that only shows when it runs: `xargs sh`, `... | sh`, `"$f"`."""
+    name = program(command.words)
+    if not command.words or UNKNOWN in command.words[0] or name in ("run-parts", "parallel"):
+        return bool(command.words)
+    if name == "eval":
+        return any(UNKNOWN in word for word in command.words)
+    interpreter = "python" if PYTHON.fullmatch(name) else name
+    if interpreter not in INTERPRETERS:
+        return False
+    if any(redirect.operator.startswith("<") for redirect in command.redirects) or _HELP.intersection(command.words):
+        return False
+    script, code, module = operand(command.words[1:], INTERPRETERS[interpreter])
+    if code is not None or module:
+        return UNKNOWN in (code or "")
+    return not script or UNKNOWN in script
+
+
+def given_words(words: tuple[str, ...]) -> Iterator[str]:
+    """The words that name what a command hands on to others: its contents, or its name."""
+    name = program(words)
+    if name in _PRINT:
+        yield from (word for word in words[1:] if set(word) & set("*?["))
+    elif name == "find":
+        yield from itertools.takewhile(lambda word: word[:1] not in "-(!", (w for w in words[1:] if w not in _FIND))
+    elif name in _GIVE:
+        yield from (word for word in words[1:] if not word.startswith("-"))
+
+
 def read_words(words: tuple[str, ...]) -> Iterator[str]:
     """The words that may name a file which the command reads; what a wrapper runs has words of its own."""
     name = program(words)
@@ -168,7 +237,7 @@ def kind(path: str, shebang: str, told: str) -> str:
 
     Told that it is a `program`, one that says nothing else is run by the shell itself.
     """
-    if told in ("python", "shell"):
+    if told in ("python", "shell", "module", "none"):
         return told
     if path.endswith((".py", ".pyw")):
         return "python"

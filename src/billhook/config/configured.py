@@ -19,14 +19,28 @@ _NAMED = 5
 """Hooks that a note names; the rest is counted."""
 
 
-def load(cwd: str, files: Iterable[str] = (), trust: "Trust" = "approved", *, host: "str | Inside" = "") -> "Config":
+class NotLoadedError(Exception):
+    """The files of a folder have to be read first, which may take long."""
+
+
+def load(
+    cwd: str,
+    files: Iterable[str] = (),
+    trust: "Trust" = "approved",
+    *,
+    host: "str | Inside" = "",
+    read_files: bool = True,
+) -> "Config":
     """What applies in a folder, and the files of --config as one more layer; `host`: inside that agent, whose own
-    entries then have the state `elsewhere` (`load_config` tells more)."""
+    entries then have the state `elsewhere` (`load_config` tells more). NotLoadedError without `read_files`, unless it
+    is known from before."""
     served, named = caller.served(), tuple(files)
     key = (served and (id(served.environ), served.cwd), cwd, named, trust, host)
     known = _known.get(key) if served is not None else None
     if served is not None and known is not None and known[0] is served.environ and known[1].holds(served.environ):
         return known[1].config
+    if not read_files:
+        raise NotLoadedError(cwd)
     from billhook.config.loading import load_kept
 
     folder = standing(cwd)
@@ -60,15 +74,24 @@ def standing(folder: str) -> str:
     return folder
 
 
-def notes(config: "Config") -> list[str]:
-    """At most one line about hooks that are not approved, one about what is wrong with the files, and one about
-    approvals that don't count."""
+def notes(config: "Config", host: str = "") -> list[str]:
+    """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
+    is wrong with the files, and one about approvals that don't count."""
+    from billhook.config.inside import is_claudes
+
     found = []
-    if pending := config.pending:
+    claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]
+    if pending := [entry for entry in config.pending if entry not in claudes]:
         hooks, them = ("1 hook is", "it") if len(pending) == 1 else (f"{len(pending)} hooks are", "them")
         names = ", ".join(map(_called, pending[:_NAMED]))
         more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
         found.append(f"{hooks} not approved and did not run: {names}{more} (`billhook trust` shows {them})")
+    if claudes:
+        hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
+        found.append(
+            f"{hooks} in Claude Code's settings did not run here, because Claude Code runs {them} itself"
+            f" (`billhook install claude --adopt` moves {them} to billhook)"
+        )
     if problems := config.problems:
         first = problems[0]
         there = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"

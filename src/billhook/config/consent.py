@@ -4,16 +4,17 @@ What comes with a repository is data until its user approved exactly that conten
 changed is worse than one that was never there, because people rely on it: it blocks what it would have judged.
 """
 
+import functools
 import os
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from billhook.answers import Reply, Status
 from billhook.config.declared import Declared, needs_consent
-from billhook.config.fingerprint import FileMark, Fingerprint, definition, fingerprint, same_content, unchanged
+from billhook.config.fingerprint import COVERS, FileMark, Fingerprint, definition, fingerprint, holds, same_content
 from billhook.config.looking import Look
 from billhook.hook import Context
 from billhook.store.approvals import Approval, Approvals
@@ -22,56 +23,75 @@ Trust = Literal["approved", "all", "none"]
 Standing = Literal["own", "approved", "new", "changed"]
 
 
-class Consent(msgspec.Struct, frozen=True):
+class Consent(msgspec.Struct, frozen=True, dict=True):
     """How one declared hook stands."""
 
     standing: Standing
     """`own`: from a file of the user's; `new`: never approved; `changed`: approved once, but not like this."""
-    fingerprint: Fingerprint | None = None
+    loaded: Fingerprint | None = None
+    """The hook and its files when it was loaded; None where nothing of that definition was ever approved."""
     before: Approval | None = None
     """What was approved, when it has changed since."""
+    of: Declared | None = None
+    """The hook, where it needs consent."""
+    look: Look | None = None
+    """What the hooks of one load share when their files are looked at after all."""
 
     @property
     def given(self) -> bool:
         return self.standing in ("own", "approved")
+
+    @functools.cached_property
+    def fingerprint(self) -> Fingerprint | None:
+        """What an approval would be about; None where none is needed. Looks at the hook's files, which takes time."""
+        return self.loaded if self.loaded is not None or self.of is None else fingerprint(self.of, self.look)
+
+    @property
+    def looked_at(self) -> tuple[FileMark, ...]:
+        """The files as far as they were looked at: what is known of this hook is true while they are the same."""
+        print_ = self.loaded or self.__dict__.get("fingerprint")
+        return () if print_ is None else print_.marks
 
 
 _OWN = Consent("own")
 
 
 def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) -> list[Consent]:
-    """How each of the hooks stands, in their order."""
-    look = Look()
-    prints = [fingerprint(entry, look) if needs_consent(entry.layer) and trust != "all" else None for entry in entries]
-    approved = _approved(entries, prints, approvals) if trust == "approved" else set()
+    """How each of the hooks stands, in their order.
+
+    A hook that nobody approved has no effect, and neither have its files: they are looked at only for definitions that
+    were approved once. So what a clone brings can't keep anybody waiting.
+    """
+    if trust == "all":
+        return [_OWN for _ in entries]
+    look, later = Look(), Look()
+    files = {entry.file for entry in entries if needs_consent(entry.layer)}
+    known = {file: approvals.of_file(file) if trust == "approved" else [] for file in files}
     found = [
-        _OWN if one is None else Consent("approved" if (entry.file, one.hash) in approved else "new", one)
-        for entry, one in zip(entries, prints, strict=True)
+        _consent(entry, known[entry.file], look, later) if needs_consent(entry.layer) else _OWN for entry in entries
     ]
-    if trust == "approved":
-        _find_changed(entries, found, approvals)
+    _find_changed(entries, found, known)
     return found
 
 
-def _approved(
-    entries: Sequence[Declared], prints: Sequence[Fingerprint | None], approvals: Approvals
-) -> set[tuple[str, str]]:
-    """The files and hashes that are approved; each file's approvals are opened once."""
-    hashes: dict[str, list[str]] = defaultdict(list)
-    for entry, one in zip(entries, prints, strict=True):
-        if one is not None:
-            hashes[entry.file].append(one.hash)
-    return {(file, one) for file, some in hashes.items() for one in approvals.approved(file, some)}
+def _consent(entry: Declared, known: Sequence[Approval], look: Look, later: Look) -> Consent:
+    now = definition(entry)
+    if not any(one.definition == now for one in known):
+        return Consent("new", of=entry, look=later)
+    loaded = fingerprint(entry, look)
+    return Consent("approved" if any(one.hash == loaded.hash for one in known) else "new", loaded, of=entry)
 
 
-def _find_changed(entries: Sequence[Declared], found: list[Consent], approvals: Approvals) -> None:
+def _find_changed(
+    entries: Sequence[Declared], found: list[Consent], approvals: Mapping[str, Sequence[Approval]]
+) -> None:
     """Pair hooks that are not approved with what was approved in their place."""
     by_file: dict[str, list[int]] = defaultdict(list)
     for i, consent in enumerate(found):
         if consent.standing == "new":
             by_file[entries[i].file].append(i)
     for file, places in by_file.items():
-        known = [one for one in approvals.of_file(file) if one.of_hook]
+        known = [one for one in approvals[file] if one.of_hook]
         in_force = _related(
             {hash_of(one) for one, entry in zip(found, entries, strict=True) if entry.file == file}, known
         )
@@ -85,7 +105,7 @@ def _find_changed(entries: Sequence[Declared], found: list[Consent], approvals: 
 
 def hash_of(consent: Consent) -> str:
     """The hash under which the hook is approved now; nothing when it isn't."""
-    return consent.fingerprint.hash if consent.standing == "approved" and consent.fingerprint is not None else ""
+    return consent.loaded.hash if consent.standing == "approved" and consent.loaded is not None else ""
 
 
 def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:
@@ -119,11 +139,15 @@ def _share(events: Any, entry: Declared) -> bool:
 
 def what_changed(declared: Declared, consent: Consent) -> str:
     """What of a hook is not as it was approved, in a few words."""
-    before, now = consent.before, consent.fingerprint
-    assert before is not None and now is not None
-    files = {mark.path: mark.sha256 for mark in now.files}
-    differ = [path for path in {**before.files, **files} if before.files.get(path, "") != files.get(path, "")]
-    parts = [] if before.definition == definition(declared) else ["its definition"]
+    before = consent.before
+    assert before is not None
+    approved = before.covered
+    files = approved if consent.loaded is None else {mark.path: mark.sha256 for mark in consent.loaded.files}
+    differ = [path for path in {**approved, **files} if approved.get(path, "") != files.get(path, "")]
+    same = before.definition == definition(declared)
+    if same and differ and before.covers < COVERS and not [path for path in differ if path in approved]:
+        return f"approvals now cover more files ({len(differ)} of this hook); nothing else has"
+    parts = [] if same else ["its definition"]
     parts += [os.path.relpath(path, declared.folder) for path in differ[:3]]
     return f"{', '.join(parts) or 'it'} {'have' if len(parts) > 1 else 'has'}"
 
@@ -132,13 +156,18 @@ class Consented(msgspec.Struct, frozen=True):
     """A handler whose files are looked at before each call: what changed since it was loaded does not run."""
 
     run: Callable[[Context], Awaitable[Reply]]
-    marks: tuple[FileMark, ...]
+    declared: Declared
+    fingerprint: Fingerprint
     gate: bool
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
-        for mark in self.marks:
-            if not unchanged(mark) and not same_content(mark):
+        for mark in self.fingerprint.marks:
+            if not holds(mark) and not same_content(mark) and not self._is_the_same(mark):
                 why = f"{mark.path} has changed since it was approved; `billhook trust` shows how"
                 return Reply(status=Status.COULD_NOT_START if self.gate else Status.SKIPPED, error=why)
         return await self.run(ctx)
+
+    def _is_the_same(self, mark: FileMark) -> bool:
+        """Whether what came into a folder changes nothing: a hook may write beside itself while others wait."""
+        return mark.kind != "file" and fingerprint(self.declared).hash == self.fingerprint.hash

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from billhook.answers import OnFailure
+from billhook.hook import listens
 
 Layer = Literal["managed", "user", "explicit", "project", "local"]
 LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")
@@ -80,6 +81,9 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[str, ...] = ()
     """Canonical names; none: every event."""
     match: str | None = None
+    part: str = ""
+    """An agent's own name for a part of the event, such as Cursor's `beforeShellExecution`: then it gets and gives what
+    that agent's hooks do there, and `match` is a pattern for what that event is about."""
     when: str = ""
     """The rule of `if`."""
     priority: int | float = 100
@@ -87,6 +91,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     on_failure: OnFailure = "allow"
     background: bool = False
+    always: bool = False
     dialect: str = "claude"
     enabled: bool = True
     broken: str = ""
@@ -108,6 +113,10 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     def gate(self) -> bool:
         """It does not fail open."""
         return self.on_failure != "allow"
+
+    def wants(self, event: str) -> bool:
+        """Whether it listens for events of this name."""
+        return listens(self.events, self.dialect, event)
 
     @property
     def module_folder(self) -> str:

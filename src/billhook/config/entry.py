@@ -10,7 +10,22 @@ from billhook.answers import OnFailure
 from billhook.config.actions import read_action
 from billhook.config.declared import Declared, Layer, Shape
 from billhook.config.findings import Finding, folded, nearest
-from billhook.config.keys import ACTIONS, FAILURE_RULES, OF_OTHERS, field_of, spelling
+from billhook.config.keys import (
+    ACTIONS,
+    CONDITIONS,
+    DECISIVE,
+    DECISIVE_IN_OURS,
+    FAILURE_RULES,
+    GATE_LIKE,
+    MISTAKEN,
+    NARROWING,
+    OF_AGENTS,
+    OF_OTHERS,
+    READ_BY,
+    TYPES,
+    field_of,
+    spelling,
+)
 from billhook.config.naming import made_name
 from billhook.config.nodes import Fields, Node
 from billhook.errors import RuleError
@@ -22,6 +37,7 @@ from billhook.rules import Rule
 _EVENTS_BY_FOLD: Final = {folded(name): name for name in EVENTS}
 _MAY_REPEAT: Final = frozenset({"title", "name", "background"})
 """Fields that two keys may fill: a title and a description, `async` and `asyncRewake`."""
+_GATES: Final = frozenset({"gate", "on_failure", "deny", "ask"})
 _NAMES = re.compile(r"[\w\- ,|]*", re.ASCII)
 MOST_EXPRESSIONS: Final = 200
 """Expressions in one file that are compiled: it may be a file that nobody approved, and compiling takes its time."""
@@ -38,6 +54,13 @@ class Where(msgspec.Struct, frozen=True):
     timeout: float | None = None
     expressions: list[int] = msgspec.field(default_factory=lambda: [MOST_EXPRESSIONS])
     """How many matchers of this file may still be compiled."""
+    agent: str = ""
+    """Who reads the file itself: `sources.agent_of`."""
+
+    @property
+    def of_another(self) -> bool:
+        """It is the file of an agent with names of its own."""
+        return self.agent in MEANINGS and self.agent != "claude"
 
     @property
     def json(self) -> bool:
@@ -59,10 +82,19 @@ class Entry:
 
     # -- complaints
 
-    def find(self, code: str, message: str, node: Node | None = None, *, hint: str = "", fatal: bool = False) -> None:
+    def find(
+        self,
+        code: str,
+        message: str,
+        node: Node | None = None,
+        *,
+        hint: str = "",
+        fatal: bool = False,
+        note: bool = False,
+    ) -> None:
         at = node or self.node
         named = self.name
-        self.findings.append(Finding(code, message, self.where.file, at.line, at.column, hint, named))
+        self.findings.append(Finding(code, message, self.where.file, at.line, at.column, hint, named, note))
         if fatal and not self.broken:
             self.broken = message
 
@@ -75,14 +107,19 @@ class Entry:
         """Sort the entry's pairs by field; what we don't know is reported with what was likely meant."""
         assert isinstance(self.node.value, Fields)
         self.known = known
+        unknown: list[tuple[Node, str, Node]] = []
         for key, value in self.node.value:
             text = str(key.value)
-            field = field_of(text)
+            field = OF_AGENTS.get(self.where.agent, {}).get(text) or field_of(text)
             if field in known:
                 self._see(field, text, key, value)
-            elif text not in OF_OTHERS and not text.startswith(("x-", "$", "//", "_")):
-                self._unknown_key(key, text, known)
-                self.looks_like_gate |= isinstance(value.value, tuple | Fields) and value.gate_words > 0
+            elif not text.startswith(("x-", "$", "//", "_")):
+                unknown.append((key, text, value))
+        for key, text, value in unknown:
+            if text in OF_OTHERS and "type" in self.seen:
+                continue
+            self._unknown_key(key, text, known)
+            self.looks_like_gate |= isinstance(value.value, tuple | Fields) and value.gate_words > 0
 
     def _see(self, field: str, text: str, key: Node, value: Node) -> None:
         """Take a value. The same key twice, in one spelling or two, leaves open which of both was meant."""
@@ -102,22 +139,43 @@ class Entry:
 
     def _unknown_key(self, key: Node, text: str, known: frozenset[str]) -> None:
         names = {self.spelt(field): field for field in sorted(known)}
-        near = nearest(text, names)
+        of_agent = self.shape in ("nested", "flat")
+        near = nearest(text, names, 0.8 if of_agent else 0.6)
         if text in ("on", "yes", "true") and "events" in known:
             near = "events"
         elif field_of(text):
             near = ""
+        if text in READ_BY.get(self.where.agent, ()):
+            return
+        mistaken = MISTAKEN.get(folded(text), "") if of_agent or folded(text) in NARROWING else ""
+        if of_agent and not (near or mistaken or field_of(text) or folded(text) in CONDITIONS):
+            return
         hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(names)}"
-        self.find("BH202", f"unknown key `{text}`", key, hint=hint)
+        lost = self._loses(text, names, CONDITIONS if of_agent else NARROWING)
+        note = self.of_unknown_agent()
+        self.find("BH202", f"unknown key `{text}`", key, hint=mistaken or hint, fatal=lost and not note, note=note)
         # A mistyped `gate` must not leave a guard open that was meant to be closed.
-        self.looks_like_gate |= names.get(near) in ("gate", "on_failure")
+        self.looks_like_gate |= names.get(near) in _GATES or (not of_agent and folded(text) in GATE_LIKE)
+
+    def _loses(self, text: str, names: dict[str, str], narrowing: frozenset[str]) -> bool:
+        """Whether the hook, without this key, is another one than its author wrote."""
+        decisive = DECISIVE_IN_OURS if self.shape in ("yaml", "hooks.json") else DECISIVE
+        absent = {name: field for name, field in names.items() if field not in self.seen}
+        return absent.get(nearest(text, absent, 0.8)) in decisive or folded(text) in narrowing
+
+    def of_unknown_agent(self) -> bool:
+        """A plugin's handler of a type that no agent has which we know: it may be for another one."""
+        assert isinstance(self.node.value, Fields)
+        kind = self.node.value.get("type")
+        text = kind.value if kind is not None else ""
+        return self.where.agent == "plugin" and isinstance(text, str) and text != "" and not nearest(text, TYPES)
 
     def text(self, field: str, *, empty: bool = False) -> str | None:
         node = self.seen.get(field)
         if node is None or node.value is None:
             return None
         if not isinstance(node.value, str):
-            self.wrong_type(field, node, "text")
+            self.wrong_type(field, node, "a string")
             return None
         if not node.value.strip() and not empty:
             self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
@@ -154,33 +212,46 @@ class Entry:
             return (node.value,)
         if isinstance(node.value, tuple) and all(isinstance(item.value, str) for item in node.value):
             return tuple(cast(str, item.value) for item in node.value)
-        self.wrong_type(field, node, "text or a list of texts")
+        self.wrong_type(field, node, "a string or a list of strings")
         return ()
 
     def wrong_type(self, field: str, node: Node, wanted: str) -> None:
         name = self.spelt(field)
         hint = f"write {wanted}"
-        if wanted == "text" and isinstance(node.value, bool | int | float):
-            hint = f'put it in quotes: `{name}: "{node.value}"`'
-        self.find("BH203", f"`{name}` is {node.kind}; it must be {wanted}", node, hint=hint, fatal=True)
+        if wanted == "a string" and isinstance(node.value, bool | int | float):
+            hint = f'put it in quotes: `{name}: "{self._word_at(node)}"`'
+        self.find("BH203", f"`{name}` must be {wanted}, not {node.kind}", node, hint=hint, fatal=True)
+
+    def _word_at(self, node: Node) -> str:
+        """A value as the file has it: YAML reads `no` as false."""
+        try:
+            with open(self.where.file, encoding="utf-8", errors="replace") as file:
+                line = file.read().splitlines()[node.line - 1]
+        except (OSError, IndexError):
+            return str(node.value).lower()
+        found = re.match(r"[^\s,\]}#]+", line[node.column - 1 :])
+        return found[0] if found else str(node.value).lower()
 
     # -- the parts of a hook
 
     def events(self) -> tuple[str, ...]:
-        names = self.texts("events")
+        names, node = self.texts("events"), self.seen.get("events")
+        if "*" in names or (node is None and self.seen.keys() & {"match", "when"}):
+            return ()  # every event, as far as the condition is true
         if not names and not self.broken:
-            node = self.seen.get("events")
             what = "`events` names no event" if node is not None else "no `events`"
-            self.find("BH204", what, node, hint="name them: `events: PreToolUse`", fatal=True)
-        return self.checked_events(names, self.seen.get("events"))
+            self.find("BH204", what, node, hint='name them: `events: PreToolUse`, or `events: "*"` for all', fatal=True)
+        return self.checked_events(names, node)
 
     def checked_events(self, names: tuple[str, ...], node: Node | None) -> tuple[str, ...]:
         found: dict[str, None] = {}
         bad: list[str] = []
         for name in names:
-            known = _EVENTS_BY_FOLD.get(folded(name))
+            known = self._own_event(name) or _EVENTS_BY_FOLD.get(folded(name)) or self._agents_own(name)
             near = "" if known else nearest(name, EVENTS, 0.75)
-            if not known:
+            if self.where.of_another and not self._own_event(name):
+                self._not_its_event(name, _item(node, name))
+            elif not known:
                 hint = f"did you mean `{near}`?" if near else "it is only fired by agents that have such an event"
                 self.find("BH201", f"unknown event `{name}`", _item(node, name), hint=hint)
             if near:
@@ -193,13 +264,53 @@ class Entry:
                 found.pop(nearest(name, EVENTS, 0.75), None)
         return tuple(found)
 
+    def _own_event(self, name: str) -> str:
+        """What a name that only agents use means in this file: our name where it has one, else itself."""
+        if self.where.agent != "plugin" and not self.where.of_another:
+            return ""
+        from billhook.dialects.names import canonical_event, is_own_name, own_events
+
+        if self.where.of_another:
+            return own_events(self.where.agent, name)
+        return (canonical_event(name) or name) if is_own_name(name) else ""
+
+    def _agents_own(self, name: str) -> str:
+        """An agent's name for a part of an event, or for one that only it has, in a file of ours."""
+        from billhook.dialects.names import OTHERS, TOOLS_OF
+
+        ours = self.shape == "yaml" and not self.where.of_another
+        return name if ours and (name in TOOLS_OF or name in OTHERS) else ""
+
+    def _part(self, events: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """The part of an event that is named, and the event; a part stands alone, because it decides what is sent."""
+        if self.shape != "yaml" or all(name in EVENTS for name in events):
+            return "", events
+        from billhook.dialects.names import TOOLS_OF, whole
+
+        parts = [name for name in events if name in TOOLS_OF]
+        if parts and len(events) > 1:
+            what = f"`{parts[0]}` must be the only event of its hook"
+            self.find("BH204", what, self.seen.get("events"), hint="write a hook for each event", fatal=True)
+        alone = parts[0] if len(events) == 1 and parts else ""
+        return alone, tuple(dict.fromkeys(whole(name) for name in events)) if parts else events
+
+    def _not_its_event(self, name: str, node: Node | None) -> None:
+        from billhook.dialects.names import EVENT_NAMES, TITLES, canonical_event, own_name
+
+        title = TITLES[self.where.agent]
+        meant = own_name(self.where.agent, canonical_event(name)) or nearest(
+            name, EVENT_NAMES[self.where.agent].values()
+        )
+        hint = f"did you mean `{meant}`?" if meant else "remove it, or use an event that it has"
+        self.find("BH201", f"{title} has no event `{name}`", node, hint=hint)
+
     def on_failure(self) -> OnFailure:
         rule: OnFailure = "allow"
         node = self.seen.get("on_failure")
         if node is not None and node.value is not None:
             word = str(node.value)
             if not isinstance(node.value, str):
-                self.wrong_type("on_failure", node, "text")
+                self.wrong_type("on_failure", node, "a string")
                 rule = "deny"
             elif word.lower() not in FAILURE_RULES:
                 near = nearest(word, FAILURE_RULES)
@@ -246,7 +357,7 @@ class Entry:
                 fatal=True,
             )
             return None
-        return float(seconds)
+        return seconds / (meanings(self.where.agent).time_per_second if self.where.of_another else 1)
 
     def match(self, dialect: str, events: tuple[str, ...]) -> str | None:
         pattern = self.text("match", empty=True)
@@ -269,6 +380,8 @@ class Entry:
     def rule(self) -> str:
         text = self.text("when")
         if text is None:
+            if "when" in self.seen and not self.broken:  # `if:` with nothing behind it is not meant for everything
+                self.find("BH203", "`if` is empty", self.seen["when"], hint="fill it in, or remove it", fatal=True)
             return ""
         try:
             Rule.parse(text)
@@ -281,6 +394,9 @@ class Entry:
     def declared(self, events: tuple[str, ...] | None, shape_default: str, known: frozenset[str]) -> Declared:
         """The whole entry. `events` None: the entry itself names them."""
         self.take(known)
+        if self.group is not None:
+            self.broken = self.broken or self.group.broken
+            self.looks_like_gate |= self.group.looks_like_gate
         enabled = self.flag("enabled", True)
         only_off = not enabled and not any(field in self.seen for field in (*ACTIONS, "type"))
         on_failure = self.on_failure()
@@ -288,6 +404,7 @@ class Entry:
         if events is None:
             events = () if only_off else self.events()
         action = None if only_off else read_action(self)
+        part, events = self._part(events)
         match = self.match(dialect, events)
         if match is None and self.group is not None:
             match = self.group.match(dialect, events)
@@ -300,6 +417,7 @@ class Entry:
         if "once" in self.seen:
             self.find("BH510", "`once` has no effect here", self.seen["once"], hint="remove it")
         title = self.text("title") or ""
+        when, timeout = self.rule(), self.timeout()
         return Declared(
             name=self.name or made_name(action),
             named=bool(self.name),
@@ -307,12 +425,14 @@ class Entry:
             action=None if self.broken else action,
             events=events,
             match=match,
-            when=self.rule(),
+            part=part,
+            when=when,
             priority=100 if priority is None else priority,
             after=after,
-            timeout=self.timeout(),
+            timeout=timeout,
             on_failure=on_failure,
             background=background,
+            always=self.flag("always", False),
             dialect=dialect,
             enabled=enabled,
             broken=self.broken,

@@ -13,6 +13,7 @@ from billhook.builtins.self_protection import SelfProtection
 from billhook.config.building import absence
 from billhook.config.declared import Say
 from billhook.config.findings import Finding
+from billhook.config.inside import adopting_command, of_claude_code
 from billhook.config.lint.found import edit, listed
 from billhook.config.loaded import Config
 from billhook.config.mending import event_fix, match_reason, rule_reason
@@ -149,8 +150,15 @@ def _explained(row: Row, event: Event, problems: Sequence[Finding]) -> Explained
         default=step.hook.timeout is None,
         failure="" if isinstance(step.run, Literally) else _failure(step, event),
         says=_known_answer(row, step, event) if not reasons else None,
-        notes=tuple(_notes(step)),
+        notes=(*_notes(step), *_by_the_agent(row)),
     )
+
+
+def _by_the_agent(row: Row) -> Iterator[str]:
+    if row.state == "runs" and row.declared is not None and of_claude_code(row.declared):
+        adopt = adopting_command(row.declared)
+        moved = f"; `{adopt}` moves it to billhook" if adopt else ""
+        yield f"inside Claude Code it is run by Claude Code itself{moved}"
 
 
 def _steps(row: Row, event: Event) -> Iterator[Step]:
@@ -172,7 +180,13 @@ def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
     if row.state == "runs":
         return
     name = _word(row.name)
-    if row.state == "new":
+    if row.state == "new" and row.declared is not None and of_claude_code(row.declared):
+        adopt = adopting_command(row.declared)
+        fix = (
+            f"`{adopt}` moves it to billhook; " * bool(adopt) + f"`billhook trust {name}` approves it for other agents"
+        )
+        yield Reason("new", "it is run by Claude Code itself, and not approved for other agents", fix)
+    elif row.state == "new":
         yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
     elif row.state == "changed":
         yield Reason("changed", row.why.partition(";")[0], f"`billhook trust {name}` shows how and asks")
@@ -204,10 +218,14 @@ def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
     if not _matches(step, event):
         yield _not_matched(row, step, event)
     if step.condition is not None and not step.condition(Context(event, [])):
+        if row.part and not row.when:
+            fitting = f" that match `{row.match}`" if row.match else ""
+            yield Reason("match", f"it runs at Cursor's {row.part}, and for other agents' calls{fitting}")
+            return
         why, fix = rule_reason(row.declared, row.when, event)
         yield Reason("if", why, fix)
-    if step.hook.background and event.gates:
-        why = f"it runs in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
+    if step.hook.background and step.hook.gate and event.gates:
+        why = f"it is a gate in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
         fix = f"remove `{edit(row.declared, 'background', True)}`" if row.declared is not None else ""
         yield Reason("background", why, fix)
 

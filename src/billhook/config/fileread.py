@@ -30,6 +30,8 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Declared, ...] = ()
     findings: tuple[Finding, ...] = ()
     readable: bool = True
+    variables: frozenset[str] = frozenset()
+    """What the file's `env` sets for every hook of an agent."""
     says_gate: bool = False
     """There seems to be a gate in what could not be read."""
     parallel: bool | None = None

@@ -24,6 +24,8 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str = ""
     hook: str = ""
     """The name of the hook it is about, if it is about one."""
+    note: bool = False
+    """Worth knowing, but nothing is wrong with the file: it does not fail a check."""
 
     @property
     def place(self) -> str:
@@ -40,7 +42,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     if folded(name) in by_fold:
         return by_fold[folded(name)]
     close = difflib.get_close_matches(folded(name), by_fold, 1, cutoff)
-    return by_fold[close[0]] if close else ""
+    swapped = [one for one in by_fold if sorted(one) == sorted(folded(name))]  # `aks`: far apart, as short words are
+    return by_fold[[*swapped, *close][0]] if close or swapped else ""
 
 
 def folded(name: str) -> str:

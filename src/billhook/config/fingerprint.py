@@ -1,12 +1,14 @@
-"""What exactly is approved: a hash over a hook's definition and the contents of the files its command names.
+"""What exactly is approved: a hash over a hook's definition and the contents of the files that decide what it runs.
 
 Files that do not exist are no part of the hash, but of the marks: as soon as one appears it is, and the hash differs.
+So are the folders in which more files may appear.
 """
 
+import itertools
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import msgspec
 
@@ -17,19 +19,27 @@ from billhook.store.approvals import Approval
 
 if TYPE_CHECKING:
     import json
+
+    from billhook.config import covered
+    from billhook.config.covered import Kind
 else:
-    json = later("json")
+    json, covered = later("json"), later("billhook.config.covered")
 
 MAX_FILE = 256 << 20
 """Longer files are known by their size and times alone."""
 MAX_TEXT = 64 << 10
 MAX_ALL_TEXT = 256 << 10
 _CACHED = 4096
+_AT_ONCE = 1 << 20
 _SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
 
 
+COVERS = 2
+"""Which files an approval covers. 1: those that are named; 2: also the code files in the folders of the scripts."""
+
+
 class FileMark(msgspec.Struct, frozen=True):
-    """One file as it was found. Without `identity` there was none."""
+    """One file or folder as it was found. Without `identity` there was none."""
 
     path: str
     sha256: str
@@ -37,9 +47,10 @@ class FileMark(msgspec.Struct, frozen=True):
     identity: tuple[int, ...] = ()
     """Device, inode, size, and the times of change of its content and of its record, of what a link leads to."""
     target: str = ""
-    folder: bool = False
-    """It is a folder that Python looks for modules in; `sha256` is that of the names that matter."""
     """Where it really lies."""
+    kind: Literal["file", "code", "all", "plain"] = "file"
+    """`code` and `all`: a folder, and which names in it tell of a change; `sha256` is that of these names.
+    `plain`: a file that does not count as long as it is no code."""
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
@@ -47,13 +58,23 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
     hash: str
     files: tuple[FileMark, ...] = ()
-    folders: tuple[FileMark, ...] = ()
-    """Where more files may appear that would be taken instead of others. No part of the hash."""
+    """All that count, those that are named first."""
+    others: tuple[FileMark, ...] = ()
+    """Folders in which more files may appear, and files that may become code. No part of the hash."""
+    trees: dict[str, int] = {}
+    """How many of the files count because of the folder that they are in, by folder."""
+    uncovered: tuple[str, ...] = ()
+    """What the hook may run that the hash does not cover, each with the reason."""
 
     @property
     def marks(self) -> tuple[FileMark, ...]:
         """Everything that has to be as it was."""
-        return (*self.files, *self.folders)
+        return (*self.files, *self.others)
+
+    @property
+    def named(self) -> tuple[FileMark, ...]:
+        """The files that count by themselves."""
+        return self.files[: len(self.files) - sum(self.trees.values())]
 
 
 def definition(declared: Declared) -> dict[str, Any]:
@@ -64,6 +85,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         "does": _plain(msgspec.to_builtins(declared.action)),
         "events": sorted(set(declared.events)),
         "match": declared.match,
+        **({"part": declared.part} if declared.part else {}),
         "if": declared.when,
         "priority": _number(declared.priority),
         "after": sorted(set(declared.after)),
@@ -71,6 +93,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         "on_failure": declared.on_failure,
         "background": declared.background,
         "dialect": declared.dialect,
+        **({"always": True} if declared.always else {}),
         **({} if declared.enabled else {"enabled": False}),
     }
 
@@ -86,11 +109,17 @@ def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
     folder = os.path.abspath(declared.folder)
     real = look.real(folder)
     inside = real.rstrip("/") + "/"
-    files, roots = named(declared.action, folder, look)
+    found = named(declared.action, folder, look)
+    files = (*found.files, *itertools.chain.from_iterable(found.trees.values()))
     marks = tuple(_marked(path, inside, look) for path in files)
     present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
-    return Fingerprint(_sha256(said.encode("ascii")), marks, tuple(_folder_mark(root, look) for root in roots))
+    others = (
+        *(_folder_mark(path, kind, look) for path, kind in found.watched.items()),
+        *(FileMark(path, "", identity(look.state(path)), kind="plain") for path in found.plain),
+    )
+    trees = {path: len(some) for path, some in found.trees.items()}
+    return Fingerprint(_sha256(said.encode("ascii")), marks, others, trees, found.uncovered)
 
 
 def unchanged(mark: FileMark) -> bool:
@@ -98,10 +127,18 @@ def unchanged(mark: FileMark) -> bool:
     return identity(state(mark.path)) == mark.identity
 
 
+def holds(mark: FileMark) -> bool:
+    """As `unchanged`, with the closer look at what hooks change by writing beside themselves: folders, and files that
+    don't count."""
+    return unchanged(mark) or (mark.kind != "file" and same_content(mark))
+
+
 def same_content(mark: FileMark) -> bool:
     """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
-    if mark.folder:
-        return _shadows(mark.path, Look()) == mark.sha256
+    if mark.kind in ("code", "all"):
+        return _names(mark.path, mark.kind, Look()) == mark.sha256
+    if mark.kind == "plain":
+        return not covered.counts(mark.path, state(mark.path))
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
     now = _mark(mark.path, "" if by_target else "/", Look())
     if mark.identity and not mark.sha256:
@@ -122,10 +159,12 @@ def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Appr
         name=declared.name,
         definition=definition(declared),
         gate=declared.gate,
-        files={mark.path: mark.sha256 for mark in fp.files},
+        files={mark.path: mark.sha256 for mark in fp.named},
+        beside={mark.path: mark.sha256 for mark in fp.files[len(fp.named) :]},
         links=_links(fp),
         contents=_texts(fp),
         replaces=replaces,
+        covers=COVERS,
         approved_at=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
 
@@ -136,8 +175,9 @@ def changes(old: Approval, declared: Declared, fp: Fingerprint) -> list[str]:
     texts = _texts(fp)
     now = {mark.path: mark.sha256 for mark in fp.files}
     links = _links(fp)
-    for path in dict.fromkeys((*old.files, *now)):
-        before, after = old.files.get(path, ""), now.get(path, "")
+    approved = old.covered
+    for path in dict.fromkeys((*approved, *now)):
+        before, after = approved.get(path, ""), now.get(path, "")
         if before and after and old.links.get(path, path) != links.get(path, path):
             lines.append(f"{path} now leads to {links.get(path, path)}")
         if before != after:
@@ -184,17 +224,24 @@ def _texts(fp: Fingerprint) -> dict[str, str]:
     found: dict[str, str] = {}
     left = MAX_ALL_TEXT
     for mark in fp.files:
-        if not mark.sha256 or mark.identity[2] > min(left, MAX_TEXT):
-            continue
-        data = Look().read(mark.path, MAX_TEXT).data
-        if _sha256(data) != mark.sha256 or b"\0" in data:
-            continue
-        try:
-            found[mark.path] = data.decode("utf-8")
-            left -= len(data)
-        except UnicodeDecodeError:
-            continue
+        text = text_of(mark, min(left, MAX_TEXT))
+        if text is not None:
+            found[mark.path] = text
+            left -= mark.identity[2]
     return found
+
+
+def text_of(mark: FileMark, limit: int) -> str | None:
+    """What a file says, as it was marked; None for one that is missing, long or binary, or has changed since."""
+    if not mark.sha256 or mark.identity[2] > limit:
+        return None
+    data = Look().read(mark.path, limit).data
+    if _sha256(data) != mark.sha256 or b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _covered(mark: FileMark, folder: str, real_folder: str) -> list[str]:
@@ -210,15 +257,14 @@ def _within(path: str, folder: str) -> str:
     return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
 
 
-def _folder_mark(path: str, look: Look) -> FileMark:
-    found = _settled(path, look)
-    return FileMark(path, _shadows(path, look), identity(found), path, folder=True)
+def _folder_mark(path: str, kind: "Kind", look: Look) -> FileMark:
+    names = _names(path, kind, look)
+    # one that changed just before it was listed is listed again every time
+    return FileMark(path, names, (-1,) if path in look.moving else identity(look.state(path)), path, kind)
 
 
-def _shadows(folder: str, look: Look) -> str:
-    from billhook.config.pyimports import shadows
-
-    return _sha256("\0".join(shadows(folder, look)).encode("utf-8", "surrogateescape"))
+def _names(folder: str, kind: "Kind", look: Look) -> str:
+    return _sha256(covered.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
 
 
 def _marked(path: str, inside: str, look: Look) -> FileMark:
@@ -266,13 +312,11 @@ def _hashed(path: str, wanted: Identity, look: Look) -> tuple[Identity, str]:
     content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else Content()
     if content.identity == wanted:
         return wanted, _remembered(wanted, _sha256(content.data))
-    import hashlib
-
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(file, "rb") as stream:
             before = identity(os.fstat(file))
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest() if stat.S_ISREG(os.fstat(file).st_mode) else ""
+            sha256 = _digest(stream, before[2]) if stat.S_ISREG(os.fstat(file).st_mode) else ""
             after = identity(os.fstat(file))
     except (OSError, ValueError):
         return wanted, ""
@@ -280,6 +324,17 @@ def _hashed(path: str, wanted: Identity, look: Look) -> tuple[Identity, str]:
         return wanted, _remembered(wanted, sha256)
     # written while it was read: times that no file has make the next look a closer one
     return (*before[:3], 0, 0), sha256
+
+
+def _digest(stream: BinaryIO, size: int) -> str:
+    """The hash of a file of that size; nothing for one with more in it: some of those in /proc have no end."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    while size >= 0 and (part := stream.read(min(size + 1, _AT_ONCE))):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest() if size >= 0 else ""
 
 
 def _remembered(of: Identity, sha256: str) -> str:

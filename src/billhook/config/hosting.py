@@ -29,6 +29,7 @@ _SAID: Final = {
     "context": "context",
     "stop": "stop",
     "keep_going": "wish to go on",
+    "quiet": "`suppressOutput`",
 }
 _DOES: Final = {
     "deny": "deny",
@@ -49,6 +50,7 @@ _EVIDENCE: Final = {
     "stop": re.compile(rf"\bcontinue{_VALUE}[Ff]alse\b|\b(?:return|billhook\.)\s{{0,9}}stop\("),
 }
 """Words in a script that can hardly mean anything else."""
+_QUIET: Final = re.compile(rf"\bsuppressOutput{_VALUE}[Tt]rue\b")
 _EVENT: Final = re.compile(r"\b[A-Z][a-z]+[A-Z]\w+\b")
 _REFUSED: Final = (Block.DENY, Block.NOT_HONOURED)
 
@@ -97,6 +99,8 @@ def limits(hook: Declared, agent: Agent) -> list[Limit]:
     found += _losses(hook, agent, events, known or (), sure=True)
     if hook.gate and hook.on_failure not in (known or ()):
         found += _losses(hook, agent, filter(_refusable, events), (hook.on_failure,), sure=True)
+    if _QUIET.search("\n".join(_texts(hook))):
+        found += _losses(hook, agent, events, ("quiet",), sure=True)
     found += _partly(hook, agent, events, known or ())
     if known is None:
         found += _losses(hook, agent, events, [want for want in _DOES if want != hook.on_failure], sure=False)

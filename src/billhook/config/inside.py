@@ -75,6 +75,29 @@ def runs_itself(agent: Inside, declared: Declared, read: FileRead, home: str) ->
     return f"run by {_TITLES[agent.host]} itself"
 
 
+def is_claudes(declared: Declared, host: str) -> bool:
+    """Whether Claude Code runs an entry itself, as far as its file tells; in an agent that does not read that file
+    nobody does."""
+    of_claude = declared.shape == "nested" and not declared.ours and declared.file.endswith(_FILES)
+    return of_claude and (not host or host.removeprefix("http:") in _TITLES)
+
+
+def of_claude_code(declared: Declared) -> bool:
+    """Whether Claude Code runs it itself, whatever billhook does: an entry of its own settings."""
+    return (
+        declared.shape == "nested" and not declared.ours and declared.file.endswith(tuple(f"/{one}" for one in _FILES))
+    )
+
+
+def adopting_command(declared: Declared) -> str:
+    """What moves an entry of Claude Code's settings to billhook; nothing for a file that `install` does not know."""
+    if not declared.file.endswith(f"/{_FILES[0]}"):
+        return ""
+    return (
+        "billhook install claude --adopt" if declared.layer == "user" else "billhook install claude --project --adopt"
+    )
+
+
 def _reads(agent: Inside, declared: Declared, home: str) -> bool:
     """Whether the file is one that the agent reads."""
     folder = next((declared.file.removesuffix(f"/{name}") for name in _FILES if declared.file.endswith(f"/{name}")), "")

@@ -73,7 +73,10 @@ class Kept:
             if self._approvals.stamp(file) != stamp:
                 return False
         for mark in self._marks:
-            if not fingerprint.unchanged(mark):
+            if not fingerprint.holds(mark):
+                return False
+        for entry in self.config.pending:
+            if not all(map(fingerprint.unchanged, entry.consent.looked_at)):
                 return False
         return not came or (self._leads_there() and self._none_has_come())
 

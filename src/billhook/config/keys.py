@@ -25,6 +25,7 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "on_failure": ("on_failure",),
     "background": ("background", "async"),
     "rewake": ("asyncRewake",),
+    "always": ("always",),
     "dialect": ("dialect",),
     "enabled": ("enabled",),
     "title": ("title", "description", "statusMessage"),
@@ -48,6 +49,65 @@ ENTRY: Final = HANDLER | {"match"}
 """One entry of a flat list."""
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
 """Keys of handlers that are not run yet."""
+OF_AGENTS: Final[dict[str, dict[str, str]]] = {
+    "cursor": {"failClosed": "gate"},
+    "copilot": {"bash": "run", "timeoutSec": "timeout"},
+}
+"""By agent: its own words for our fields, in its own file."""
+
+READ_BY: Final[dict[str, frozenset[str]]] = {
+    "copilot": frozenset({"env", "cwd"}),
+    "gemini": frozenset({"env"}),
+}
+"""By agent: keys of its handlers that the others don't read."""
+
+_NOT_BLOCKING: Final = 'no agent reads it: exit code 2 blocks, and `"onFailure": "block"` makes a failure block, too'
+_STILL_RUNS: Final = "no agent reads it, and the hook runs: remove the entry to switch it off"
+_IN_COMMAND: Final = "no agent reads it: put it into the command"
+_MISTAKEN: Final[dict[str, tuple[str, ...]]] = {
+    "did you mean `command`?": ("hook", "hookPath", "script", "cmd", "shellCommand"),
+    "did you mean `matcher`?": ("tools", "toolName", "toolNames", "toolMatcher", "toolFilter"),
+    "did you mean `if`?": (
+        "pattern",
+        "filePattern",
+        "condition",
+        "conditions",
+        "when",
+        "onlyIf",
+        "only",
+        "ifNot",
+        "unless",
+        "except",
+        "exclude",
+        "excludes",
+        "include",
+        "includes",
+        "ignore",
+        "where",
+        "filter",
+        "paths",
+        "globs",
+    ),
+    "did you mean `timeout`? It is in seconds": ("timeoutMs", "timeoutSec", "timeoutSeconds", "timeout_millis"),
+    _NOT_BLOCKING: ("blocking", "block", "failClosed", "blockOnFailure", "continueOnError", "exitOnFailure"),
+    _STILL_RUNS: ("enabled", "disabled", "disable", "active"),
+    _IN_COMMAND: ("env", "environment", "cwd", "workingDirectory", "workdir"),
+}
+MISTAKEN: Final = {folded(word): hint for hint, words in _MISTAKEN.items() for word in words}
+"""Keys that people rely on and no agent reads, with what to do. Any other unknown key in an agent's file is taken for a
+remark: agents pass over it, too."""
+
+CONDITIONS: Final = frozenset({"condition", "conditions", "when", "onlyif", "ifnot", "unless", "where"})
+"""Other words for `if`: a hook that has one is meant for some calls only."""
+NARROWING: Final = (
+    CONDITIONS | {word for word, hint in MISTAKEN.items() if hint.endswith(("`if`?", "`matcher`?"))} | {"tool"}
+)
+"""Words that narrow a hook down elsewhere. In our own files one of them breaks its hook, which would always run."""
+GATE_LIKE: Final = frozenset(map(folded, _MISTAKEN[_NOT_BLOCKING])) | {"denies", "denied", "forbid", "refuse", "reject"}
+"""Words of people who want a call to be stopped."""
+DECISIVE: Final = frozenset({"when", "match", "gate", "on_failure"})
+"""Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""
+DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 
 TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")
 """The kinds of handlers in a nested group."""

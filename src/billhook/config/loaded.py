@@ -75,6 +75,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What it was loaded with."""
     host: str = ""
     """The agent that it was loaded for, where that runs some of the entries itself."""
+    folder: str = ""
+    """The folder that it was loaded for."""
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
@@ -111,6 +113,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         `host` is who it serves, for the log; `listen` hears of each hook that is asked.
         """
+        from billhook.config.notices import Notices
         from billhook.engine import Engine
         from billhook.plan import Plan
 
@@ -122,7 +125,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
         plan = Plan([*self.hooks, *more]) if more else self.plan
         observers = [*recorded, *observers]
-        return Engine(plan, parallel=self.parallel, observers=observers, env=env, know=self.knowing, listen=listen)
+        return Engine(
+            plan,
+            parallel=self.parallel,
+            observers=observers,
+            env=env,
+            know=self.knowing,
+            listen=listen,
+            notices=None if self.knowing is None else Notices(self, host),
+        )
 
     def switched_off_builtins(self, event: str) -> list[str]:
         """The built-ins for an event that their owner switched off."""

@@ -118,7 +118,8 @@ class _Loading:
         self.values = Values(env)
         self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in found.files]
         self.agent = believed(agent, self.reads)
-        self.problems = [finding for read in self.reads for finding in read.findings]
+        # one folder that can't be opened may hide several files
+        self.problems = list(dict.fromkeys(finding for read in self.reads for finding in read.findings))
 
     def config(self) -> Config:
         from billhook.plan import Plan
@@ -154,6 +155,7 @@ class _Loading:
             knowing=None if builtins is None else builtins.knowing,
             trust=self.trust,
             host=self.agent.host,
+            folder=self.found.folder,
         )
 
     def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
@@ -171,12 +173,7 @@ class _Loading:
     def kept(self, config: Config, folder: str) -> Kept:
         """What the result depends on. A file that was written just now may be written again without a trace in its
         times: what was read from one is not kept."""
-        marks = {
-            mark.path: mark
-            for entry in config.entries
-            if entry.consent.fingerprint is not None
-            for mark in entry.consent.fingerprint.marks
-        }
+        marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
         files = {read.source.path for read in self.reads if needs_consent(read.source.layer)}
         stamps = {file: self.approvals.stamp(file) for file in files}
         probed = tuple((path, identity if sources.settled(identity) else (-1,)) for path, identity in self.found.probed)
@@ -265,7 +262,8 @@ class _Loading:
         one wants to be asked. What nobody consented to has no effect, readable or not."""
         source = read.source
         first = next((one for one in read.findings if one.code in _STRUCTURAL), read.findings[0])
-        why = f"{source.path} can't be read: {first.message} ({first.place})"
+        fix = f"; to fix it: {first.hint}" if first.code == "BH101" else ""
+        why = f"{source.path} can't be read: {first.message} ({first.place}){fix}"
         consented = [entry for entry in entries if entry.consent.given and entry.state != "off"]
         if needs_consent(source.layer):
             known = [] if self.trust == "none" or read.readable else self.approvals.of_file(source.path)
@@ -304,7 +302,7 @@ def _judges_the_same(entry: Entry) -> bool:
     from billhook.config.fingerprint import definition
 
     now = definition(entry.declared)
-    return before.gate and all(now[key] == before.definition[key] for key in ("events", "match", "if", "dialect"))
+    return before.gate and all(now[key] == before.definition.get(key) for key in ("events", "match", "if", "dialect"))
 
 
 _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})

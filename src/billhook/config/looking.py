@@ -1,5 +1,6 @@
 """One look at the file system: what was seen once is not asked for again."""
 
+import itertools
 import os
 import stat
 import time
@@ -9,7 +10,6 @@ import msgspec
 
 if TYPE_CHECKING:
     from billhook.config.fingerprint import FileMark
-    from billhook.config.pyimports import Imported
     from billhook.config.shellvars import Known
 
 SETTLED: Final = 20_000_000
@@ -41,10 +41,14 @@ class Look:
         self.marks: dict[tuple[str, str], FileMark] = {}
         self.texts: dict[tuple[str, str, str], Known] = {}
         """Shell texts by folder, script and text."""
-        self.imports: dict[bytes, tuple[Imported, ...]] = {}
         self.path_folders: dict[str, list[tuple[str, bool]]] = {}
+        self.pattern_seconds = 0.0
+        """What patterns took so far."""
+        self.moving: set[str] = set()
+        """Folders that may have changed after they were listed, and have the same times."""
         self._states: dict[str, os.stat_result | None] = {}
         self._names: dict[str, frozenset[str] | None] = {}
+        self._listed: dict[str, tuple[os.DirEntry[str], ...] | None] = {}
         self._real: dict[str, str] = {}
         self._contents: dict[str, Content] = {}
         self._room = MAX_ALL_KEPT
@@ -87,6 +91,23 @@ class Look:
             except (OSError, ValueError):
                 self._names[folder] = None
         return self._names[folder]
+
+    def listed(self, folder: str, at_most: int) -> tuple["os.DirEntry[str]", ...] | None:
+        """What lies in a folder, in order; None when it can't be listed, or holds more than `at_most`. The state of the
+        folder is looked at before, so that whatever comes later shows in its times."""
+        if folder not in self._listed:
+            before = self.state(folder)
+            if before is None or not settled(before):
+                self.moving.add(folder)
+            try:
+                with os.scandir(folder) as entries:
+                    found = list(itertools.islice(entries, at_most + 1))
+                self._listed[folder] = (
+                    tuple(sorted(found, key=lambda entry: entry.name)) if len(found) <= at_most else None
+                )
+            except (OSError, ValueError):
+                self._listed[folder] = None
+        return self._listed[folder]
 
     def read(self, path: str, limit: int) -> Content:
         """A regular file; nothing of one that is missing, longer than `limit`, or anything else. Never waits."""

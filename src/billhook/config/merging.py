@@ -133,7 +133,8 @@ def limits(reads: Iterable[FileRead], layer: Layer) -> "Limits":
 
 def what(entry: Declared) -> tuple[object, ...]:
     """What makes two hooks of different layers the very same one."""
-    return (entry.action, entry.events, entry.match, entry.when, entry.dialect, entry.background, entry.folder)
+    when = (entry.events, entry.match, entry.when, entry.background, entry.always)
+    return (entry.action, when, entry.dialect, entry.folder)
 
 
 def stricter(one: Declared, other: Declared) -> Declared:

@@ -1,59 +1,63 @@
-"""The local files that a hook's command names: what an approval covers besides the words themselves.
+"""The local files that decide what a hook does: what an approval covers besides the words of its definition.
 
-Found by reading, never by running, and never completely: what a program opens or runs on its own is not seen. It is
-there so that editing a script takes the approval away, as editing the command does.
+Those that its command names, with what these source, run or import; and every code file in the folders of its scripts
+(`covered.py`). Found by reading, never by running, and never completely: what is known to be missing is in `uncovered`.
 """
 
-import glob
 import itertools
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from billhook import caller, script, shell
-from billhook.config import commandwords, pyimports, shellvars
+from billhook.config import commandwords, covered, pyimports, shellvars, started
 from billhook.config.commandwords import SUFFIXES
+from billhook.config.covered import Kind
 from billhook.config.declared import Action, Exec, Python, Run
 from billhook.config.looking import MAX_KEPT, Look
+from billhook.config.patterns import MAGIC, Patterns
 from billhook.script import UNKNOWN
 
-MAX_SCRIPTS: Final = 200
-MAX_SCRIPT: Final = 1 << 20
-MAX_ALL_SCRIPTS: Final = 16 << 20
+MAX_SCRIPTS: Final = 500
+MAX_SHELL: Final = 1 << 20
+MAX_SCRIPT: Final = 8 << 20
+MAX_ALL_SCRIPTS: Final = 32 << 20
 MAX_FOLDERS: Final = 16
 MAX_FOUND: Final = 20_000
+MAX_UNCOVERED: Final = 20
 
 _SYSTEM = re.compile(r"/(?:bin|sbin|usr|lib[^/]*|opt|nix|etc|dev|proc|sys)(?:/|$)")
 _KEPT_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
-_SHEBANG = re.compile(rb"#![ \t]*(\S+)[ \t]*([^\n]*)")
-_PATTERN: Final = re.compile(r"[*?\[]")
-_LOOP: Final = re.compile(r"\bfor\s+\w+\s+in\s+([^;\n]{1,2000})")
-MAX_MATCHES: Final = 200
+_SHEBANG = re.compile(rb"#![ \t]*([^\n]*)")
+_LOOP: Final = re.compile(r"\b(?:for|select)\s+\w+\s+in\s+([^;\n]{1,2000})")
 _SEPARATORS = re.compile(r"[;|&(){}`\n]")
-
-
-def named_files(action: Action | None, folder: str, look: Look | None = None) -> tuple[str, ...]:
-    """The files that decide what `action` does, as absolute paths, each once, those it names itself first.
-
-    Programs and scripts are listed also where they do not exist (yet), and so are places where a file would be taken
-    instead of a module imported now. Never raises and runs nothing; reads a bounded number of regular files.
-    Searches that share a look see the same files, and look at each once.
-    """
-    return named(action, folder, look or Look()).files
+_BESIDE: Final = re.compile(r"""["'](\.{1,2}/[\w./@+-]+)["']|\brequire_relative[ \t(]+["']([\w./-]+)["']""")
+_ENDINGS: Final = ("", ".js", ".mjs", ".cjs", ".ts", ".json", ".rb", "/index.js", "/index.ts")
 
 
 class Named(NamedTuple):
     """What a hook depends on."""
 
     files: tuple[str, ...]
-    roots: tuple[str, ...]
-    """The folders that Python looks for modules in first: one that appears there may be taken instead of another."""
+    """Those that are named, imported or sourced."""
+    trees: dict[str, tuple[str, ...]]
+    """By folder, the files that count because they lie there or below."""
+    plain: tuple[str, ...]
+    """Files in these folders that don't count, and would if they became executable."""
+    watched: dict[str, Kind]
+    """The folders in which another file may appear that counts."""
+    uncovered: tuple[str, ...] = ()
+    """What it may run that is not among the files, each with the reason."""
 
 
 def named(action: Action | None, folder: str, look: Look) -> Named:
-    """The files that decide what `action` does, and the folders where more of them may appear."""
+    """What decides what `action` does, as absolute paths, each once.
+
+    Programs and scripts are listed also where they do not exist (yet). Never raises and runs nothing; reads a bounded
+    number of regular files. Searches that share a look see the same files, and look at each once.
+    """
     scan = _Scan(os.path.abspath(folder), look)
     match action:
         case Run(text):
@@ -62,7 +66,7 @@ def named(action: Action | None, folder: str, look: Look) -> Named:
             scan.text(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv))
         case Python(target, interpreter):
             scan.python(target, interpreter)
-    return Named(scan.finished(), tuple(scan.roots))
+    return scan.finished()
 
 
 class _Scan:
@@ -73,37 +77,146 @@ class _Scan:
         self.look = look
         self.real_folder = look.real(folder)
         self.home = caller.expanduser("~")
+        self.direct = True
+        """What is read is the hook's own command: the folders of the scripts that it names are covered."""
         self.found: dict[str, None] = {}
+        self.trees: dict[str, Kind] = {}
+        self.watched: dict[str, Kind] = {}
         self.unread: deque[tuple[str, str]] = deque()
         """Scripts that may name more, and what they are read as."""
         self.queued: set[str] = set()
         self.sought: set[str] = set()
-        self.python_roots: dict[str, None] = {}
         self.roots: dict[str, None] = {}
-        self.budget = pyimports.Budget()
-        self.bytes = MAX_ALL_SCRIPTS
+        """Where Python looks for modules."""
+        self.imported: dict[pyimports.Imported, None] = {}
+        self.resolved: set[tuple[pyimports.Imported, str]] = set()
+        self.bytes, self.scripts = MAX_ALL_SCRIPTS, MAX_SCRIPTS
+        self.patterns = Patterns(folder, look)
+        self.uncovered: dict[str, None] = {}
 
-    def finished(self) -> tuple[str, ...]:
+    def finished(self) -> Named:
         """Follow every script, then everything that was found."""
-        for _ in range(MAX_SCRIPTS):
-            if not self.unread or self.bytes <= 0:
+        while self.unread or self.resolve():
+            path, kind = self.unread.popleft()
+            self.scripts -= 1
+            if self.scripts < 0 or self.bytes < 0:
+                self.note("it names more scripts than are looked at: what the others run is not covered")
                 break
-            self.follow(*self.unread.popleft())
-        return tuple(path for path in self.found if not self.look.folder(path))
+            self.follow(path, kind)
+        for root in self.roots:
+            self.add_all(pyimports.shadows(root, self.look))
+            self.watched.setdefault(root, "code")
+        trees, plain = self.grown()
+        self.watched |= dict.fromkeys(self.patterns.listed, "all")
+        files = tuple(path for path in self.found if not self.look.folder(path))
+        return Named(files, trees, plain, self.watched, tuple(self.uncovered))
+
+    def grown(self) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+        """The files in the folders that are covered, and beside them Python's caches of modules elsewhere."""
+        trees: dict[str, tuple[str, ...]] = {}
+        plain: dict[str, None] = {}
+        seen = set(self.found)
+        for folder, kind in (*self.trees.items(), *((cache, "code") for cache in self.caches())):
+            tree = covered.walk(folder, kind, self.folder, self.look)
+            if tree is None:
+                self.note(f"{folder}: too many or too large files; only those that are named count")
+                continue
+            trees[folder] = tuple(path for path in tree.files if path not in seen)
+            seen.update(tree.files)
+            plain |= dict.fromkeys(path for path in tree.plain if path not in seen)
+            self.watched |= {one: "all" if "all" in (kind, self.watched.get(one)) else "code" for one in tree.folders}
+            for text in tree.left_out:
+                self.note(text)
+        return {folder: files for folder, files in trees.items() if files}, tuple(plain)
+
+    def caches(self) -> list[str]:
+        folders = dict.fromkeys(os.path.dirname(path) for path in self.found if path.endswith(".py"))
+        caches = (os.path.join(folder, covered.CACHE) for folder in folders if not self.in_tree(folder))
+        return [cache for cache in caches if self.look.folder(cache) and self.inside(cache)]
+
+    def resolve(self) -> bool:
+        """Look for the modules that were imported in the folders that are known by now; whether there is more to
+        read."""
+        for one in tuple(self.imported):
+            for root in tuple(self.roots):
+                if (one, root) not in self.resolved:
+                    self.resolved.add((one, root))
+                    self.modules(one, "", (root,))
+        return bool(self.unread)
+
+    def modules(self, one: pyimports.Imported, path: str, roots: tuple[str, ...]) -> None:
+        for place in pyimports.places(one, path, roots, self.look):
+            if self.look.folder(place):
+                self.package(place)
+            else:
+                self.take(place, "module")
+
+    def package(self, folder: str) -> None:
+        """A package that is imported counts as a whole."""
+        if self.cover(folder):
+            tree = covered.walk(folder, "code", self.folder, self.look)
+            for path in tree.files if tree is not None else ():
+                if path.endswith(".py"):
+                    self.read_later(path, "module")
 
     def follow(self, path: str, kind: str) -> None:
+        state = self.look.state(path)
+        if state is not None and state.st_size > MAX_SCRIPT:
+            self.note(f"{path}: too long to look for what it runs or imports")
         data = self.look.read(path, MAX_SCRIPT).data
         self.bytes -= len(data)
-        shebang = _SHEBANG.match(data) if data.startswith(b"#!") else None
+        shebang = _SHEBANG.match(data)
         if shebang:
-            self.program(os.fsdecode(shebang[1]), (self.folder,))
+            for command in shell.parse(os.fsdecode(shebang[1])).commands:
+                self.direct = False
+                self.words(command.words, (self.folder,))
         kind = commandwords.kind(path, os.fsdecode(shebang[0]) if shebang else "", kind)
-        if kind == "python":
-            roots = (os.path.dirname(self.look.real(path)), os.path.dirname(path), *self.python_roots)
-            self.roots |= dict.fromkeys(roots)
-            self.add(pyimports.local_files([path], roots, self.budget, top=self.folder, look=self.look))
-        elif kind == "shell" and b"\0" not in data:
+        if kind in ("python", "module"):
+            self.source(os.fsdecode(data), path, kind)
+        elif b"\0" in data or kind == "none":
+            return
+        elif kind == "shell" and len(data) > MAX_SHELL:
+            self.note(f"{path}: too long to look for what it runs")
+        elif kind == "shell":
             self.text(os.fsdecode(data), path)
+        else:
+            self.beside(os.fsdecode(data), path)
+
+    def source(self, source: str, path: str, kind: str) -> None:
+        """A Python source; a script's own folder is the first in which modules are sought."""
+        if kind == "python":
+            self.add_roots(os.path.dirname(self.look.real(path)), os.path.dirname(path))
+        self.add_roots(*pyimports.roots_of(source, path, self.folder, self.look))
+        self.started(source, path)
+        for one in pyimports.imports(source):
+            if one.level:
+                self.modules(one, path, ())
+            else:
+                self.imported.setdefault(one)
+
+    def add_roots(self, *folders: str) -> None:
+        self.roots |= dict.fromkeys(folder for folder in folders if self.counts(folder))
+
+    def beside(self, source: str, path: str) -> None:
+        """`require("./lib/x")`: files that a script of another language names from where it lies."""
+        self.started(source, path)
+        for relative, ruby in _BESIDE.findall(source):
+            base = os.path.normpath(os.path.join(os.path.dirname(path), relative or ruby))
+            for place in (base + ending for ending in _ENDINGS):
+                if self.look.regular(place):
+                    self.take(place, "")
+                    break
+
+    def started(self, source: str, path: str) -> None:
+        """`subprocess.run(["sh", "lib/x.sh"])`: scripts that it starts, named from the project or from around it."""
+        folders = (self.folder, *pyimports.around(os.path.dirname(path), self.folder))
+        for call in started.started(source):
+            places = [place for name in call.scripts for place in self.meant(name, folders)]
+            there = [place for place in places if self.look.regular(place) and self.inside(place)]
+            for place in there:
+                self.take(place, "")
+            if not there:
+                self.note(f"{path}: `{' '.join(call.text.split())[:60]}`: what it runs is known only at run time")
 
     def python(self, target: str, interpreter: str) -> None:
         module = target.partition(":")[0]
@@ -112,15 +225,14 @@ class _Scan:
         if "/" in module or module.endswith(".py"):
             self.scripts_named(module.removesuffix(".py") + ".py", "python", (self.folder,))
             return
-        roots = (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude")))
-        self.roots |= dict.fromkeys(roots)
-        self.add(pyimports.module_files(module, roots, self.budget, self.look))
+        self.module((module,), (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude"))))
 
     def text(self, text: str, path: str = "") -> None:
         """Scan shell text. In a script, which has a `path`, only what it sources or runs counts, not what it reads."""
         known = self.known(text, path)
         commands = known.commands
-        self.pythonpath(commands)
+        self.direct = not path
+        self.variables(commands)
         written = None if path else {path for command in commands for path in self.written(command)}
         folders: tuple[str, ...] = (self.folder,)
         in_order = not _SEPARATORS.search(known.text.replace("&&", ""))
@@ -131,8 +243,10 @@ class _Scan:
             folders = self.moved(command, folders, keep=False) if in_order else folders
             self.command(command, folders, written)
         self.fed(known.text, folders)
-        if "for " in text:
-            self.looped(text, folders)
+        runs = list(filter(commandwords.runs_what_it_is_given, commands))
+        if runs and not self.given(known, folders):
+            for command in runs:
+                self.note(f"`{command.text.replace(UNKNOWN, '*')[:60]}`: what it runs is known only at run time")
 
     def known(self, text: str, path: str) -> shellvars.Known:
         key = (self.folder, path, text)
@@ -171,6 +285,7 @@ class _Scan:
             if not words:
                 return
             if rest := commandwords.run_by(words):
+                self.environment(covered.environment_of(os.path.join(self.folder, ".venv"), self.look))
                 if rest[0] == "-m":
                     self.module(rest[1:], folders)
                     return
@@ -186,23 +301,49 @@ class _Scan:
             for option, value in itertools.pairwise(words):
                 if option in ("-f", "--file", "--from-file"):
                     self.scripts_named(value, "none", folders)
+        if name in commandwords.RUNS_PROJECT:
+            self.instructions(words, folders)
         interpreter = "python" if commandwords.PYTHON.fullmatch(name) else name
         if interpreter in commandwords.INTERPRETERS:
             self.interpreted(interpreter, words[1:], folders)
 
+    def instructions(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        """`make`, `npm run`: the file that tells a program what to run. What it runs in turn is not followed."""
+        name = commandwords.program(words)
+        files = commandwords.RUNS_PROJECT[name]
+        values = [value for word in words[1:] for value in (word, word.partition("=")[2], word[2:])]
+        elsewhere = [path for value in values for path in self.paths(value, folders) if self.look.folder(path)]
+        for folder, file in itertools.product((*folders, *elsewhere), files):
+            if self.look.regular(os.path.join(folder, file)):
+                self.take(os.path.join(folder, file), "none")
+        what = f": only {' or '.join(files[:2])} counts" if files else ""
+        self.note(f"code of the project that `{name}` runs{what}")
+
     def interpreted(self, interpreter: str, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
         operand, code, module = commandwords.operand(words, commandwords.INTERPRETERS[interpreter])
+        # `perl -I lib`, `node --require=./x.js`
+        for word in itertools.takewhile(lambda word: word not in (operand, code, module), words):
+            for value in (word, word.partition("=")[2], word[2:]):
+                self.loaded(value, folders)
         if module and interpreter == "python":
             self.module((module,), folders)
         elif code is not None and interpreter == "python":
             self.code(code, folders)
         elif code is None and not module and operand:
-            self.scripts_named(operand, commandwords.language_of(interpreter) or "none", folders)
+            self.scripts_named(operand, commandwords.language_of(interpreter), folders)
+
+    def loaded(self, word: str, folders: tuple[str, ...]) -> None:
+        """A file that a program loads before its script, or a folder where it looks for more."""
+        for path in self.paths(word, folders) if not word.startswith("-") else ():
+            if self.look.folder(path):
+                self.cover(path)
+            elif self.look.regular(path) or ("/" in word and word.endswith(SUFFIXES)):
+                self.take(path, "")
 
     def code(self, code: str, folders: tuple[str, ...]) -> None:
         """A Python program that the command itself holds."""
-        source = code.replace(UNKNOWN, "_").encode("utf-8", "replace")
-        self.add(pyimports.local_files((), (*folders, *self.python_roots), self.budget, source, look=self.look))
+        self.add_roots(*folders)
+        self.source(code.replace(UNKNOWN, "_"), os.path.join(self.folder, "-"), "code")
 
     def fed(self, text: str, folders: tuple[str, ...]) -> None:
         """`python3 - <<EOF`: a program that the text feeds to Python."""
@@ -212,25 +353,40 @@ class _Scan:
                     self.code(redirect.body or "", folders)
 
     def module(self, names: tuple[str, ...], folders: tuple[str, ...]) -> None:
-        """`python -m name`, where it is a local one."""
+        """`python -m name`, where it is a local one: it is the script."""
+        self.add_roots(*folders)
         for name in names[:1]:
-            self.add(pyimports.module_files(name, (*folders, *self.python_roots), self.budget, self.look))
+            for place in pyimports.places(pyimports.Imported(name), "", tuple(self.roots), self.look):
+                if self.look.folder(place):
+                    self.package(place)
+                else:
+                    self.script(place, "module")
 
     def program(self, word: str, folders: tuple[str, ...]) -> None:
-        if "/" in word or word.startswith("~"):
+        if UNKNOWN in word:
+            self.unknown(word, folders)
+        elif "/" in word or word.startswith("~"):
             for path in self.paths(word, folders):
-                self.take(path, "program")
+                self.script(path, "program")
         elif word not in self.sought and _speakable(word):
             self.sought.add(word)
             self.on_path(word)
+
+    def unknown(self, word: str, folders: tuple[str, ...]) -> None:
+        """A script whose name only the shell will know: where its folder is known, whatever lies there counts."""
+        above = word.partition(UNKNOWN)[0].rpartition("/")[0]
+        for path in self.paths(above, folders):
+            if self.look.folder(path):
+                self.cover(path, "all")
 
     def on_path(self, name: str) -> None:
         """A program without a folder counts where PATH leads into the project, also where it would be found first."""
         for folder, inside in self.path_folders():
             path = os.path.join(folder, name)
+            there = os.access(path, os.X_OK) and not self.look.folder(path)
             if inside:
-                self.take(path, "program")
-            if os.access(path, os.X_OK) and not self.look.folder(path):
+                (self.script if there else self.take)(path, "program")
+            if there:
                 return
 
     def path_folders(self) -> list[tuple[str, bool]]:
@@ -245,41 +401,111 @@ class _Scan:
         return self.look.path_folders[self.folder]
 
     def scripts_named(self, word: str, kind: str, folders: tuple[str, ...]) -> None:
-        paths = self.paths(word, folders)
-        if _PATTERN.search(word):
-            paths = [match for path in paths for match in self.matching(path)]
+        if UNKNOWN in word:
+            self.unknown(word, folders)
+            return
+        paths = self.meant(word, folders)
         if "/" in word or word.endswith(SUFFIXES) or any(map(self.look.state, paths)):
             for path in paths:
-                self.take(path, kind)
+                self.script(path, kind)
 
-    def matching(self, pattern: str) -> list[str]:
-        """The files that a pattern of the shell's stands for now."""
-        return sorted(itertools.islice(glob.iglob(pattern), MAX_MATCHES))
+    def matching(self, pattern: str, word: str) -> tuple[str, ...]:
+        """The files that a pattern of the shell's stands for now; what it may stand for besides is noted."""
+        files, problem = self.patterns.matches(pattern)
+        if problem:
+            self.note(f"{word}: {problem}")
+        return files
 
-    def looped(self, text: str, folders: tuple[str, ...]) -> None:
-        """`for f in hooks.d/*.sh; do ...`: scripts that a loop goes through are meant to be run."""
-        for words in _LOOP.findall(text):
-            for word in words.split():
-                if word.strip("'\"").endswith(SUFFIXES):
-                    self.scripts_named(word.strip("'\""), "", folders)
+    def given(self, known: shellvars.Known, folders: tuple[str, ...]) -> bool:
+        """`cat d/*.sh | sh`, `find d -exec sh {} +`, `for f in d/*; do sh "$f"; done`: whatever is there is run.
+        False where nothing like it is named."""
+        words = [word for command in known.commands for word in commandwords.given_words(command.words)]
+        for loop in _LOOP.findall(known.text):
+            words += [re.sub("[\"']", "", word).translate(known.values) for word in loop.split()]
+        paths = [path for word in words if "$" not in word for path in self.meant(word, folders)]
+        for path in paths:
+            if self.look.folder(path):
+                self.cover(path, "all")
+            elif self.look.regular(path):
+                self.take(path, "")
+        return bool(paths)
+
+    def meant(self, word: str, folders: tuple[str, ...]) -> list[str]:
+        """The paths that a word of the shell's stands for."""
+        paths = self.paths(word, folders)
+        return [match for path in paths for match in self.matching(path, word)] if MAGIC.search(word) else paths
 
     def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
         for path in self.paths(word, folders):
             if self.look.regular(path) and path not in written and not path.endswith(_KEPT_BY_HOOKS):
                 self.take(path, "")
 
+    def script(self, path: str, kind: str) -> None:
+        """Note a program or a script, and what lies beside it where the command itself names it."""
+        self.take(path, kind)
+        if self.look.folder(path):  # `python3 folder`
+            self.cover(path)
+        elif self.direct and self.counts(path) and self.look.regular(path):
+            for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(self.look.real(path)))):
+                self.cover(folder)
+
     def take(self, path: str, kind: str) -> None:
-        """Note a program or a script, and read it later."""
+        """Note a file, and read it later."""
         if self.counts(path):
             self.found.setdefault(path)
-            if kind != "none" and path not in self.queued:
-                self.queued.add(path)
-                self.unread.append((path, kind))
+            self.environment(covered.environment_of(os.path.dirname(path), self.look))
+            if kind != "none":
+                self.read_later(path, kind)
 
-    def add(self, paths: Iterable[str]) -> None:
+    def read_later(self, path: str, kind: str) -> None:
+        if path not in self.queued:
+            self.queued.add(path)
+            self.unread.append((path, kind))
+
+    def environment(self, root: str) -> None:
+        """Of a virtual environment, what its Python runs by itself."""
+        if root and root not in self.sought and self.inside(root):
+            self.sought.add(root)
+            self.add_all(covered.startup_files(root, self.look))
+            self.watched |= dict.fromkeys(covered.package_folders(root, self.look), "code")
+            self.note(f"{root}: installed packages")
+
+    def cover(self, folder: str, kind: Kind = "code") -> bool:
+        """Cover a folder and what is below it; False, and why, where that can't be."""
+        if not self.inside(folder):
+            why = "it is outside of the project; only the files that are named count"
+        elif self.above(folder):
+            self.note("other files in the project's own folder: only those that are named, imported or sourced count")
+            return False
+        elif covered.is_installed(folder, self.look):
+            why = "installed packages"
+        elif self.in_tree(folder) and kind != "all":
+            return True
+        elif len(self.trees) >= MAX_FOLDERS:
+            why = "too many folders"
+        else:
+            self.trees[folder] = kind
+            return True
+        self.note(f"{folder}: {why}")
+        return False
+
+    def above(self, folder: str) -> bool:
+        """Whether the project is this folder, or lies in it."""
+        folders = (folder.rstrip("/") + "/", self.look.real(folder).rstrip("/") + "/")
+        return any(f"{top}/".startswith(one) for top in (self.folder, self.real_folder) for one in folders)
+
+    def in_tree(self, folder: str) -> bool:
+        return any(f"{folder}/".startswith(f"{tree}/") for tree in self.trees)
+
+    def add_all(self, paths: Iterator[str]) -> None:
         for path in paths:
             if self.counts(path):
                 self.found.setdefault(path)
+
+    def note(self, text: str) -> None:
+        """What is not covered; the folder of the project is left out of it."""
+        if len(self.uncovered) < MAX_UNCOVERED:
+            self.uncovered.setdefault(text.replace(f"{self.folder}/", ""))
 
     def counts(self, path: str) -> bool:
         return len(self.found) < MAX_FOUND and (not _SYSTEM.match(path) or self.inside(path))
@@ -306,18 +532,23 @@ class _Scan:
         for word in (*commandwords.written_words(command.words), *command.written):
             yield from self.paths(word, (self.folder,))
 
-    def pythonpath(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
+    def variables(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
+        """`PYTHONPATH=lib`, `BASH_ENV=x.sh`: variables that tell a program what to load."""
         for command in commands:
-            said = commandwords.said(command)
-            for value in (word.partition("=")[2] for word in said if word.startswith("PYTHONPATH=")):
-                for entry in value.split(":"):
-                    for path in self.paths(entry, (self.folder,)):
-                        self.python_roots.setdefault(path)
+            for name, _, value in (word.partition("=") for word in commandwords.said(command)):
+                if name == "PYTHONPATH":
+                    for entry in value.split(":"):
+                        self.add_roots(
+                            *(path for path in self.paths(entry or ".", (self.folder,)) if self.inside(path))
+                        )
+                elif name in commandwords.LOADS:
+                    for entry in re.split(r"[:\s=,]+", value):
+                        self.loaded(entry, (self.folder,))
 
 
 def _speakable(word: str) -> bool:
     """Whether the system could be asked for it at all."""
-    return 0 < len(word) <= 4096 and UNKNOWN not in word and pyimports.encodable(word)
+    return 0 < len(word) <= 4096 and UNKNOWN not in word and not re.search("[\ud800-\udc7f\udd00-\udfff]", word)
 
 
 def _normal(path: str) -> str:

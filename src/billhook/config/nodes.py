@@ -9,7 +9,7 @@ import msgspec
 from billhook import strictjson
 from billhook.later import pattern
 
-GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b", re.IGNORECASE)
+GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)
 """Words that only a guard has."""
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -27,9 +27,9 @@ class Node(msgspec.Struct, frozen=True):
         """What it is, in a user's words."""
         match self.value:
             case bool():
-                return "a yes or no"
+                return "a boolean"
             case str():
-                return "text"
+                return "a string"
             case int() | float():
                 return "a number"
             case None:

@@ -42,7 +42,7 @@ class Option(msgspec.Struct, frozen=True):
 
 def _flag(name: str, node: Node) -> bool:
     if not isinstance(node.value, bool):
-        raise WrongError(f"`{name}` is {node.kind}; it must be true or false", "write true or false", node)
+        raise WrongError(f"`{name}` must be true or false, not {node.kind}", "write true or false", node)
     return node.value
 
 
@@ -87,8 +87,18 @@ def _texts(name: str, node: Node) -> tuple[str, ...]:
 
 def _text(name: str, node: Node) -> str:
     if not isinstance(node.value, str):
-        raise WrongError(f"`{name}` is {node.kind}; it must be a text", "write a text", node)
+        raise WrongError(f"`{name}` must be a string, not {node.kind}", "write a string", node)
     return node.value
+
+
+def _folder(name: str, node: Node) -> str:
+    import os.path
+
+    path = os.path.expanduser(_text(name, node))
+    if not os.path.isabs(path):
+        hint = "write a path that begins with / or ~"
+        raise WrongError(f"`{name}` is {_shown(node)}; it must be an absolute path", hint, node)
+    return path
 
 
 def _rule(name: str, node: Node) -> str:
@@ -122,7 +132,7 @@ def _limits(name: str, node: Node) -> tuple[dict[str, Any], ...]:
 def _limit(node: Node) -> dict[str, Any]:
     if not isinstance(node.value, Fields):
         raise WrongError(
-            f"a limit is {node.kind}; it must be a mapping", "such as {rule: Bash, at_most: 5, per: turn}", node
+            f"a limit must be a mapping, not {node.kind}", "such as {rule: Bash, at_most: 5, per: turn}", node
         )
     limit: dict[str, Any] = {}
     for key, value in node.value:
@@ -169,6 +179,8 @@ OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
         ),
         Option("max_bytes", 64 << 20, _whole(64 << 10), {"type": "integer", "minimum": 64 << 10}, lambda value: False),
         Option("sync", False, _flag, _FLAG, bool),
+        Option("export_head_to", "", _folder, {"type": "string"}, lambda value: False),
+        Option("export_head_every", 300, _number(1), {"type": "number", "minimum": 1}, lambda value: False),
     ),
     "metrics": (Option("warn_ms", 1000, _number(0), {"type": "number", "minimum": 0}),),
     "rate-limit": (Option("limits", (), _limits, {"anyOf": [LIMIT, {"type": "array", "items": LIMIT}]}, adds_up=True),),

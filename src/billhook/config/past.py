@@ -23,7 +23,7 @@ Standing = Literal["asked", "background", "skipped", "not asked"]
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
 _COMPARED: Final = ("events", "match", "if", "what", "kind", "dialect", "on_failure", "priority", "after", "timeout",
-                    "background", "trust", "state", "file")  # fmt: skip
+                    "background", "always", "trust", "state", "file")  # fmt: skip
 """What makes a hook another one, or lets it run or not; a line that moved does not."""
 _LONGEST: Final = 200
 """Characters of a command or path in a reason."""
@@ -198,7 +198,8 @@ def changes(then: Row | None, now: Row | None) -> Iterator[Change]:
     """The fields of a hook that are not what they were."""
     if then is None or now is None:
         return
-    found = [Change(field, then.get(field), now.get(field)) for field in _COMPARED if then.get(field) != now.get(field)]
+    pairs = [(field, then.get(field) or None, now.get(field) or None) for field in _COMPARED]
+    found = [Change(field, before, after) for field, before, after in pairs if before != after]
     if not found and then.get("hash") != now.get("hash"):
         found = [Change("hash", then.get("hash"), now.get("hash"))]
     yield from found

@@ -19,6 +19,7 @@ from billhook.config.declared import Layer, needs_consent
 from billhook.config.findings import Finding, folded, nearest
 from billhook.config.nodes import Fields, Node
 from billhook.config.reading import quoted
+from billhook.config.sources import agent_of
 from billhook.errors import RuleError
 from billhook.rules import Rule
 from billhook.store.approvals import Approval, Approvals
@@ -202,7 +203,9 @@ def _mode(files: Sequence["_File"]) -> tuple[str, list[Finding]]:
         if needs_consent(file.source.layer) and named not in OF_A_PROJECT:
             if named != "default":
                 message = f"a {file.source.layer} file can't start agents in the mode `{named}`"
-                refused.append(file.finding("BH215", message, node, "remove it, or set it in a file of your own"))
+                found = file.finding("BH215", message, node, "remove it, or set it in a file of your own")
+                # whether the mode counts in the agent whose file it is, that agent decides
+                refused.append(msgspec.structs.replace(found, note=bool(agent_of(file.source.path))))
         elif not mode or MODES.index(named) > MODES.index(mode):
             mode = named
     return mode or "default", refused
@@ -242,7 +245,7 @@ class _File:
                 self._key(inner, node)
         elif value.value is not None:
             hint = "put `allow`, `ask` and `deny` below it"
-            self._find("BH203", f"`permissions` is {value.kind}; it must be a mapping", value, hint, fatal=True)
+            self._find("BH203", f"`permissions` must be a mapping, not {value.kind}", value, hint, fatal=True)
 
     def _key(self, key: Node, value: Node) -> None:
         """What is not ours is the host's own, unless it seems to be meant for us."""
@@ -273,7 +276,7 @@ class _File:
             return
         items = node.value if isinstance(node.value, tuple) else (node,)
         if not isinstance(node.value, tuple):
-            message = f"`{kind}` is {node.kind}; it must be a list of rules"
+            message = f"`{kind}` must be a list of rules, not {node.kind}"
             lost = kind != "allow" and not isinstance(node.value, str)
             self._find("BH203", message, node, f'write "{kind}": ["Bash(git push *)"]', fatal=lost)
             if kind == "allow" or lost:
@@ -283,7 +286,7 @@ class _File:
 
     def _rule(self, kind: Kind, node: Node) -> None:
         if not isinstance(node.value, str):
-            message = f"a rule of `{kind}` is {node.kind}; it must be text"
+            message = f"a rule of `{kind}` must be a string, not {node.kind}"
             self._find("BH203", message, node, "write it as `Bash(git push *)`", fatal=kind != "allow")
             return
         try:

@@ -203,7 +203,7 @@ class Recording:
         untrusted = self._untrusted
         found = {name: why for name, why in considered.items() if name not in asked}
         for hook in own:
-            if hook.name not in asked and (not hook.events or verdict.event in hook.events):
+            if hook.name not in asked and hook.wants(verdict.event):
                 found[hook.name] = NOT_MATCHED
         if not asked and (verdict.reason or verdict.failed_open):
             return {name: NOT_JUDGED if why == NOT_MATCHED else why for name, why in found.items()}
@@ -269,7 +269,7 @@ def _is_untrusted(entry: "Entry") -> bool:
 def _concerns(declared: Declared, event: str) -> bool:
     """Whether an entry is a hook for that event; one that only switches another off is none."""
     is_switch = declared.action is None and not declared.enabled and not declared.broken
-    return not is_switch and (not declared.events or event in declared.events)
+    return not is_switch and declared.wants(event)
 
 
 def _skipped(outcome: Outcome) -> str:

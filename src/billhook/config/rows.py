@@ -10,7 +10,7 @@ from billhook.answers import OnFailure
 from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.loaded import Config, Entry, State
 from billhook.config.stand_ins import Absence, Refusal
-from billhook.hook import Hook
+from billhook.hook import Hook, listens
 
 Effect = Literal["runs", "blocks", "nothing"]
 _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed": "changed"}
@@ -30,6 +30,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[str, ...] = ()
     """None: every event."""
     match: str | None = None
+    part: str = ""
     when: str = ""
     dialect: str = ""
     on_failure: OnFailure = "allow"
@@ -37,6 +38,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     timeout: float | None = None
     background: bool = False
+    always: bool = False
     trust: str
     """own, approved, not approved, changed, or built-in."""
     state: State
@@ -47,6 +49,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""
     line: int = 0
     hash: str = ""
+    """What its approval is kept under, of hooks that have one; `exact_hash` of all others as well."""
+    entry: Entry | None = None
     hooks: tuple[Hook, ...] = ()
     """What an engine has for it, stand-ins included."""
     declared: Declared | None = None
@@ -56,6 +60,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def place(self) -> str:
         """`file:line`; the layer where there is no file."""
         return f"{self.file}:{self.line}" if self.line else self.file or self.layer
+
+    @property
+    def exact_hash(self) -> str:
+        """What its approval is, or would be, kept under. Looks at the hook's files, which takes time."""
+        return self.entry.hash if self.entry is not None else ""
 
     @property
     def broken(self) -> str:
@@ -72,8 +81,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is for that event, whatever the event is about."""
         if self.switch:
             return False
-        stand_ins = any(not hook.events or event in hook.events for hook in self.hooks)
-        return stand_ins or (not self.hooks and (not self.events or event in self.events))
+        stand_ins = any(hook.wants(event) for hook in self.hooks)
+        return stand_ins or (not self.hooks and listens(self.events, self.dialect, event))
 
 
 def rows(config: Config) -> list[Row]:
@@ -112,6 +121,7 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
         kind=kind_of(declared.action),
         events=declared.events,
         match=declared.match,
+        part=declared.part,
         when=declared.when,
         dialect=declared.dialect,
         on_failure=declared.on_failure,
@@ -119,6 +129,7 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
         after=declared.after,
         timeout=declared.timeout,
         background=declared.background,
+        always=declared.always,
         trust=_TRUST[entry.consent.standing],
         state=entry.state,
         why=entry.why,
@@ -126,7 +137,8 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
         layer=declared.layer,
         file=declared.file,
         line=declared.line,
-        hash=entry.hash,
+        hash=entry.consent.loaded.hash if entry.consent.loaded is not None else "",
+        entry=entry,
         hooks=hooks,
         declared=declared,
     )
@@ -148,6 +160,7 @@ def _alone(hook: Hook, name: str) -> Row:
         after=() if builtin else hook.after,
         timeout=hook.timeout,
         background=hook.background,
+        always=hook.always,
         trust="built-in" if builtin else "own",
         state=_STATES[effect],
         why=hook.run.why if isinstance(hook.run, Refusal | Absence) else "",

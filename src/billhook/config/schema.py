@@ -10,6 +10,7 @@ from billhook.config.keys import ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLE
 from billhook.config.options import LIMIT, OPTIONS
 from billhook.config.permitting import MODES
 from billhook.config.shapes import OWN_KEYS, SWITCHES
+from billhook.dialects.names import TOOLS_OF
 from billhook.events import EVENTS
 from billhook.meanings import MEANINGS
 
@@ -42,10 +43,13 @@ def _either(description: str) -> Schema:
     return {"description": description, "anyOf": [{"type": "string"}, _TEXTS]}
 
 
+_EVENT: Final[Schema] = {"anyOf": [_ref("event"), {"const": "*"}]}
+
 FIELDS: Final[dict[str, Schema]] = {
     "events": {
-        "description": "The event or events that it wants.",
-        "anyOf": [_ref("event"), {"type": "array", "minItems": 1, "items": _ref("event")}],
+        "description": "The event or events that it listens for; `*`: all. It may be left out beside `match` or `if`: "
+        "then it listens for all.",
+        "anyOf": [_EVENT, {"type": "array", "minItems": 1, "items": _EVENT}],
     },
     "match": {
         "type": "string",
@@ -90,7 +94,11 @@ FIELDS: Final[dict[str, Schema]] = {
         "enum": list(FAILURE_RULES),
     },
     "background": {**_FLAG, "description": "It answers later: nothing waits for it."},
-    "rewake": {**_FLAG, "description": "As `async`; its answer wakes the agent."},
+    "always": {**_FLAG, "description": "It also runs after another hook denied: a logger, an auditor."},
+    "rewake": {
+        **_FLAG,
+        "description": "As `async`: billhook can't wake an agent.",
+    },
     "dialect": {
         "enum": list(MEANINGS),
         "description": "What it is sent, and what its exit codes mean. Else it follows from the shape of the file.",
@@ -195,7 +203,7 @@ def _definitions(fields: frozenset[str]) -> Schema:
     return {
         **{field: value for field, value in FIELDS.items() if field in fields},
         "other": {"description": "Of a handler that is not run yet."},
-        "event": {"description": "The name of an event.", "enum": _events()},
+        "event": {"description": "The name of an event; Cursor has some of its own.", "enum": [*_events(), *TOOLS_OF]},
         "builtins": {
             "description": "What holds for built-in hooks.",
             "type": ["object", "null"],
@@ -243,8 +251,9 @@ def _definitions(fields: frozenset[str]) -> Schema:
 
 
 def _hook() -> Schema:
-    """It wants events and does one thing; one that is switched off need not."""
-    wants = {"anyOf": [{"required": [name]} for name in spellings("events")]}
+    """It names events or has a condition, and does one thing; one that is switched off need not."""
+    names = (name for field in ("events", "match", "when") for name in spellings(field))
+    wants = {"anyOf": [{"required": [name]} for name in names]}
     return {
         **_object(NATIVE),
         "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},

@@ -11,17 +11,19 @@ from typing import Any, Final
 
 import msgspec
 
+from billhook import caller
 from billhook.config import sources
 from billhook.config.declared import Declared, Layer, Shape, needs_consent
 from billhook.config.entry import Entry, Where
 from billhook.config.fileread import Builtin, FileRead
 from billhook.config.findings import Finding, folded, nearest
 from billhook.config.installed import is_billhook
-from billhook.config.keys import BUILTINS, ENTRY, HANDLER, NATIVE
+from billhook.config.keys import BUILTINS, CONDITIONS, ENTRY, HANDLER, MISTAKEN, NATIVE
 from billhook.config.naming import checked_name
 from billhook.config.nodes import GATE_WORDS, Fields, Node
 from billhook.config.options import WrongError, read_options
 from billhook.config.reading import Read, read_text
+from billhook.events import EVENTS
 from billhook.meanings import MEANINGS
 
 _DIALECT_OF: Final[dict[Shape, str]] = {
@@ -54,10 +56,8 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     try:
         largest = sources.LARGEST_OF_A_PROJECT if needs_consent(layer) else sources.LARGEST
         text = sources.read_bytes(file, largest)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        hint = "mend its permissions" if isinstance(error, PermissionError) else "mend or remove it"
-        finding = Finding("BH101", f"it can't be opened: {why}", file, 1, 1, hint)
+    except (OSError, ValueError) as error:
+        finding = _not_opened(file, error)
         return FileRead(source=source, findings=(finding,), readable=False, says_gate=True, lost_permissions=True)
     values = read_text(text, file, largest)
     read = shape(values, source)
@@ -67,6 +67,22 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     permissions = len(text) > largest or b"permissions" in text.replace(b"\0", b"")  # UTF-16 has zeros in between
     gate = read.says_gate or _lost_gate(text, values.node)
     return msgspec.structs.replace(read, says_gate=gate, lost_permissions=permissions)
+
+
+def _not_opened(file: str, error: OSError | ValueError) -> Finding:
+    """Why a file can't be opened; about the folder or link that is in the way, where that is one."""
+    at = sources.obstacle(file)
+    if isinstance(error, FileNotFoundError) and os.path.exists(at):
+        at = file  # nothing is in the way: there is no such file
+    why = (getattr(error, "strerror", "") or str(error)).lower()
+    in_home = caller.expanduser("~").startswith(at)
+    if os.path.islink(at) and not os.path.exists(at):
+        why, hint = f"the link leads to `{os.readlink(at)}`: {why}", "fix or remove the link"
+    elif isinstance(error, PermissionError):
+        hint = f"fix its permissions (`ls -ld {at}` shows them){', or set HOME to your own folder' * in_home}"
+    else:
+        hint = "fix or remove it" if at == file else "make a folder of it, or remove it"
+    return Finding("BH101", f"it can't be opened: {why}", at, int(at == file), int(at == file), hint)
 
 
 def _lost_gate(text: bytes, node: Node | None) -> bool:
@@ -94,22 +110,24 @@ class _File:
         self.hooks: list[Node] = []
         """Every `hooks` of the file: that one of them is one too many must not switch the others off."""
         self.permissions: list[tuple[Node, Node]] = []
+        self.variables: frozenset[str] = frozenset()
         self.lost_gate = False
         self.damaged = False
         """What should be its hooks can't be read as such."""
         self.native = source.path.endswith((".yaml", ".yml"))
         self.lesson = os.path.basename(source.path) == ".hooks.json"
-        self.where = Where(source.path, source.layer, source.folder)
+        self.agent = sources.agent_of(source.path)
+        self.where = Where(source.path, source.layer, source.folder, agent=self.agent)
 
     def find(self, code: str, message: str, node: Node, hint: str, hook: str = "") -> None:
         self.findings.append(Finding(code, message, self.source.path, node.line, node.column, hint, hook))
 
     def result(self) -> FileRead:
         if not isinstance(self.node.value, Fields):
-            self.find(
-                "BH203", f"the file holds {self.node.kind}; it must hold a mapping", self.node, "begin with `hooks:`"
-            )
-            return FileRead(source=self.source, findings=tuple(self.findings), readable=False)
+            self.find("BH203", f"the file must hold a mapping, not {self.node.kind}", self.node, "begin with `hooks:`")
+            # in a project such a file may be another program's
+            gate = self.node.gate_words > 0 and not needs_consent(self.source.layer)
+            return FileRead(source=self.source, findings=tuple(self.findings), readable=False, says_gate=gate)
         self._take_top(self.node.value)
         self.where = self._for_all()
         for hooks in self.hooks:
@@ -125,6 +143,7 @@ class _File:
             allowed_header_env=self._texts("httpHookAllowedEnvVars"),
             permissions=tuple(self.permissions),
             places={key: (node.line, node.column) for key, node in self.top.items()},
+            variables=self.variables,
             says_gate=self.lost_gate,
             readable=not self.damaged,
             findings=tuple(self.findings),  # last: all of the above may find something
@@ -136,6 +155,8 @@ class _File:
         """In a settings file other keys are other people's; in our own files they are slips."""
         for key, value in fields:
             known = _TOP.get(folded(str(key.value)))
+            if key.value == "env" and isinstance(value.value, Fields):
+                self.variables = frozenset(str(name.value) for name, _ in value.value)
             if known == "permissions" or nearest(str(key.value), ("permissions",), 0.9):
                 self.permissions.append((key, value))
             if known == "settings" and self.native and isinstance(value.value, Fields):
@@ -148,8 +169,12 @@ class _File:
                 near = nearest(str(key.value), OWN_KEYS)
                 hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(OWN_KEYS)}"
                 self.lose(Node(Fields(((key, value),)), key.line, key.column))
-                self.damaged |= near == "hooks"
+                self.damaged |= near in ("hooks", "dialect", "builtins")
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
+            elif key.value in EVENTS and isinstance(value.value, tuple):
+                self.lose(value)
+                hint = f'wrap it: {{"hooks": {{"{key.value}": [...]}}}}'
+                self.find("BH202", f"`{key.value}` is outside of `hooks`: none of it runs", key, hint)
             elif nearest(str(key.value), ("hooks",), 0.8):
                 self.lose(value)
                 self.damaged = True
@@ -169,20 +194,23 @@ class _File:
                 near = nearest(str(node.value), MEANINGS)
                 hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MEANINGS)}"
                 self.find("BH205", f"unknown dialect `{node.value}`", node, hint)
+                self.damaged = True  # what its hooks answer would be read in another one
         node = self.top.get("timeout") if self.native or self.lesson else None
         if node is not None and node.value is not None:
             if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 < node.value < 1e9:
                 timeout = float(node.value)
             else:
                 self.find("BH203", "`timeout` must be a positive number of seconds", node, "for example `timeout: 20`")
-        return Where(self.source.path, self.source.layer, self.source.folder, dialect, timeout)
+        if not dialect and self.where.of_another:
+            dialect = self.agent
+        return Where(self.source.path, self.source.layer, self.source.folder, dialect, timeout, agent=self.agent)
 
     def _flag(self, key: str) -> bool | None:
         node = self.top.get(key)
         if node is None or node.value is None:
             return None
         if not isinstance(node.value, bool):
-            self.find("BH203", f"`{key}` is {node.kind}; it must be true or false", node, "write true or false")
+            self.find("BH203", f"`{key}` must be true or false, not {node.kind}", node, "write true or false")
             return None
         return node.value
 
@@ -193,7 +221,7 @@ class _File:
             return None
         if isinstance(node.value, tuple) and all(isinstance(item.value, str) for item in node.value):
             return tuple(str(item.value) for item in node.value)
-        self.find("BH203", f"`{key}` is {node.kind}; it must be a list of texts", node, "until then it allows nothing")
+        self.find("BH203", f"`{key}` must be a list of strings, not {node.kind}", node, "until then it allows nothing")
         return ()
 
     def _builtins(self) -> Iterator[Builtin]:
@@ -201,7 +229,7 @@ class _File:
         if node is None or node.value is None:
             return
         if not isinstance(node.value, Fields):
-            self.find("BH203", f"`builtins` is {node.kind}; it must be a mapping", node, "name them: `turn-tracker:`")
+            self.find("BH203", f"`builtins` must be a mapping, not {node.kind}", node, "name them: `turn-tracker:`")
             return
         for key, value in node.value:
             name = next((known for known in BUILTINS if folded(known) == folded(str(key.value))), "")
@@ -209,6 +237,8 @@ class _File:
                 near = nearest(str(key.value), BUILTINS)
                 hint = f"did you mean `{near}`?" if near else f"one of {', '.join(BUILTINS)}"
                 self.find("BH202", f"no built-in `{key.value}`", key, hint)
+                if near == "rate-limit":
+                    yield Builtin(near, None, {}, key.line, key.column, f"no built-in `{key.value}`")
                 continue
             yield self._builtin(name, key, value)
 
@@ -230,15 +260,13 @@ class _File:
                     case "enabled" | "options" as word:
                         wanted = "true or false" if word == "enabled" else "a mapping"
                         self.find(
-                            "BH203", f"`{inner.value}` is {node.kind}; it must be {wanted}", node, f"write {wanted}"
+                            "BH203", f"`{inner.value}` must be {wanted}, not {node.kind}", node, f"write {wanted}"
                         )
                     case _:
                         hint = "known here: enabled, options"
                         self.find("BH202", f"unknown key `{inner.value}`", inner, hint)
         elif value.value is not None:
-            self.find(
-                "BH203", f"`{name}` is {value.kind}; it must be a mapping", value, "write `enabled: true` below it"
-            )
+            self.find("BH203", f"`{name}` must be a mapping, not {value.kind}", value, "write `enabled: true` below it")
         for error in wrong:
             self.find(error.code, str(error), error.node, error.hint)
         return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "")
@@ -253,7 +281,7 @@ class _File:
         if not isinstance(node.value, Fields):
             self.lose(node)
             self.damaged = True
-            self.find("BH203", f"`hooks` is {node.kind}; it must be a mapping", node, "put names or events below it")
+            self.find("BH203", f"`hooks` must be a mapping, not {node.kind}", node, "put names or events below it")
             return
         for key, value in node.value:
             if self.native and not isinstance(value.value, tuple):
@@ -266,7 +294,7 @@ class _File:
         name = str(key.value)
         if not isinstance(value.value, Fields):
             hint = "write `events:` and `run:` below it"
-            message = f"hook `{name}` is {value.kind}; it must be a mapping"
+            message = f"hook `{name}` must be a mapping, not {value.kind}"
             self.lose(value)
             self.find("BH203", message, value, hint, name)
             self.entries.append(self._only_its_name(name, key, message))
@@ -292,7 +320,7 @@ class _File:
         """An item of a list, which names itself."""
         if not isinstance(item.value, Fields):
             self.lose(item)
-            self.find("BH203", f"an entry is {item.kind}; it must be a mapping", item, "write `name:` and `events:`")
+            self.find("BH203", f"an entry must be a mapping, not {item.kind}", item, "write `name:` and `events:`")
             return
         if item.value.get("events", "event") is None:
             self.lose(item)
@@ -305,7 +333,7 @@ class _File:
         if not isinstance(value.value, tuple):
             hint = f'put it into a list: "{key.value}": [...]'
             self.lose(value)
-            self.find("BH203", f"`{key.value}` is {value.kind}; it must be a list", value, hint)
+            self.find("BH203", f"`{key.value}` must be a list, not {value.kind}", value, hint)
             return
         for item in value.value:
             for entry, known in self._entries_of(item):
@@ -319,39 +347,46 @@ class _File:
         elif isinstance(item.value, Fields) and item.value.get("hooks") is not None:
             yield from self._group(item, item.value)
         elif isinstance(item.value, Fields):
-            if not self.lesson and item.value.get("type") is not None:
+            if not self.lesson and not self.where.of_another and item.value.get("type") is not None:
                 hint = 'wrap it: {"hooks": [...]}; as it stands it is read as `claw-text`'
                 self.find("BH216", "a handler with `type` stands outside of `hooks`", item, hint)
             yield Entry(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
         else:
             hint = 'write a command as text, or {"command": ...}'
             self.lose(item)
-            self.find("BH203", f"an entry is {item.kind}; it must be text or a mapping", item, hint)
+            self.find("BH203", f"an entry must be a string or a mapping, not {item.kind}", item, hint)
 
     def _group(self, item: Node, fields: Fields) -> Iterator[tuple[Entry, frozenset[str]]]:
         """`{"matcher": ..., "hooks": [handlers]}`."""
         group = Entry(self.where, item, "nested")
         for key, value in fields:
             match folded(str(key.value)):
+                case _ if str(key.value).startswith(("x-", "$", "//", "_")):
+                    pass
                 case "matcher" | "match":
                     group.seen["match"] = value
                 case "hooks":
                     pass
-                case "onfailure" | "timeout" | "if" | "async":
+                case "onfailure" | "timeout" | "if" | "async" as word:
                     hint = "put it on each handler inside `hooks`"
-                    group.find("BH510", f"`{key.value}` has no effect on a matcher group", key, hint=hint)
-                case _ if not str(key.value).startswith(("x-", "$", "//", "_")):
+                    message = f"`{key.value}` has no effect on a matcher group"
+                    group.find("BH510", message, key, hint=hint, fatal=word == "if")
+                    group.looks_like_gate |= word == "onfailure"
+                case word if near := nearest(word, ("matcher", "hooks"), 0.8):
                     self.lose(value)
-                    near = nearest(str(key.value), ("matcher", "hooks"))
-                    hint = f"did you mean `{near}`?" if near else "known here: matcher, hooks"
-                    group.find("BH202", f"unknown key `{key.value}`", key, hint=hint)
+                    group.find("BH202", f"unknown key `{key.value}`", key, hint=f"did you mean `{near}`?", fatal=True)
+                case word if word in MISTAKEN:
+                    lost = word in CONDITIONS
+                    group.find("BH202", f"unknown key `{key.value}`", key, hint=MISTAKEN[word], fatal=lost)
+                case _:
+                    pass  # a remark: agents pass over it
         self.findings += group.findings
         group.findings = []
         handlers = fields.get("hooks")
         if handlers is None or not isinstance(handlers.value, tuple):
             at = handlers or item
             self.lose(at)
-            self.find("BH203", f"`hooks` is {at.kind}; it must be a list of handlers", at, 'write "hooks": [{...}]')
+            self.find("BH203", f"`hooks` must be a list of handlers, not {at.kind}", at, 'write "hooks": [{...}]')
             return
         for handler in handlers.value:
             if isinstance(handler.value, Fields):
@@ -359,9 +394,15 @@ class _File:
             else:
                 hint = 'write {"type": "command", "command": ...}'
                 self.lose(handler)
-                self.find("BH203", f"a handler is {handler.kind}; it must be a mapping", handler, hint)
+                self.find("BH203", f"a handler must be a mapping, not {handler.kind}", handler, hint)
 
     def _add(self, entry: Entry, event: Node | None, known: frozenset[str], name: Node | None) -> None:
+        if len(self.entries) >= sources.MOST_HOOKS and needs_consent(self.source.layer):
+            if not self.damaged:
+                message = f"the file has more than {sources.MOST_HOOKS:,} hooks"
+                self.find("BH103", message, entry.node, "move some of them to another file")
+            self.damaged = self.lost_gate = True
+            return
         events = None if event is None else entry.checked_events((str(event.value),), event)
         default = "lesson" if self.lesson else _DIALECT_OF[entry.shape]
         declared = entry.declared(events, default, known)

@@ -37,6 +37,8 @@ class Known(msgspec.Struct, frozen=True):
     """With a sign for each known value."""
     commands: tuple[shell.SimpleCommand, ...]
     """With their words as far as they are known."""
+    values: dict[int, str] = {}
+    """What each sign in the text stands for."""
 
 
 def known(text: str, folder: str, home: str, script: str) -> Known:
@@ -45,7 +47,7 @@ def known(text: str, folder: str, home: str, script: str) -> Known:
         return Known(text, shell.parse(text).commands)
     reading = _Reading(text, folder, home, script)
     commands = reading.commands()
-    return Known(reading.text, commands)
+    return Known(reading.text, commands, reading.table)
 
 
 class _Reading:

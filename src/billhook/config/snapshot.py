@@ -98,6 +98,7 @@ def as_data(row: "Row") -> dict[str, Any]:
         "after": list(row.after),
         "timeout": row.timeout,
         "background": row.background,
+        "always": row.always,
         "trust": row.trust,
         "state": row.state,
         "effect": row.effect,

@@ -1,5 +1,6 @@
 """Which files configuration comes from: the layers, most trusted first, and the project that the rest belongs to."""
 
+import errno
 import os
 import stat
 import time
@@ -26,9 +27,24 @@ PROJECT_FILES = (
     ".billhook/hooks.yml",
 )
 LOCAL_FILES = (".claude/settings.local.json", ".billhook/hooks.local.yaml", ".billhook/hooks.local.yml")
+AGENT_FILES = {
+    ".claude/settings.json": "claude",
+    ".claude/settings.local.json": "claude",
+    ".claude/remote-settings.json": "claude",
+    ".codex/hooks.json": "codex",
+    ".gemini/settings.json": "gemini",
+    ".qwen/settings.json": "qwen",
+    ".cursor/hooks.json": "cursor",
+}
+"""Files that an agent reads itself, by the end of their paths."""
+PLUGIN_FILE = "hooks/hooks.json"
+"""The hooks of a plugin. Several agents have plugins, and one file may be for all of them."""
 LARGEST = 1 << 20
 LARGEST_OF_A_PROJECT = 256 << 10
 """Bytes. A larger file is no configuration, and reading what nobody approved must not delay the hooks of others."""
+
+MOST_HOOKS = 2_000
+"""Hooks in one file of a project, for the same reason."""
 
 Identity = tuple[int, ...]
 
@@ -52,6 +68,8 @@ class Found(msgspec.Struct, frozen=True):
     """Every path that was looked at, with its identity at that time: while all are the same, so is the answer."""
     passed: tuple[tuple[str, bool], ...] = ()
     """The folders on the way up, and whether everybody may write there: that decides where the project ends."""
+    folder: str = ""
+    """Where we are."""
 
 
 def find(
@@ -67,7 +85,7 @@ def find(
     if unknown:
         raise UsageError(f"no layer `{min(unknown)}`", hint=f"one of {', '.join(LAYERS)}")
     here = os.path.realpath(cwd if cwd is not None else caller.getcwd())
-    home = os.path.realpath(user_home or caller.expanduser("~"))
+    home = _real_home(user_home)
     probe = _Probe()
     folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
     project = folders[0]
@@ -82,7 +100,7 @@ def find(
                 SourceFile(path, layer, folder) for folder, path in paths if path not in users and probe.exists(path)
             ]
     found.sort(key=lambda file: LAYERS.index(file.layer))
-    return Found(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()))
+    return Found(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
 
 
 def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
@@ -95,14 +113,22 @@ def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
 
 def user_files(home: str | None = None) -> list[str]:
     """The user's own files, existing or not."""
-    return [path for layer, path in _ours(os.path.realpath(home or caller.expanduser("~"))) if layer == "user"]
+    return [path for layer, path in _ours(_real_home(home)) if layer == "user"]
+
+
+def _real_home(home: str | None) -> str:
+    """The home folder, where it really lies; one that can't be looked at stays as it is written, to be reported."""
+    home = home or caller.expanduser("~")
+    return home if os.path.isabs(home) and unreachable(identity(home)) else os.path.realpath(home)
 
 
 def _ours(home: str) -> Iterator[tuple[Layer, str]]:
     """The files that don't come with a project."""
     yield "managed", MANAGED
     yield "user", os.path.join(home, ".claude", "settings.json")
-    configuration = caller.environ().get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    configuration = caller.environ().get("XDG_CONFIG_HOME") or ""
+    if not os.path.isabs(configuration):  # as the specification of these variables has it
+        configuration = os.path.join(home, ".config")
     for name in ("hooks.yaml", "hooks.yml"):
         yield "user", os.path.join(configuration, "billhook", name)
 
@@ -134,8 +160,10 @@ def is_anybodys(folder: str) -> bool:
     """Whether everybody may put files there, as in /tmp: what lies there belongs to no project of ours."""
     try:
         return bool(os.stat(folder).st_mode & stat.S_IWOTH)
-    except OSError:
+    except FileNotFoundError:
         return True
+    except OSError:  # what is above it may be ours
+        return False
 
 
 class _Probe:
@@ -155,27 +183,45 @@ class _Probe:
         return self.seen[path] != ()
 
 
+def agent_of(path: str) -> str:
+    """The agent that reads a file itself, by the file's name; `plugin`: any of those that have plugins; else empty."""
+    folder, name = os.path.split(path)
+    above, inner = os.path.split(folder)
+    if inner == "hooks" and os.path.basename(above) in (".github", ".copilot") and name.endswith(".json"):
+        return "copilot"
+    return AGENT_FILES.get(f"{inner}/{name}") or ("plugin" if f"{inner}/{name}" == PLUGIN_FILE else "")
+
+
 def identity(path: str) -> Identity:
-    """What tells a file from what it was before: device, inode, size, times. Empty when there is none."""
+    """What tells a file from what it was before: device, inode, size, times. Empty when there is none. What can't be
+    looked at is not nothing: the last number is then the system's error, negated."""
     try:
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
-            found = _behind(path, found)
-    except (OSError, ValueError):  # the usual case: most of the places where files may be are empty
-        return ()
-    if stat.S_ISLNK(found.st_mode):  # a link that leads nowhere is not nothing: what should be there can't be read
-        return (found.st_dev, found.st_ino, -1)
+            found = os.stat(path)
+    except FileNotFoundError:  # the usual case: most of the places where files may be are empty
+        return () if os.path.exists(obstacle(path)) else (-errno.ENOENT,)
+    except (OSError, ValueError) as error:
+        return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
     if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
         return (found.st_dev, found.st_ino)
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _behind(path: str, link: os.stat_result) -> os.stat_result:
-    """What a link leads to; the link itself when that is nothing."""
-    try:
-        return os.stat(path)
-    except (OSError, ValueError):
-        return link
+_NO_HOME = "/dev/null/"
+"""Below what is set as HOME where a program is to have none."""
+
+
+def unreachable(found: Identity) -> bool:
+    """Whether it can't be looked at."""
+    return bool(found) and found[-1] < 0
+
+
+def obstacle(path: str) -> str:
+    """What is in the way of a path that can't be opened: the innermost part of it that can be seen."""
+    while not os.path.lexists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
 
 
 def settled(found: Identity) -> bool:
@@ -199,6 +245,9 @@ def read_bytes(path: str, largest: int = LARGEST) -> bytes:
         if not stat.S_ISREG(mode):
             raise OSError(None, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(largest + 1)
+            text: bytes | None = stream.read(largest + 1)
+        if text is None:  # what would make us wait, as some files in /proc do
+            raise OSError(None, "it has nothing to read")
+        return text
     finally:
         os.close(descriptor)

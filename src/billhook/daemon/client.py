@@ -16,15 +16,25 @@ from _signal import (  # type: ignore[import-not-found]
     SIGCHLD,
     SIGHUP,
     SIGINT,
+    SIGIO,
     SIGKILL,
     SIGPIPE,
+    SIGPROF,
+    SIGQUIT,
     SIGTERM,
+    SIGUSR1,
+    SIGUSR2,
+    SIGVTALRM,
+    SIGXCPU,
+    SIGXFSZ,
     setitimer,
     signal,
 )
 from _socket import AF_UNIX, SHUT_RDWR, SOCK_STREAM, SOL_SOCKET, socket
 from time import monotonic, sleep
 
+SIGNALS = (SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGPROF, SIGVTALRM, SIGIO)
+"""Every signal that would end us without an answer, but our own timer's and those of our own faults."""
 VERSION = "0.1.0"
 MOST_BYTES = 64 << 20
 MOST_ARGUMENTS = 64
@@ -327,10 +337,11 @@ class Call:
     def become_billhook(self, words: "list[bytes]") -> None:
         """The one beside us, else the one on PATH. Comes back when there is none."""
         setitimer(ITIMER_REAL, 0)
-        for number_ in (SIGTERM, SIGINT, SIGHUP):
+        for number_ in SIGNALS:
             if _listened.get(number_):
                 signal(number_, SIG_DFL)
         signal(SIGPIPE, SIG_DFL)
+        signal(SIGXFSZ, SIG_DFL)
         environment = dict(entry.split(b"=", 1) for entry in self.environment if b"=" in entry[1:])
         folders = [beside(), *(self.variable(b"PATH") or b"/usr/local/bin:/usr/bin:/bin").split(b":")]
         for folder in folders:
@@ -443,7 +454,7 @@ class Call:
         left = max(self.until - monotonic(), 0.001)
         try:
             setitimer(ITIMER_REAL, left if number_ == SIGALRM else min(left, GRACE))
-            posix.kill(-pid, SIGTERM if number_ == SIGALRM else number_)
+            posix.kill(-pid, number_ if number_ in (SIGINT, SIGHUP) else SIGTERM)
             self.hear(out)
             return posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1])
         except (OSError, Ended):
@@ -728,7 +739,8 @@ def listen() -> None:
         raise Ended(number_)
 
     signal(SIGCHLD, SIG_DFL)  # or nobody could tell how a child ended
-    for number_ in (SIGTERM, SIGINT, SIGHUP, SIGALRM):
+    signal(SIGXFSZ, SIG_IGN)  # `ulimit -f`: the write fails, and we answer
+    for number_ in (*SIGNALS, SIGALRM):
         before = signal(number_, ended)
         _listened[number_] = before is not SIG_IGN or number_ == SIGALRM
         if not _listened[number_]:
@@ -737,7 +749,7 @@ def listen() -> None:
 
 def hush() -> None:
     """From here on nothing comes in any more."""
-    for number_ in (SIGTERM, SIGINT, SIGHUP):
+    for number_ in SIGNALS:
         try:
             setitimer(ITIMER_REAL, 0)
             signal(number_, SIG_IGN)
@@ -757,6 +769,13 @@ def callers_environment() -> "list[bytes]":
 
 
 def main() -> int:
+    try:
+        return answered()
+    except BaseException:  # before anything was known of the call
+        return 2
+
+
+def answered() -> int:
     words = [word.encode(sys.getfilesystemencoding(), "surrogateescape") for word in sys.argv[1:]]
     call = Call(words, callers_environment())
     try:
@@ -771,8 +790,11 @@ def main() -> int:
         why = failure.args[0]
     except BaseException as error:
         why = f"a fault of the client's own: {type(error).__name__}"
-    hush()
-    return call.fail(why)
+    try:
+        hush()
+        return call.fail(why)
+    except BaseException:  # no memory is left, for example: the code refuses
+        return 0 if call.lets_pass else 2
 
 
 if __name__ == "__main__":

@@ -162,20 +162,25 @@ static void catch(int number) {
     if (number != SIGCHLD) caught = number;
 }
 
+/* Every signal that would end us without an answer, but those of our own faults; and that of a child. */
+static const int SIGNALS[] = {SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,
+                              SIGXCPU, SIGPROF, SIGVTALRM, SIGIO,   SIGPWR,  SIGCHLD};
+enum { MOST_SIGNALS = sizeof SIGNALS / sizeof *SIGNALS };
+
 /* From here on signals come in only while we wait: none is missed between looking for it and waiting. */
 static void hold_signals(void) {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
     struct sigaction ours = {.sa_handler = catch}, before;
     sigset_t held;
     sigemptyset(&held);
-    for (int i = 0; i < 4; i++) sigaddset(&held, numbers[i]);
+    for (int i = 0; i < MOST_SIGNALS; i++) sigaddset(&held, SIGNALS[i]);
     sigprocmask(SIG_BLOCK, &held, &callers_mask);
-    for (int i = 0; i < 4; i++) {
-        sigaction(numbers[i], &ours, &before);
-        if (before.sa_handler == SIG_IGN && numbers[i] != SIGCHLD) sigaction(numbers[i], &before, NULL);
+    for (int i = 0; i < MOST_SIGNALS; i++) {
+        sigaction(SIGNALS[i], &ours, &before);
+        if (before.sa_handler == SIG_IGN && SIGNALS[i] != SIGCHLD) sigaction(SIGNALS[i], &before, NULL);
     }
     sigdelset(&callers_mask, SIGCHLD);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* `ulimit -f`: the write fails, and we answer */
 }
 
 /* 1: the descriptor is ready; without one (-1), something happened. 0: the time is over, or a signal says so. */

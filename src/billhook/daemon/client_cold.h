@@ -14,6 +14,7 @@ static void become_billhook(char **words) {
     path[n > 0 ? n : 0] = 0;
     char *slash = strrchr(path, '/');
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, &callers_mask, NULL);
     if (caught) return;
     if (slash) {
@@ -63,7 +64,7 @@ static int scratch(void) {
 
 /* What we have read of stdin becomes stdin again, with the rest of it. */
 static void give_back_stdin(void) {
-    char rest[1 << 16];
+    static char rest[1 << 16];
     int fd = scratch();
     keep(fd, request.at + stdin_at, request.n - stdin_at);
     for (size_t n = 1; more_stdin && n; keep(fd, rest, n)) n = read_stdin(rest, sizeof rest);
@@ -163,7 +164,7 @@ static _Noreturn void run_hook(char **words) {
         int64_t grace = now() + GRACE_MS * MILLISECOND;
         number = caught;
         caught = 0;
-        kill(-pid, number ? number : SIGTERM);
+        kill(-pid, number == SIGINT || number == SIGHUP ? number : SIGTERM);
         over = heard(out[0], number && grace < deadline ? grace : deadline) && ended(pid, &status, deadline);
         if (!over) leave_a_witness(pid);
     }

@@ -89,8 +89,9 @@ async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed
         from billhook.daemon.http_protocol import Careful
         from billhook.daemon.http_routes import App
     except ImportError as error:
-        hint = "pip install 'billhook[serve]'"
-        raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=hint) from None
+        from billhook.extras import install_command
+
+        raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
     from billhook.daemon.http_door import LARGEST_HEAD, Door, token_in
 
     token, file = token_in(folder)

@@ -16,8 +16,11 @@ from msgspec.structs import replace
 from billhook import caller, strictjson
 from billhook.answering import Answering, Arguments, Heard
 from billhook.answering.received import MistypedError
+from billhook.answering.session_folder import began_in
 from billhook.answering.whom import OTHERS
 from billhook.answers import UNSET, Answer, Decision, Verdict
+from billhook.callbacks import in_thread
+from billhook.config.configured import NotLoadedError
 from billhook.dialects.agent import AgentDialect
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import Event
@@ -82,6 +85,14 @@ class OverHttp(Answering):
         self.arguments = Arguments(dialect=self.arguments.dialect)
         return super().prepare(argv)
 
+    async def _prepared(self, argv: list[str]) -> Heard | None:
+        self.read_files = False
+        try:
+            return self.prepare(argv)
+        except NotLoadedError:
+            self.read_files = True
+            return await in_thread(lambda: self.prepare(argv))
+
     async def judge(self) -> Heard:
         """Ask the hooks, for as long as the agent waits: nobody stands between us and it with a watch."""
         seconds = self.arguments.seconds
@@ -125,7 +136,11 @@ class OverHttp(Answering):
     def _folder(self, environ: Mapping[str, str]) -> str:
         """Also from a broken event: whose gates there are decides whether it is refused."""
         said = super()._folder(environ)
-        return said if os.path.isabs(said) else _folder_in(self._sent.body)
+        said = said if os.path.isabs(said) else _folder_in(self._sent.body)
+        about = self.event or self.remains
+        if about is None or self._sent.project or not self._host.startswith("http:"):
+            return said
+        return began_in(about.session_id, said)
 
     def _gated(self, event: Event | None) -> bool:
         return not self._folder(caller.environ()) or super()._gated(event)  # whose event it is, nobody can tell
@@ -133,6 +148,9 @@ class OverHttp(Answering):
     def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
         self.why = why.replace("the event on stdin", "the event")
         return super().fail(self.why, passing=passing, sure=sure)
+
+    def _notice(self, event: Event, why: str) -> str:
+        return ""  # a status says it
 
     def _heard(self, event: Event, answer: Answer, warnings: "Iterable[str]", notes: "Iterable[str]" = ()) -> Heard:
         worded = as_json(self.dialect, event, answer)

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from billhook.daemon.http_errors import problem, said
 from billhook.errors import BillhookError
-from billhook.store.files import StoreError
+from billhook.store.files import StoreError, state_root
 
 TOKEN: Final = "token"
 _SHORTEST: Final = 32
@@ -112,9 +112,8 @@ class Door:
             return 403, BillhookError(message, place="Host", hint=f"ask http://127.0.0.1:{self._port}")
         if _from_a_page(headers, host):
             return 403, BillhookError("requests of web pages are refused", place="Origin")
-        if scope["path"] not in _OPEN and not self._knows(_only(headers, b"authorization")):
-            hint = f"Authorization: Bearer TOKEN, with what stands in the file `{TOKEN}` of the daemon's folder"
-            return 401, BillhookError("the token is missing or wrong", place="Authorization", hint=hint)
+        if scope["path"] not in _OPEN and not self._knows(given := _only(headers, b"authorization")):
+            return 401, _no_token(given)
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -128,6 +127,20 @@ class Door:
         scheme, _, given = authorization.partition(" ")
         matches = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token)
         return matches and scheme.lower() == "bearer"
+
+
+def _no_token(given: str) -> BillhookError:
+    """What to set. An agent whose variable is not set sends nothing behind `Bearer`, or the variable's name."""
+    sent = given.partition(" ")[2].strip()
+    unset = not sent or sent.startswith("$")
+    message = "no token was sent: is BILLHOOK_TOKEN set where the agent was started?" if unset else "wrong token"
+    usual = state_root() == state_root("~/.claude")  # a daemon in the background has BILLHOOK_HOME set in any case
+    folder = "~/.claude" if usual else "$BILLHOOK_HOME"
+    hint = (
+        f'export BILLHOOK_TOKEN="$(cat {folder}/billhook/daemon/{TOKEN})" and start the agent again;'
+        " it is sent as `Authorization: Bearer $BILLHOOK_TOKEN`"
+    )
+    return BillhookError(message, place="Authorization", hint=hint)
 
 
 def _size_of_head(scope: Scope) -> int:

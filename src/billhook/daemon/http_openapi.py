@@ -235,7 +235,7 @@ def _verdict(more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outcome() -> dict[str, Any]:
-    return _object(
+    made = _object(
         {
             "hook": _TEXT,
             "source": _NULLABLE_TEXT,
@@ -251,3 +251,5 @@ def _outcome() -> dict[str, Any]:
             "lost": _TEXTS,
         }
     )
+    made["properties"]["data"] = True
+    return made

@@ -176,6 +176,7 @@ async def _gone(request: Request) -> None:
 async def _sent(request: Request) -> Sent:
     """The body, as far as it is taken."""
     project = request.headers.get(PROJECT, "").encode("latin-1").decode("utf-8", "surrogateescape")
+    project = "" if project.startswith("$") else project  # an agent that knows no such variable
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise HTTPException(415, "the body is compressed; send it as it is")
     announced = request.headers.get("content-length", "")

@@ -18,6 +18,7 @@ import billhook
 from billhook import process, worker
 from billhook.daemon import logs, places, remembered
 from billhook.daemon.guard import guarded
+from billhook.daemon.heads import HeadExports
 from billhook.daemon.places import AlreadyError
 from billhook.daemon.remembered import Options
 from billhook.daemon.server import Server
@@ -59,6 +60,7 @@ class Daemon:
         self.served = Served()
         self.server = Server(self.served.begin, refuse=self._refuse, about=self._about)
         self.http: Http | None = None
+        self.heads = HeadExports()
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
@@ -163,6 +165,8 @@ class Daemon:
         if closing is not None:
             await asyncio.wait([closing], timeout=max(5.0, end - time.monotonic()))
         await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
+        self.heads.tick(self.served.configs, now=True)
+        self.heads.wait(1.0)
         if self.served.later:
             logs.log.warning("hooks in the background have not come to their end and are killed")
 
@@ -222,6 +226,7 @@ class Daemon:
                 self.server.touched = loop.time()
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
                 worker.close()
+            self.heads.tick(self.served.configs)
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:

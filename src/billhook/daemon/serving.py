@@ -4,9 +4,10 @@ An engine lives as long as the configuration it was made from is the same; `load
 request. What depends on a caller (variables, folder) is told to the task that serves it (`billhook.caller`).
 """
 
+import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import re2
@@ -15,7 +16,9 @@ from billhook import caller
 from billhook.answering import Answering, Heard
 from billhook.answering.at_once import finished
 from billhook.answers import Verdict
+from billhook.callbacks import in_thread
 from billhook.caller import Caller
+from billhook.config.configured import NotLoadedError
 from billhook.daemon import wire
 from billhook.events import Event
 from billhook.tree import MARKER
@@ -44,26 +47,48 @@ class Served:
     def __init__(self) -> None:
         self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
+        self._loading: dict[tuple[bytes, str], asyncio.Task[Heard | None]] = {}
+        """Files that are being read, by environment and folder: later events from there wait, and keep their order."""
         self.observers: list[Observer] = []
 
     def begin(self, asked: wire.Asked) -> Heard | Coroutine[Any, Any, Heard]:
         """What the caller's hook says, if no hook of anybody's has to be run for that; else what is to be awaited for
         it. Neither raises."""
+        place = asked.environ, asked.cwd
+        if self._loading and (loading := self._loading.get(place)):
+            return self._in_turn(loading, asked)
         whom = Caller(self._environment(asked.environ), asked.cwd)
-        answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
+        answering = self._answering(asked)
+        answering.read_files = False
         with caller.Serving(whom):
             try:
                 heard = answering.prepare(asked.argv)
                 if heard is not None:
                     return heard
-                return finished(answering.judge()) if answering.nobody_waits else _rest(answering, whom)
+                return (
+                    finished(answering.judge()) if answering.nobody_waits else _rest(answering.judge, answering, whom)
+                )
+            except NotLoadedError:
+                answering = self._answering(asked)
+                loading = asyncio.ensure_future(in_thread(lambda: answering.prepare(asked.argv)))
+                self._loading[place] = loading
+                loading.add_done_callback(lambda _: self._loading.pop(place, None))
+                return _rest(lambda: _once_loaded(loading, answering), answering, whom)
             except Exception as error:
                 return answering.crashed(error)
+
+    def _answering(self, asked: wire.Asked) -> Answering:
+        answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
+        return answering
 
     async def answer(self, asked: wire.Asked) -> Heard:
         """The same, waited for."""
         said = self.begin(asked)
         return said if isinstance(said, Heard) else await said
+
+    async def _in_turn(self, loading: "asyncio.Task[Heard | None]", asked: wire.Asked) -> Heard:
+        await asyncio.wait({loading})
+        return await self.answer(asked)
 
     async def fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
         """Ask the hooks of a configuration, for whom this is being answered."""
@@ -115,15 +140,26 @@ class Served:
         return kept
 
     @property
+    def configs(self) -> list["Config"]:
+        """The configurations that callers are served by."""
+        return [config for config, _ in self._engines.values()]
+
+    @property
     def later(self) -> int:
         """How many engines have hooks that are still at work on a late answer."""
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
 
 
-async def _rest(answering: Answering, whom: Caller) -> Heard:
+async def _once_loaded(loading: "asyncio.Task[Heard | None]", answering: Answering) -> Heard:
+    """The answer where files have to be read first. A project that makes that slow keeps no other one waiting."""
+    await asyncio.wait({loading})  # a caller that goes away does not end it: others may wait for it
+    return loading.result() or await answering.judge()
+
+
+async def _rest(answer: Callable[[], Awaitable[Heard]], answering: Answering, whom: Caller) -> Heard:
     with caller.Serving(whom):
         try:
-            return await answering.judge()
+            return await answer()
         except Exception as error:
             return answering.crashed(error)
 

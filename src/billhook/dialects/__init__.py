@@ -43,7 +43,7 @@ class _Dialects(Mapping[str, Dialect]):
         if made is None:
             from importlib import import_module
 
-            made = self._made[name] = import_module(f"{__name__}.{_MADE_IN[name]}").DIALECTS[name]
+            made = self._made[name] = import_module(f"{__name__}.{_MADE_IN[name.partition(':')[0]]}").DIALECTS[name]
         return made
 
     def __contains__(self, name: object) -> bool:

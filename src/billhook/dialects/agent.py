@@ -25,7 +25,7 @@ from billhook.dialects.base import (
 from billhook.dialects.capabilities import Can, can
 from billhook.dialects.names import EVENT_NAMES, TITLES, canonical_event, own_name
 from billhook.dialects.printed import Printed, objection_in, printed
-from billhook.dialects.receiving import received_object, with_canonical_tool
+from billhook.dialects.receiving import consistent, received_object, with_canonical_tool
 from billhook.dialects.rounding import fitted, unknown
 from billhook.dialects.voice import MisheardError, Payload, Voice
 from billhook.events import Event
@@ -64,7 +64,7 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
     # -- being a hook of this agent
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        payload = self.voice.read(received_object(stdin), env)
+        payload = self.voice.read(consistent(received_object(stdin)), env)
         named = payload.get("hook_event_name")
         if isinstance(named, str) and (name := canonical_event(named)):
             name = self.voice.kind(name, payload)
@@ -76,6 +76,8 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
     def write_exit(self, event: Event, answer: Answer) -> Written:
         if answer == NOTHING:
             return _SILENT
+        if answer.objection:  # it is told to the model like other context
+            answer = replace(answer, objection="")
         refused = "" if answer.updated_input is None else self.voice.refused(event, answer.updated_input)
         fit = fitted(self.meanings.name, self.title, event, answer, self.row(event), refused)
         said = self.voice.say(event, self.voice.suit(event, fit.answer, fit.lost))
@@ -105,17 +107,19 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     def write_call(self, ctx: Context) -> Call:
         event, naming = ctx.event, self.meanings.naming
+        meant = self.voice.part in ("", event.payload.get("original_event_name"))
+        if meant and (sent := event.sent_as(self.meanings.name)):
+            return Call(sent + b"\n", environment(ctx, self.meanings))
         named = own_name(self.meanings.name, event.hook_event_name) or event.hook_event_name
         tool = getattr(event, "tool_name", None)
         if named == event.hook_event_name and (tool is None or naming == "canonical"):
-            return Call(event_line(event), environment(ctx, self.meanings))
-        payload, text = {**event.payload, "hook_event_name": named}, None
+            return Call(event_line(event, self.meanings), environment(ctx, self.meanings))
+        payload = {**event.payload, "hook_event_name": named}
         if isinstance(tool, str):
             payload["tool_name"] = event.payload.get("original_tool_name") or tools.called(tool, naming)
             if "tool_input" in payload:
                 payload["tool_input"] = self.own_input(event, payload["tool_input"])
-                text = strictjson.compact(payload["tool_input"])
-        return Call(line(self.voice.write(payload, event)), environment(ctx, self.meanings, text))
+        return Call(line(self.voice.write(payload, event), self.meanings), environment(ctx, self.meanings))
 
     def own_input(self, event: Event, given: object) -> object:
         """What a tool is given, in the agent's own words, whoever sent the event."""
@@ -172,7 +176,8 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
         texts = (exit.stderr_text.strip(), out.plain)
         first, second = reversed(texts) if self.stdout_first else texts
         reply = self.voice.block(event, first or second)
-        return replace(reply, error=reply.error or launch_note(exit))
+        answer = replace(reply.answer, objection="")
+        return replace(reply, answer=answer, error=reply.error or launch_note(exit))
 
     def _failed(self, event: Event, reply: Reply, how: str) -> Reply:
         closed = self.closed == how and event.hook_event_name == "PreToolUse"

@@ -26,21 +26,8 @@ ENV_LIMIT = 64 * 1024
 _GLIMPSE = ENV_LIMIT + 8
 """Enough of a value to see that it is too long."""
 
-OURS = (
-    "HOOK_EVENT",
-    "HOOK_TOOL_NAME",
-    "HOOK_TOOL_INPUT",
-    "HOOK_TOOL_IS_ERROR",
-    "HOOK_TOOL_OUTPUT",
-    "CLAUDE_PROJECT_DIR",
-    "CLAUDE_SESSION_ID",
-    "CLAUDE_SESSION_NAME",
-    "CLAUDE_TURN_ID",
-    "CLAUDE_TURN_SEQUENCE",
-    "CLAUDE_EVENT_TYPE",
-    "CLAUDE_CWD",
-)
-"""The variables of all seeds: set in every dialect."""
+HOOK_VARIABLES = ("HOOK_EVENT", "HOOK_TOOL_NAME", "HOOK_TOOL_INPUT", "HOOK_TOOL_IS_ERROR", "HOOK_TOOL_OUTPUT")
+"""The variables of seeds 000, 003 and 004: set in their dialects only."""
 
 
 _SURROGATE = pattern("[\ud800-\udfff]")
@@ -85,11 +72,10 @@ class Dialect(Protocol):
 
 
 def environment(ctx: Context, meanings: Meanings, input_text: str | None = None) -> dict[str, str]:
-    """The variables of all seeds for one event."""
+    """The variables for one event: those of seed 002 in every dialect, and the dialect's own."""
     event = ctx.event
     sequence = ctx.turn_sequence
     env = {
-        "HOOK_EVENT": event.hook_event_name,
         "CLAUDE_PROJECT_DIR": caller.environ().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
         "CLAUDE_SESSION_NAME": ctx.session_name,
@@ -98,15 +84,8 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
         "CLAUDE_EVENT_TYPE": event.hook_event_name,
         "CLAUDE_CWD": event.cwd,
     }
-    name = getattr(event, "tool_name", None)
-    if name is not None:
-        env["HOOK_TOOL_NAME"] = tools.called(tools.canonical(name), meanings.naming)
-        env["HOOK_TOOL_INPUT"] = event.text_of("tool_input", _GLIMPSE) if input_text is None else input_text
-        output = output_text(event)
-        if output is not None:
-            env["HOOK_TOOL_OUTPUT"] = output
-        if output is not None or meanings.error_flag_before:
-            env["HOOK_TOOL_IS_ERROR"] = meanings.error_flag[is_error(event)]
+    if meanings.hook_variables:
+        env |= _hook_variables(event, meanings, input_text)
     env |= ctx.env
     marks: dict[str, str] = {}
     for key, value in env.items():
@@ -116,12 +95,35 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     return env | marks
 
 
-def inherited() -> Mapping[str, str]:
-    """The environment of whom we serve, without what an outer hook was told: no guard must get a stale tool name."""
+def _hook_variables(event: Event, meanings: Meanings, input_text: str | None) -> dict[str, str]:
+    env = {"HOOK_EVENT": event.hook_event_name}
+    name = getattr(event, "tool_name", None)
+    if name is not None:
+        env["HOOK_TOOL_NAME"] = tools.called(tools.canonical(name), meanings.naming)
+        env["HOOK_TOOL_INPUT"] = event.text_of("tool_input", _GLIMPSE) if input_text is None else input_text
+        output = output_text(event)
+        if output is not None:
+            env["HOOK_TOOL_OUTPUT"] = output
+        if output is not None or meanings.error_flag_before:
+            env["HOOK_TOOL_IS_ERROR"] = meanings.error_flag[is_error(event)]
+    return env
+
+
+def inherited(*, hook_variables: bool = True) -> Mapping[str, str]:
+    """The environment of the caller. `hook_variables=False`: without those that an outer hook got, so that no guard
+    gets a stale tool name."""
+    environ = _callers_environment()
+    return environ if hook_variables else {key: value for key, value in environ.items() if key not in _STALE}
+
+
+_STALE = {*HOOK_VARIABLES, *(f"{name}_TRUNCATED" for name in HOOK_VARIABLES)}
+
+
+def _callers_environment() -> Mapping[str, str]:
     served = caller.served()
     if served is not None:
         return _of_caller(served.environ)
-    # Reading os.environ decodes every variable anew, which costs a tenth of a hook; what it wraps is quickly compared.
+    # Reading os.environ decodes every variable again, which costs a tenth of a hook; what it wraps is quickly compared.
     inside = getattr(os.environ, "_data", None)
     if inside is None:
         return _without_ours(os.environ)
@@ -141,10 +143,15 @@ def _of_caller(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _without_ours(environ: Mapping[str, str]) -> dict[str, str]:
-    ours = {*OURS, *(f"{name}_TRUNCATED" for name in OURS)} - {"CLAUDE_PROJECT_DIR"}
-    return {key: value for key, value in environ.items() if key and key not in ours}  # what names nothing fits nowhere
+    return {key: value for key, value in environ.items() if key and key not in _OURS}  # what names nothing fits nowhere
 
 
+_OURS = frozenset(
+    f"CLAUDE_{name}{end}"
+    for name in ("SESSION_ID", "SESSION_NAME", "TURN_ID", "TURN_SEQUENCE", "EVENT_TYPE", "CWD")
+    for end in ("", "_TRUNCATED")
+)
+"""What an outer hook was told about its own event."""
 _callers: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
 _MOST_CALLERS = 64
 
@@ -176,8 +183,8 @@ def output_text(event: Event) -> str | None:
     if event.hook_event_name != "PostToolUse":
         return None
     response = getattr(event, "tool_response", None)
-    if isinstance(response, str):
-        return response
+    if response is None or isinstance(response, str):
+        return response or ""
     if isinstance(response, dict) and isinstance(response.get("stdout"), str):
         parts = (response["stdout"], response.get("stderr"))
         return "\n".join(part for part in parts if isinstance(part, str) and part)
@@ -206,22 +213,26 @@ def is_error(event: Event) -> bool:
     return flagged or event.payload.get("tool_result_is_error") is True
 
 
-def line(value: Any) -> bytes:
-    """One compact line of ASCII, because seed 003's guard reads one line."""
-    return strictjson.encode(value) + b"\n"
+def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, bytes] | None = None) -> bytes:
+    """One line of JSON, because seed 003's guard reads one line. `texts` are fields whose text is there already."""
+    if not texts:
+        return strictjson.written(payload, spaced=meanings.spaced_json) + b"\n"
+    parts = [
+        strictjson.written(key) + b": " + (texts.get(key) or strictjson.written(value))
+        for key, value in payload.items()
+    ]
+    return b"{" + b", ".join(parts) + b"}\n"
 
 
-def event_line(event: Event) -> bytes:
-    """The whole event as one line; its large fields were written once, for stdin and environment together."""
-    large = [field for field in JSON_FIELDS if field in event.payload and hasattr(event, field)]
-    rest = {key: value for key, value in event.payload.items() if key not in large}
-    if "tool_name" in rest:
-        rest["tool_name"] = tools.canonical(str(rest["tool_name"]))
-    parts = [strictjson.encode(rest)[:-1]]
-    for field in large:
-        data = event.json_of(field)
-        parts += [f',"{field}":'.encode(), data if data.isascii() else strictjson.encode(event.payload[field])]
-    return b"".join([*parts, b"}\n"])
+def event_line(event: Event, meanings: Meanings) -> bytes:
+    """The whole event as one line: as an agent of that dialect sent it, else as such an agent would write it."""
+    payload, name = event.payload, event.payload.get("tool_name")
+    if name is not None and (called := tools.canonical(str(name))) != name:
+        payload = {**payload, "tool_name": called}
+    elif sent := event.sent_as(meanings.name):
+        return sent + b"\n"
+    as_sent = [field for field in JSON_FIELDS if field in payload and hasattr(event, field)]
+    return line(payload, meanings, {key: event.json_of(key) for key in as_sent} if meanings.spaced_json else None)
 
 
 def _here() -> str:

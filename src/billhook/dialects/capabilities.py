@@ -47,6 +47,8 @@ class Can(msgspec.Struct, frozen=True, kw_only=True):
     """Goes on when it wanted to stop."""
     message: bool = False
     """Tells the person something."""
+    quiet: bool = False
+    """Knows `suppressOutput`: the answer is hidden from the person."""
     instead: Mapping[str, str] = MappingProxyType({})
     """For a field that is false: in one clause, what becomes of it."""
 
@@ -69,6 +71,7 @@ _REWRITE: Final = "becomes deny, with the input that was wanted"
 _STOP: Final = "becomes deny"
 _ALLOW: Final = "is left to the agent's own permissions"
 _LATE: Final = "is told to the model as context"
+_BLOCK: Final = "becomes a block, whose reason the model reads beside the result"
 _SHOWN: Final = "is shown to the person only"
 _HELD: Final = "held until PostToolUse"
 _NEXT: Final = "held until PreToolUse or PostToolUse"
@@ -79,8 +82,8 @@ _ENDS: Final = "is what happens anyway"
 
 _CLAUDE: Final[Mapping[str, Can]] = {
     "PreToolUse": _row("allow deny ask rewrite_input context stop message"),
-    "PostToolUse": _row("replace_output context stop message", deny=_LATE),
-    "PostToolUseFailure": _row("context stop message", deny=_LATE),
+    "PostToolUse": _row("replace_output context stop message", deny=_BLOCK),
+    "PostToolUseFailure": _row("context stop message", deny=_BLOCK),
     "PostToolBatch": _row("context stop message", deny="ends the run"),
     "PermissionRequest": _row("allow deny rewrite_input stop message", ask=_ASK),
     "PermissionDenied": _row("stop message"),
@@ -205,12 +208,18 @@ NARROWER_CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = {
 }
 """The same for the further events that an agent has for some of what one of ours is about, by its own names."""
 
+
+def _quiet(rows: Mapping[str, Can]) -> Mapping[str, Can]:
+    """The rows of an agent that knows `suppressOutput` on every event."""
+    return {event: msgspec.structs.replace(row, quiet=True) for event, row in rows.items()}
+
+
 CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = MappingProxyType(
     {
-        "claude": _CLAUDE,
+        "claude": _quiet(_CLAUDE),
         "codex": _CODEX,
-        "gemini": _GEMINI,
-        "qwen": _QWEN,
+        "gemini": _quiet(_GEMINI),
+        "qwen": _quiet(_QWEN),
         "copilot": _COPILOT,
         "cursor": _CURSOR,
     }

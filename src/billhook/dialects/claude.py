@@ -22,6 +22,7 @@ from billhook.dialects.base import (
     launch_note,
     settled,
 )
+from billhook.dialects.receiving import consistent
 from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
@@ -57,7 +58,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return {name: name for name in events.EVENTS}
 
     def write_call(self, ctx: Context) -> Call:
-        return Call(event_line(ctx.event), environment(ctx, self.meanings))
+        return Call(event_line(ctx.event, self.meanings), environment(ctx, self.meanings))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)
@@ -73,7 +74,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         event = events.decode(stdin)
-        event.payload  # noqa: B018 - decode all of it here, where a fault still is a malformed event
+        consistent(event.payload)  # decodes all of it here, where a fault still is a malformed event
         return event
 
     def write_exit(self, event: Event, answer: Answer) -> Written:
@@ -194,7 +195,7 @@ def _plain(answer: Answer) -> tuple[object, ...] | None:
     if len(reason) + len(context) + len(message) + len(stop_reason) > 1024:
         return None
     flags = (answer.keep_going, answer.stop, answer.quiet)
-    return answer.decision, reason, context, message, stop_reason, flags
+    return answer.decision, reason, context, answer.objection, message, stop_reason, flags
 
 
 def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:

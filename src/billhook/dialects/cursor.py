@@ -4,6 +4,7 @@ The model reads `user_message` of a deny, so the reason stands there as well. Be
 obeyed, and of a rewritten input only some fields are taken: what it would pass over in silence is refused here.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -52,12 +53,18 @@ _TOP: Final = {
     "continue": bool,
     "followup_message": str,
 }
+_EARLIER: Final = {"userMessage": "user_message", "agentMessage": "agent_message"}
+"""How the first versions spelt them."""
 _WORDS: Final = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
 """An allow only says that this hook has no objection."""
 
 
 class _Cursor(Plain):
     """How Cursor speaks."""
+
+    def __init__(self, part: str = "") -> None:
+        """`part`: the narrower event that the hook was written for."""
+        self.part = part
 
     # -- reading
 
@@ -82,7 +89,8 @@ class _Cursor(Plain):
     def write(self, payload: Payload, event: Event) -> Payload:
         back = {name: own for own, name in _RENAMED.items()}
         told = {back.get(key, key): value for key, value in payload.items()}
-        return {"conversation_id": event.session_id, "workspace_roots": [event.cwd] if event.cwd else [], **told}
+        told = {"conversation_id": event.session_id, "workspace_roots": [event.cwd] if event.cwd else [], **told}
+        return _narrowed(told, event, self.part) if self.part else told
 
     # -- saying
 
@@ -135,11 +143,12 @@ class _Cursor(Plain):
     # -- hearing
 
     def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
+        fields = known({**{_EARLIER.get(key, key): value for key, value in output.items()}, **output}, _TOP)
         said: Payload = {"context": fields.get("additional_context", "")}
         if "permission" in fields:
             decision = one_of("permission", fields["permission"], _WORDS)
-            reason = fields.get("user_message") or fields.get("agent_message", "")
+            told = (fields.get("user_message", ""), fields.get("agent_message", ""))
+            reason = "\n".join(text for text in dict.fromkeys(told) if text)
             said |= spoken(decision, reason, event) if decision is not Decision.NONE else {}
         elif fields.get("continue") is False and event.hook_event_name == "UserPromptSubmit":
             said |= spoken(Decision.DENY, fields.get("user_message", ""), event)
@@ -207,6 +216,75 @@ _NARROW: Final = {
 }
 
 
+_COMMON: Final = (
+    "conversation_id",
+    "generation_id",
+    "model",
+    "session_id",
+    "cursor_version",
+    "workspace_roots",
+    "user_email",
+    "transcript_path",
+)
+_LONGEST_CONTENT: Final = 1 << 20
+
+
+def _narrowed(told: Payload, event: Event, part: str) -> Payload:
+    """A call of a tool, by whichever agent, as the narrower event."""
+    given = getattr(event, "tool_input", None)
+    given = given if isinstance(given, dict) else {}
+    common: Payload = {key: told[key] for key in _COMMON if key in told}
+    return {**common, "hook_event_name": part, **_FIELDS[_NARROW[part]](given, told)}
+
+
+def _shell_fields(given: Payload, told: Payload) -> Payload:
+    fields = {"command": given.get("command", ""), "cwd": given.get("cwd") or told.get("cwd", "")}
+    return fields | _result(told, "output")
+
+
+def _mcp_fields(given: Payload, told: Payload) -> Payload:
+    tool = str(told.get("tool_name", "")).removeprefix("MCP:").split("__")[-1]
+    return {"tool_name": tool, "tool_input": strictjson.dumps(given)} | _result(told, "result_json")
+
+
+def _result(told: Payload, name: str) -> Payload:
+    if "tool_output" not in told:
+        return {}
+    result = told["tool_output"]
+    if name == "output" and isinstance(result, dict) and isinstance(result.get("stdout"), str):
+        result = f"{result['stdout']}{result.get('stderr') or ''}"
+    text = result if isinstance(result, str) else strictjson.dumps(result)
+    return {name: text, **({"duration": told["duration"]} if "duration" in told else {})}
+
+
+def _read_fields(given: Payload, told: Payload) -> Payload:
+    path = str(given.get("file_path", ""))
+    return {"file_path": path, "content": _content(os.path.join(str(told.get("cwd", "")), path)), "attachments": []}
+
+
+def _content(path: str) -> str:
+    """What is about to be read; nothing where that can't be had at once."""
+    try:
+        if not os.path.isfile(path):
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_LONGEST_CONTENT)
+    except OSError:
+        return ""
+
+
+def _edit_fields(given: Payload, told: Payload) -> Payload:
+    edits = given.get("edits")
+    if not isinstance(edits, list):
+        new = given.get("new_string", given.get("content", ""))
+        edits = [{"old_string": given.get("old_string", ""), "new_string": new}]
+    return {"file_path": given.get("file_path", ""), "edits": edits}
+
+
+_FIELDS: Final = {_shell: _shell_fields, _mcp: _mcp_fields, _file_read: _read_fields, _file_edited: _edit_fields}
+"""What a narrower event has beside what all have, by how it is read."""
+
+
 def _with_parsed(payload: Payload) -> Payload:
     """Inputs and results that came as JSON in a string."""
     for key in ("tool_input", "tool_response"):
@@ -233,4 +311,9 @@ def _is_mcp(event: Event) -> bool:
     return str(getattr(event, "tool_name", "")).startswith("mcp__")
 
 
-DIALECTS = {"cursor": AgentDialect(meanings=rows.CURSOR, voice=_Cursor(), closed="answer", stdout_first=True)}
+def _dialect(part: str = "") -> AgentDialect:
+    return AgentDialect(meanings=rows.CURSOR, voice=_Cursor(part), closed="answer", stdout_first=True)
+
+
+DIALECTS = {"cursor": _dialect(), **{f"cursor:{part}": _dialect(part) for part in _NARROW}}
+"""`cursor:beforeShellExecution`: for a hook that was written for that event."""

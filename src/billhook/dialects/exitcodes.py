@@ -18,6 +18,7 @@ from billhook.dialects.base import (
     Written,
     cut,
     environment,
+    event_line,
     evidence,
     exits,
     failed,
@@ -27,8 +28,9 @@ from billhook.dialects.base import (
     output_text,
     settled,
 )
-from billhook.dialects.printed import Printed, objection_in, printed
-from billhook.errors import EventError, StrictJSONError
+from billhook.dialects.printed import Printed, names_a_field, objection_in, printed
+from billhook.dialects.receiving import consistent
+from billhook.errors import ContradictionError, EventError, StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
 from billhook.hook import Context
@@ -50,20 +52,21 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
     """Where the text of a deny or an inject is, in this order."""
     input_as_text: bool = False
     """`tool_input` is the command itself, not an object."""
+    compact_input: bool = False
+    """The text of the input is written without spaces, as seed 000 prints it."""
     default_reason: str
 
     # -- speaking to a hook --
 
     def write_call(self, ctx: Context) -> Call:
-        event = ctx.event
+        event, name = ctx.event.as_sent, self.meanings.name
         if getattr(event, "tool_name", None) is None:
-            return Call(line(event.payload), environment(ctx, self.meanings))
-        as_json = self._input_json(event)
-        value: Any = self._input_text(event) if self.input_as_text else _input_object(event)
+            return Call(event_line(event, self.meanings), environment(ctx, self.meanings))
+        as_json, as_text = self._input_json(event), self._input_text(event) if self.input_as_text else None
         payload: dict[str, Any] = {
             "hook_event_name": event.hook_event_name,
             "tool_name": self._called(event),
-            "tool_input": value,
+            "tool_input": _input_object(event) if as_text is None else as_text,
             "tool_input_json": as_json,
         }
         output = output_text(event)
@@ -71,8 +74,10 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             payload |= {"tool_output": output, "tool_result_is_error": is_error(event)}
         if event.hook_event_name == "PostToolUseFailure":
             payload["tool_error"] = output
-        text = value if self.input_as_text else as_json
-        return Call(line(payload), environment(ctx, self.meanings, text))
+        whole = as_text is None and not isinstance(getattr(event, "tool_input", None), str)
+        texts = {"tool_input": event.json_of("tool_input")} if whole else None
+        stdin = _sent_with(event, name, payload) or line(payload, self.meanings, texts)
+        return Call(stdin, environment(ctx, self.meanings, as_json if as_text is None else as_text))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)
@@ -81,6 +86,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         if exit.start_error:
             return failed(exit)
         out = printed(exit)
+        if out.broken and not names_a_field(out.text):
+            out = Printed(out.text)  # text that happens to begin with a brace
         reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
         if readable and out.output and self.meanings.feedback and not is_answer(out.output):
@@ -128,9 +135,10 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         wire = {
             key: value for key, value in payload.items() if key not in ("tool_input", "tool_output", "tool_input_json")
         }
+        given, text = _received_input(payload, stdin)
         wire |= {
             "tool_name": tools.canonical(tool),
-            "tool_input": _received_input(payload),
+            "tool_input": given,
             "cwd": payload.get("cwd") or env.get("CLAUDE_CWD") or env.get("PWD", ""),
             "session_id": payload.get("session_id") or env.get("CLAUDE_SESSION_ID", ""),
         }
@@ -138,9 +146,11 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             wire["tool_response"] = payload.get("tool_output")
         if name == "PostToolUseFailure":
             wire["error"] = str(payload.get("tool_error") or payload.get("tool_output") or "")
-        return events.parse(wire)
+        return events.parse(wire, tool_input=text)
 
     def write_exit(self, event: Event, answer: Answer) -> Written:
+        if answer.objection:  # it is told to the model like other context
+            answer = replace(answer, objection="")
         plain = self._plain(event, answer)
         if plain is not None and not settled(self, event, answer, plain, ()).lost:
             return Written(plain, ())
@@ -171,16 +181,18 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     def _input_json(self, event: Event) -> str:
         value = getattr(event, "tool_input", None)
-        return value if isinstance(value, str) else event.text_of("tool_input")
-
-    def _input_text(self, event: Event) -> str:
-        """Seed 003: the command itself; for tools that have none, compact JSON."""
-        value = getattr(event, "tool_input", None)
         if isinstance(value, str):
             return value
+        if self.compact_input and event.sent_text("tool_input") is None:
+            return strictjson.compact(value)
+        return event.text_of("tool_input")
+
+    def _input_text(self, event: Event) -> str:
+        """Seed 003: the command itself; for tools that have none, JSON."""
+        value = getattr(event, "tool_input", None)
         if isinstance(value, dict) and isinstance(value.get("command"), str):
             return str(value["command"])
-        return strictjson.compact(value)
+        return self._input_json(event)
 
     def _payload(self, stdin: bytes, env: Mapping[str, str]) -> dict[str, Any]:
         if not stdin.strip():  # seed 004's hooks are told everything in the environment
@@ -191,7 +203,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             raise EventError(f"not JSON: {error.message}") from None
         if not isinstance(payload, dict):
             raise EventError("expected an object")
-        return payload
+        return consistent(payload)
 
 
 def _input_object(event: Event) -> Any:
@@ -205,18 +217,60 @@ def _input_object(event: Event) -> Any:
         return {"raw": value}
 
 
-def _received_input(payload: dict[str, Any]) -> Any:
-    value = payload.get("tool_input")
-    if not isinstance(value, str):
+def _sent_with(event: Event, dialect: str, payload: dict[str, Any]) -> bytes:
+    """What was sent to us in the same dialect, where that contains everything that a hook must get."""
+    sent = event.sent_as(dialect)
+    try:
+        said = msgspec.json.decode(sent) if sent else None
+    except (msgspec.MsgspecError, RecursionError):
+        return b""
+    return sent + b"\n" if isinstance(said, dict) and {**said, **payload} == said else b""
+
+
+class _Input(msgspec.Struct):
+    tool_input: msgspec.Raw
+
+
+def _received_input(payload: dict[str, Any], stdin: bytes) -> tuple[Any, bytes | None]:
+    """The tool's input, and the JSON text in which it was sent, where there is one."""
+    value, text = payload.get("tool_input"), payload.get("tool_input_json")
+    if isinstance(text, str) and value is not None and not _agree(value, text):
+        raise ContradictionError(
+            "`tool_input` and `tool_input_json` differ: which one is meant can't be told", path="$.tool_input"
+        )
+    for one in (text, value):
+        found = _object_in(one) if isinstance(one, str) else None
+        if found is not None and (isinstance(value, str) or found == value):
+            return found, str(one).encode("utf-8", "surrogatepass")
+    if isinstance(value, str):
+        return {"command": value}, None
+    try:
+        return value, bytes(msgspec.json.decode(stdin, type=_Input).tool_input)
+    except (msgspec.MsgspecError, RecursionError):
+        return value, None
+
+
+def _agree(value: Any, text: str) -> bool:
+    """Whether `tool_input_json` says the same as `tool_input`: an object, its JSON, its text, or the command alone."""
+    found = _object_in(text)
+    if found is None:
+        return bool(value in (text, {"raw": text}) or _loads(value) == _loads(text))
+    return value in (found, found.get("command")) or _loads(value) == found
+
+
+def _loads(value: object) -> object:
+    try:
+        return strictjson.loads(value) if isinstance(value, str) else value
+    except StrictJSONError:
         return value
-    for text in (payload.get("tool_input_json"), value):
-        try:
-            found = strictjson.loads(text) if isinstance(text, str) else None
-        except StrictJSONError:
-            continue
-        if isinstance(found, dict):
-            return found
-    return {"command": value}
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    try:
+        found = strictjson.loads(text)
+    except StrictJSONError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
@@ -238,6 +292,7 @@ CLAW = ExitCodeDialect(
         ELSE: {0: "feedback", 2: "deny"},
     },
     text=("stdout", "stderr"),
+    compact_input=True,
     default_reason="{event} hook denied tool `{tool}`",
 )
 

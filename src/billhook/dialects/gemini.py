@@ -87,6 +87,8 @@ class _Gemini(Plain):
         output |= _stopped(answer)
         if answer.message:
             output["systemMessage"] = answer.message
+        if answer.quiet:
+            output["suppressOutput"] = True
         inside: Payload = {"additionalContext": answer.context} if answer.context else {}
         if answer.updated_input is not None:
             inside["tool_input"] = own_input(event, answer.updated_input, "gemini")
@@ -106,7 +108,7 @@ class _Gemini(Plain):
             said |= {"stop": True, "stop_reason": fields.get("stopReason", "")}
         if "tool_input" in inside:
             said["updated_input"] = _merged(event, inside["tool_input"])
-        return Answer(**said)
+        return Answer(**said, quiet=fields.get("suppressOutput", False))
 
     def _heard_decision(self, event: Event, decision: Decision, fields: Payload) -> Payload:
         reason = fields.get("reason", "")

@@ -71,6 +71,18 @@ NARROWER: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """By agent: further names of its own, each for some of what one event of ours is about."""
 
+TOOLS_OF: Final[Mapping[str, str]] = {
+    "beforeShellExecution": "Bash",
+    "afterShellExecution": "Bash",
+    "beforeMCPExecution": "mcp__.*",
+    "afterMCPExecution": "mcp__.*",
+    "beforeReadFile": "Read",
+    "beforeTabFileRead": "Read",
+    "afterFileEdit": "Edit|MultiEdit|Write",
+    "afterTabFileEdit": "Edit|MultiEdit|Write",
+}
+"""By such a name: the tools that it is about."""
+
 OTHERS: Final = frozenset(
     [
         "BeforeModel",
@@ -118,6 +130,23 @@ def canonical_event(name: str) -> str:
     An agent that has one name for two events (Gemini's `AfterTool`) gives the wider one.
     """
     return name if name in EVENTS else _MEANT.get(_fold(name[:100]), "")
+
+
+def own_events(agent: str, name: str) -> str:
+    """What a name in an agent's own file means: our name of the event, or the name itself where it is about a part of
+    one or about something that only this agent has; "" when the agent has no such event."""
+    ours = {own: event for event, own in reversed(list(EVENT_NAMES.get(agent, {}).items()))}.get(name, "")
+    return ours or (name if name in NARROWER.get(agent, {}) or (agent != "claude" and name in OTHERS) else "")
+
+
+def whole(name: str) -> str:
+    """The event of ours that a narrower name is about a part of; any other name as it is."""
+    return next((rows[name] for rows in NARROWER.values() if name in rows), name)
+
+
+def is_own_name(name: str) -> bool:
+    """Whether some agent has an event of exactly that name."""
+    return name in OTHERS or any(own_events(agent, name) for agent in EVENT_NAMES)
 
 
 def own_name(dialect: str, event: str) -> str:

@@ -16,6 +16,8 @@ from billhook.exits import Exit
 from billhook.later import later, pattern
 from billhook.meanings import Meanings
 from billhook.outputs import read_output
+from billhook.outputs.checking import PIPELINE
+from billhook.outputs.schema import ALL_SPECIFIC, PERMISSION_FIELDS, UNIVERSAL
 
 if TYPE_CHECKING:
     import json
@@ -48,6 +50,20 @@ def printed(exit: Exit) -> Printed:  # noqa: A002
             text, broken=f"stdout is not one JSON document: {error.message}{cut}: {strictjson.preview(text)}"
         )
     return Printed(text, output=output)
+
+
+def names_a_field(text: str) -> bool:
+    """Whether text that is not JSON has a key of the protocol in it, with or without quotes, in any spelling: then it
+    was meant as an answer."""
+    return any(word.replace("_", "").lower() in _field_names() for word in _KEY.findall(text)) or "\\u00" in text
+
+
+_KEY = pattern(r"""(?<![A-Za-z_])([A-Za-z_]{1,40}+)\\?["'`]?\s*[:=]""")
+
+
+@functools.cache
+def _field_names() -> frozenset[str]:
+    return frozenset(key.lower() for key in (*UNIVERSAL, *ALL_SPECIFIC, *PERMISSION_FIELDS)) | PIPELINE
 
 
 # -- a deny in garbage ---------------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ class _Qwen(Plain):
             inside["additionalContext"] = answer.context
         if answer.message:
             output["systemMessage"] = answer.message
+        if answer.quiet:
+            output["suppressOutput"] = True
         if inside:
             output["hookSpecificOutput"] = {"hookEventName": name, **inside}
         return Said(output)
@@ -96,7 +98,7 @@ class _Qwen(Plain):
             said |= self._heard(event, one_of("decision", fields["decision"], _WORDS), fields.get("reason", ""))
         if fields.get("continue") is False:
             said |= self._heard_stop(event, fields.get("stopReason", ""), said)
-        return Answer(**said)
+        return Answer(**said, quiet=fields.get("suppressOutput", False))
 
     def _permission(self, event: Event, permission: Payload) -> Payload:
         wanted = known(permission, _PERMISSION, "hookSpecificOutput.decision.")

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from billhook import strictjson, tools
-from billhook.errors import EventError, StrictJSONError
+from billhook import spellings, strictjson, tools
+from billhook.errors import ContradictionError, EventError, StrictJSONError
 from billhook.events import EVENTS
 
 Payload = dict[str, Any]
@@ -23,6 +23,13 @@ def received_object(stdin: bytes) -> Payload:
             raise EventError(f"not JSON: {error.message}", path="$") from None
     if not isinstance(payload, dict):
         raise EventError("expected an object")
+    return payload
+
+
+def consistent(payload: Payload) -> Payload:
+    """The same payload. Raises ContradictionError where two spellings of a field say different things."""
+    if why := spellings.contradictory_event(payload):
+        raise ContradictionError(why)
     return payload
 
 

@@ -173,8 +173,8 @@ class _Rounding:
 
     def others(self) -> None:
         answer = self.answer
-        if answer.quiet:
-            self.change("a wish to be quiet", quiet=False)
+        if answer.quiet and not self.row.quiet:
+            self.change(f"`suppressOutput` has no effect on {self.name}", quiet=False)
         if answer.extras:
             named = ", ".join(f"`{key}`" for key in answer.extras)
             self.change(f"{named} can't be said on {self.name}", extras={})

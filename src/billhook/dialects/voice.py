@@ -28,6 +28,9 @@ class MisheardError(Exception):
 class Voice(Protocol):
     """How one agent differs from the others."""
 
+    part: str
+    """The narrower event of the agent that a hook was written for; usually none."""
+
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         """What the agent sends, with our names for its fields; the tool and its input are still the agent's."""
 
@@ -61,6 +64,8 @@ class Voice(Protocol):
 
 class Plain:
     """What most voices have in common: the reference's fields, and no opinion about anything else."""
+
+    part = ""
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         return payload

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from billhook import caller
-from billhook.dialects.names import EVENT_NAMES, TITLES
+from billhook.dialects.names import EVENT_NAMES, NARROWER, TITLES
 
 Shape = Literal["nested", "flat"]
 Scope = Literal["user", "project"]
@@ -66,7 +66,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     no_http: frozenset[str] = frozenset()
     """Events that take no HTTP hook."""
     spellings: Mapping[str, str]
-    """Every event it has: the canonical name, and what it is called in this agent's file."""
+    """Every event it has: the canonical name, and what it is called in this agent's file. Narrower events, and those
+    that only it has, by its own name."""
     events: tuple[str, ...]
     """The canonical names of what `install` writes when nothing else is said."""
     event_argument: bool = False
@@ -247,7 +248,11 @@ _ALL: Final = (
             "UserPromptSubmit": {"continue": False, "user_message": ""},
             "SubagentStart": {"permission": "deny", "user_message": ""},
         },
-        spellings=EVENT_NAMES["cursor"],
+        spellings={
+            **EVENT_NAMES["cursor"],
+            **{name: name for name in NARROWER["cursor"]},
+            **{name: name for name in ("afterAgentResponse", "afterAgentThought", "workspaceOpen")},
+        },
         events=_usual("cursor"),
         marks=("CURSOR_AGENT", "CURSOR_VERSION", "CURSOR_PROJECT_DIR"),
     ),

@@ -8,8 +8,8 @@ from typing import Any, Final
 from billhook.config.declared import Action, Exec, Run, Url
 from billhook.config.installed import is_billhook
 from billhook.config.keys import BUILTINS
-from billhook.config.naming import checked_name, made_name
-from billhook.dialects.names import canonical_event
+from billhook.config.naming import checked_name, free_name, made_name
+from billhook.dialects.names import own_events
 from billhook.hosts import Host
 from billhook.hosts.agentfile import Handler
 from billhook.hosts.entries import is_written
@@ -19,12 +19,11 @@ from billhook.tools import NAMINGS
 
 MARK: Final = "x-adopted"
 """The key of an adopted hook that says what it was: for whoever has only the repository, and uninstalls."""
-_SAID_ELSEWHERE: Final = frozenset({"type", "matcher", "name", "description", "once"})
+_SAID_ELSEWHERE: Final = frozenset({"asyncRewake", "type", "matcher", "name", "description", "once"})
 _SAME: Final = {
     "if": "if",
     "shell": "shell",
     "async": "background",
-    "asyncRewake": "asyncRewake",
     "statusMessage": "title",
     "headers": "headers",
     "allowedEnvVars": "allowedEnvVars",
@@ -41,7 +40,7 @@ class Adoption:
     def __init__(self, host: Host, found: Iterable[Handler], taken: set[str]) -> None:
         """`taken` are names that hooks have already."""
         self._host, self._taken = host, set(taken)
-        self._events = {own: canonical_event(own) for own in host.spellings.values()}
+        self._events = {own: own_events(host.name, own) for own in host.spellings.values()}
         self.hooks: dict[str, dict[str, Any]] = {}
         self.handlers: list[Adopted] = []
         self.picked: list[Handler] = []
@@ -72,6 +71,8 @@ class Adoption:
             return (
                 f"billhook runs no hooks of type `{handler.data.get('type')}`" if _typed(handler) else "it runs nothing"
             )
+        if handler.data.get("asyncRewake") is True:
+            return "`asyncRewake` wakes the agent, and billhook can't"
         if is_billhook(action):
             return "it calls billhook, and would do so a second time; remove it"
         if handler.event not in self._events:
@@ -85,11 +86,9 @@ class Adoption:
 
     def _name(self, handler: Handler, action: Action) -> str:
         given = handler.data.get("name")
-        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action)
-        name, number = stem, 1
-        while name in self._taken or name in BUILTINS:
-            number += 1
-            name = f"{stem}-{number}"
+        event = self._events[handler.event]
+        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
+        name = free_name(stem, event, self._taken | set(BUILTINS))
         self._taken.add(name)
         return name
 
@@ -112,6 +111,8 @@ class Adoption:
             fields["timeout"] = _number(meanings(host.name).timeout_for(event))
         if host.fail_closed and data.get(host.fail_closed[0]) == host.fail_closed[1]:
             fields["gate"] = True
+        if fields.get("background") is True:  # nothing waits for it, so the agent ignores what its failure would do
+            fields.pop("gate", None)
         return fields
 
 

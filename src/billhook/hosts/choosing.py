@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from billhook.config import load_config
-from billhook.config.declared import Layer, needs_consent
+from billhook.config.declared import Declared, Layer, needs_consent
 from billhook.dialects.names import NARROWER, canonical_event
 from billhook.errors import UsageError
+from billhook.events import EVENTS
 from billhook.hosts import Host
 from billhook.hosts.agentfile import ours
 from billhook.hosts.entries import SECONDS
@@ -44,7 +45,14 @@ def _configured(target: Target) -> list[tuple[str, float]]:
         for one in config.entries
         if one.state != "elsewhere" and not (own and needs_consent(one.declared.layer) and not one.consent.given)
     ]
-    return [(event, one.timeout or 0) for one in hooks if one.enabled and not one.ours for event in one.events]
+    wanting = [one for one in hooks if one.enabled and not one.ours]
+    return [(event, one.timeout or 0) for one in wanting for event in target.host.spellings if _is_for(one, event)]
+
+
+def _is_for(hook: Declared, event: str) -> bool:
+    if hook.part:
+        return event == hook.part
+    return hook.wants(event) if event in EVENTS else event in hook.events
 
 
 def _standing(target: Target) -> list[tuple[str, float]]:

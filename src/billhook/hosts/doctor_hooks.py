@@ -1,19 +1,25 @@
 """Which hooks apply inside an agent, and when it last asked."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from billhook.config import configured
 from billhook.config.history import Look, log_of
+from billhook.config.known_gates import missing
 from billhook.config.loaded import Config
+from billhook.config.notices import gone_text
 from billhook.config.rows import Row, rows
 from billhook.hosts import Host
 from billhook.hosts.canary_start import STARTS
 from billhook.hosts.doctor_finding import Finding
 from billhook.hosts.doctor_programs import path_of
+from billhook.hosts.plugins import plugin_hooks
+from billhook.store import heads
 from billhook.store.files import StoreError
+from billhook.store.places import log_folder
 
 _NEWEST: Final = 8 << 20
 """Bytes of the log that are looked at, from its end."""
@@ -66,6 +72,10 @@ def hook_findings(host: Host, project: str) -> Iterator[Finding]:
     config = configured.load(project, host=host.name)
     found = applying(host, config)
     yield Finding("ok", "hooks", _counted(found, host))
+    if host.name == "claude" and (others := plugin_hooks(project)):
+        plugins = ", ".join(dict.fromkeys(one.plugin for one in others))
+        what = "1 hook of a plugin is" if len(others) == 1 else f"{len(others)} hooks of plugins are"
+        yield Finding("ok", "hooks", f"{what} run by Claude Code itself: {plugins}")
     if found.waiting:
         what = "1 hook waits" if found.waiting == 1 else f"{found.waiting} hooks wait"
         yield Finding("warn", "hooks", f"{what} for your approval, and don't run", "billhook trust")
@@ -76,6 +86,9 @@ def hook_findings(host: Host, project: str) -> Iterator[Finding]:
             else f"{found.blocks} hooks can't be used and refuse"
         )
         yield Finding("warn", "hooks", f"{what} what it would have judged", "billhook check")
+    for one in missing(config):
+        text = gone_text(one, config).partition(" If that")[0]
+        yield Finding("warn", "hooks", text, "restore it, or: billhook trust --acknowledge")
     if config.problems:
         first = config.problems[0]
         number = "1 problem" if len(config.problems) == 1 else f"{len(config.problems)} problems"
@@ -103,6 +116,24 @@ def last_asked(host: Host, config: Config) -> str:
     if log is None:
         return ""
     return next((record.time for record in Look(log, config.project, _NEWEST) if record.host == host.name), "")
+
+
+def head_findings(project: str, root: Path) -> Iterator[Finding]:
+    """Whether the heads of the log are exported, where the user wants that."""
+    recording = configured.load(project).recording
+    target = recording.options["export_head_to"] if recording else ""
+    if recording is None or not target:
+        return
+    folder = log_folder(root, project)
+    try:
+        wrong = heads.overdue(Path(target), folder, root, recording.options["export_head_every"])
+    except StoreError as error:
+        yield Finding("warn", "log", f"no head can be exported: {error.message} ({error.place})", error.hint)
+        return
+    if wrong:
+        yield Finding("warn", "log", wrong, "billhook events verify --head")
+    else:
+        yield Finding("ok", "log", f"heads are exported to {target}")
 
 
 def log_findings(host: Host, project: str) -> Iterator[Finding]:

@@ -25,8 +25,10 @@ def program_finding(host: Host) -> Finding:
     """Whether the agent can be started from here."""
     path = path_of(host)
     if not path:
-        # An editor, or a terminal with another PATH, may have it all the same.
-        return Finding("unknown", "program", f"no `{host.program}` on PATH here")
+        if host.name == "cursor":  # the editor has it without a program on PATH
+            return Finding("unknown", "program", f"no `{host.program}` on PATH here")
+        remedy = f"install {host.title}, or start billhook where `{host.program}` is on PATH"
+        return Finding("warn", "program", f"{host.title} can't be started here: no `{host.program}` on PATH", remedy)
     version = version_of(path)
     return Finding("ok", "program", f"{path}, version {version}" if version else path)
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from billhook.dialects.names import whole
 from billhook.hosts import Host, Scope
 
 SECONDS: Final = 60.0
@@ -18,6 +19,7 @@ PROGRAM: Final = "billhook-hook"
 NAME: Final = "billhook"
 """What an entry is called, where the agent lets it have a name."""
 TOKEN_VARIABLE: Final = "BILLHOOK_TOKEN"
+PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
 REFUSED_WITHOUT: Final = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch"})
 """Events that are refused where billhook is missing: before something happens, and never where a refusal would keep an
 agent going."""
@@ -58,7 +60,7 @@ def entry(host: Host, event: str, options: Options) -> dict[str, Any]:
 
 def is_refused(host: Host, event: str) -> bool:
     """Whether an event is refused where billhook is missing, or fails altogether."""
-    return event in REFUSED_WITHOUT or event in host.also_refused
+    return whole(event) in REFUSED_WITHOUT or event in host.also_refused
 
 
 def _run(host: Host, event: str, options: Options) -> dict[str, Any]:
@@ -77,8 +79,8 @@ def _http(host: Host, event: str, options: Options) -> dict[str, Any]:
     return {
         "type": "http",
         "url": f"{options.http}/hook/{host.name}?{rule}deadline={deadline}",
-        "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"},
-        "allowedEnvVars": [TOKEN_VARIABLE],
+        "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}", "X-Billhook-Project": f"${PROJECT_VARIABLE}"},
+        "allowedEnvVars": [TOKEN_VARIABLE, PROJECT_VARIABLE],
         host.timeout_key: seconds * host.unit_per_second,
     }
 
@@ -99,7 +101,8 @@ def _margin(seconds: float) -> float:
 
 def command(host: Host, event: str, options: Options, deadline: int) -> str:
     """The command line: billhook where it is there, and otherwise what shall happen without it."""
-    argument = f" {host.spellings[event]}" if host.event_argument else ""
+    # of a narrower event it says that only the hooks for just that event are meant: the others hear of the whole one
+    argument = f" {host.spellings[event]}" if host.event_argument or whole(event) != event else ""
     program = shlex.quote(options.program)
     run = f"exec {program} --as {host.name} --deadline {deadline} --from {options.scope}{argument}"
     if options.scope == "user" and not is_refused(host, event):
@@ -114,7 +117,7 @@ def _without(host: Host, event: str, options: Options) -> str:
     if not is_refused(host, event):
         return "exit 0"
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
-    fields, code = host.refusals.get(event, {}), 0 if event in host.refusals else 2
+    fields, code = host.refusals.get(whole(event), {}), 0 if whole(event) in host.refusals else 2
     if options.scope == "project" and event in host.shared_refusals:
         fields, code = host.shared_refusals[event]
     said = {key: value if value != "" else reason for key, value in fields.items()}
@@ -154,7 +157,8 @@ def _program(word: str) -> str:
 
 def _is_our_address(handler: dict[str, Any]) -> bool:
     url, allowed = handler.get("url"), handler.get("allowedEnvVars")
-    if handler.get("type") != "http" or not isinstance(url, str) or allowed != [TOKEN_VARIABLE]:
+    known = ([TOKEN_VARIABLE, PROJECT_VARIABLE], [TOKEN_VARIABLE])  # earlier versions did not carry the project
+    if handler.get("type") != "http" or not isinstance(url, str) or allowed not in known:
         return False
     try:
         parts = urlsplit(url)

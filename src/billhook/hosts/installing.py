@@ -1,6 +1,7 @@
 """Installing into an agent's file, and out of it again: first what would change, then the change itself."""
 
 import functools
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,7 +15,8 @@ from billhook.hosts import Host, Scope, writing
 from billhook.hosts.adopting import Adoption
 from billhook.hosts.agentfile import Handler, checked, handlers, holds, ours, with_entries, without
 from billhook.hosts.entries import Options, is_written, wanted
-from billhook.hosts.jsontext import decoded, measured
+from billhook.hosts.jsonedit import at_path
+from billhook.hosts.jsontext import Document, decoded, measured
 from billhook.hosts.keeping import Adopted, Kept, Moved, Shelf, digest
 from billhook.hosts.marking import moved_into
 from billhook.hosts.noticing import notes_about
@@ -104,6 +106,7 @@ class Target:
         if self.moved is None and (self.data is None or not ours(measured(self.text()), self.host)):
             return self.data
         text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
+        text = as_it_was(text, self._original() if self.moved else None, self.host)
         mine = self.kept is not None and not self.kept.existed
         return None if (mine or self.host.own_file) and _is_empty(text) else text.encode()
 
@@ -130,6 +133,23 @@ def put_back(text: str, host: Host, adopted: Iterable[Adopted]) -> str:
     return text
 
 
+def as_it_was(text: str, original: str | None, host: Host) -> str:
+    """The text with its `hooks` byte for byte as they were, if it has the same handlers."""
+    if original is None:
+        return text
+    now, before = measured(text), measured(original)
+    here, there = at_path(now, ["hooks"]), at_path(before, ["hooks"])
+    if here is None or there is None or _each(now, host) != _each(before, host):
+        return text
+    return text[: here.start] + original[there.start : there.end] + text[here.end :]
+
+
+def _each(document: Document, host: Host) -> list[str]:
+    """Every handler with its group, whatever their order."""
+    found = handlers(document, host)
+    return sorted(json.dumps([one.event, one.group, one.data], sort_keys=True) for one in found)
+
+
 def plan_install(
     target: Target, events: Iterable[str], options: Options, *, adopt: bool, seconds: Mapping[str, float]
 ) -> Change:
@@ -141,7 +161,8 @@ def plan_install(
     if adoption is not None:
         names += [event for event in adoption.seconds if event not in names]
         seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
-        clean = without(clean, host, lambda one: one in adoption.picked) if adoption.picked else clean
+        # what only held them stays, empty, so that `hooks` and its events keep their places
+        clean = without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
     entries = wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
     found = ours(measured(target.text()), host)
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))

@@ -30,6 +30,7 @@ class _Message(msgspec.Struct):
 
 
 class _Line(msgspec.Struct, rename={"session": "sessionId", "agent": "agentId"}):
+    type: str = ""
     message: _Message | None = None
     timestamp: str = ""
     session: str | None = None
@@ -37,12 +38,19 @@ class _Line(msgspec.Struct, rename={"session": "sessionId", "agent": "agentId"})
     cwd: str | None = None
 
 
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
 class _Cwd(msgspec.Struct):
     cwd: str | None = None
 
 
 _LINE: Final = msgspec.json.Decoder(_Line)
+_KIND: Final = msgspec.json.Decoder(_Kind)
 _CWD: Final = msgspec.json.Decoder(_Cwd)
+_MESSAGES: Final = ("assistant", "user", "")
+"""The lines that are turns of the conversation. Others (progress, attachments, summaries) may quote calls."""
 
 
 def claude_transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[Transcript]:
@@ -76,14 +84,23 @@ def calls(lines: Lines) -> Iterator[Found]:
         try:
             said = _LINE.decode(line)
         except msgspec.MsgspecError:
-            lines.unread += 1
+            lines.unread += _is_message(line)
             continue
-        blocks = said.message.content if said.message is not None else None
+        blocks = said.message.content if said.message is not None and said.type in _MESSAGES else None
         for block in blocks if isinstance(blocks, list) else ():
             yield from _found(block, said)
 
 
+def _is_message(line: bytes) -> bool:
+    try:
+        return _KIND.decode(line).type in _MESSAGES
+    except msgspec.MsgspecError:
+        return True
+
+
 def _found(block: _Block, said: _Line) -> Iterator[Found]:
+    if (block.type == "tool_result") == (said.type == "assistant") and said.type:
+        return  # a call that a user's turn quotes, or a result that the model's does
     if block.type == "tool_result" and block.tool_use_id:
         text = _text(bytes(block.content))
         refused, stopped = text.startswith(_REFUSED), text.startswith(_STOPPED)

@@ -62,13 +62,42 @@ def _claude(host: Host, project: str, installed: list[Installation]) -> Iterator
 
 def _claude_switches(host: Host, project: str) -> Iterator[Finding]:
     """What `install` does not look at: the person's own file of the project, and what an organisation sets."""
-    for path in (os.path.join(project, ".claude", "settings.local.json"), *_MANAGED):
+    managed = (*_MANAGED, os.path.join(host.home(), "remote-settings.json"))  # what an organisation's server sent
+    for path in (os.path.join(project, ".claude", "settings.local.json"), *managed):
         said = settings_of(path)
         if said.get("disableAllHooks") is True:
             yield Finding("fail", "trust", f"{path} switches all hooks off (`disableAllHooks`)", "change that setting")
-        if path in _MANAGED and said.get("allowManagedHooksOnly") is True:
+        if path in managed and said.get("allowManagedHooksOnly") is True:
             text = f"{path} allows none but managed hooks (`allowManagedHooksOnly`)"
             yield Finding("fail", "trust", text, "have billhook's entries put into that file")
+    yield from _invalid_files(host, project)
+
+
+_INVALID: Final = frozenset({"BH104", "BH203", "BH204", "BH206", "BH216"})
+
+
+def _invalid_files(host: Host, project: str) -> Iterator[Finding]:
+    """Claude Code skips a whole settings file, and every hook in it, for one entry of a form that it does not know."""
+    from billhook.config.shapes import read_file
+
+    for path in dict.fromkeys(
+        (
+            os.path.join(host.home(), "settings.json"),
+            os.path.join(project, ".claude", "settings.json"),
+            os.path.join(project, ".claude", "settings.local.json"),
+        )
+    ):
+        read = read_file(path, "explicit", project) if os.path.isfile(path) else None
+        wrong = next((one for one in read.findings if one.code in _INVALID), None) if read is not None else None
+        odd = next((one for one in read.entries if one.shape != "nested"), None) if read is not None else None
+        if wrong is not None or odd is not None:
+            line, what = (
+                (wrong.line, wrong.message) if wrong is not None else (odd.line if odd else 0, "a bare command")
+            )
+            text = f"{path}:{line}: {what}; Claude Code skips the whole file for one invalid entry"
+            yield Finding(
+                "warn", "trust", text, "fix that entry, or move it to a hooks.yaml; `billhook check` shows all"
+            )
 
 
 def _way_up(folder: str) -> Iterator[str]:

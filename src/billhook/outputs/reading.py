@@ -57,7 +57,7 @@ def blocked(event: Event, text: str, meanings: Meanings) -> Reply:
         case Block.STOP:
             return Reply(answer=Answer(stop=True, stop_reason=reason))
         case Block.MODEL:
-            return Reply(answer=Answer(context=text))
+            return Reply(answer=Answer(context=reason, objection=reason))
         case Block.USER:
             return Reply(answer=Answer(message=text))
         case Block.NOT_HONOURED:

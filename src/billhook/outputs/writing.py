@@ -60,6 +60,8 @@ class _Writer:
         if decision is Decision.NONE:
             if answer.keep_going and self.event.block is Block.KEEP_GOING:
                 self._keep_going()
+            elif answer.objection and block_on(self.event, self.meanings) is Block.MODEL:
+                self._block(answer.objection)
             elif reason:
                 self.lost.append("a reason without a decision")
         elif self.name == "PermissionRequest":
@@ -147,11 +149,13 @@ class _Writer:
             self._stop()
         elif answer.stop_reason:
             self.lost.append("a stop reason without a stop")
-        if answer.context:
+        blocks = answer.objection and self.output.get("reason") == answer.objection
+        context = answer.beside_objection(self.meanings.join) if blocks else answer.context
+        if context:
             if "additionalContext" in self.fields and (answer.keep_going or not self._context_keeps_going):
-                self.inside["additionalContext"] = answer.context
+                self.inside["additionalContext"] = context
             elif not to_user:
-                self.output["systemMessage"] = answer.context
+                self.output["systemMessage"] = context
             else:
                 self.lost.append(f"context can't be said on {self.name}")
         if answer.message:

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from billhook import strictjson, tools
 from billhook.answers import UNSET, Decision, Outcome, Verdict
-from billhook.errors import UsageError
+from billhook.errors import RuleError, StrictJSONError, UsageError
 from billhook.events import PermissionDenied, PermissionRequest, PostToolUse, PostToolUseFailure, PreToolUse
 from billhook.feedback import denied_result, merge_feedback
 from billhook.meanings import meanings
+from billhook.session.granted import suggestions
 from billhook.session.permission import Question, Ruling
 from billhook.session.waiting import HURRY, awaited
 
@@ -42,7 +43,12 @@ class Call(msgspec.Struct, frozen=True):
     result: ToolResult | None = None
     """Set: it must not run, and this is what the model gets."""
     began: float = 0.0
+    sent: tuple[Any, str] | None = None
+    """The input as the model wrote it, and its text; None when it was rewritten, or nobody told."""
 
+
+SentInput = str | dict[str, Any]
+"""A tool's input as the model wrote it: its JSON text, or what that says."""
 
 Execute = Callable[[dict[str, Any]], Any]
 """Runs a tool with its input, and may be async: gives a text or what JSON can say, and raises when the tool failed."""
@@ -61,7 +67,9 @@ class Calls:
 
     # -- before the tool
 
-    async def before(self, name: str, tool_input: dict[str, Any], tool_use_id: str) -> Call:
+    async def before(
+        self, name: str, tool_input: dict[str, Any], tool_use_id: str, sent: SentInput | None = None
+    ) -> Call:
         if self.session.has_ended:
             raise UsageError("the session has ended", hint="call tools inside `async with Session(...)`")
         use = tool_use_id or f"toolu_{uuid.uuid4().hex[:24]}"
@@ -70,7 +78,7 @@ class Calls:
         self._used.add(use)
         if self.session.stopped is not None:
             return self._too_late(use, name, tool_input)
-        call = await self._judged(use, name, tool_input)
+        call = await self._judged(use, name, tool_input, _as_sent(sent))
         if call.result is None:
             call = await self._permitted(call)
         if call.result is None and self.session.stopped is not None:  # meanwhile, by the hooks of another call
@@ -84,13 +92,17 @@ class Calls:
         event = self.session.event(PreToolUse, tool_name=name, tool_input=tool_input, tool_use_id=use)
         return self._refused(Call(use, name, tool_input, Verdict(event)), f"not run: {self.session.stopped}")
 
-    async def _judged(self, use: str, name: str, tool_input: dict[str, Any]) -> Call:
+    async def _judged(
+        self, use: str, name: str, tool_input: dict[str, Any], sent: tuple[Any, str] | None = None
+    ) -> Call:
         """PreToolUse. A deny ends it here, and so does a defer."""
         # Hooks get a copy: what one of them writes into it was judged by nobody.
         shown = copied(tool_input)
-        verdict = await self.session.ask_hooks(PreToolUse, tool_name=name, tool_input=shown, tool_use_id=use)
+        verdict = await self.session.ask_hooks(
+            PreToolUse, tool_name=name, tool_input=shown, tool_use_id=use, sent_input=sent
+        )
         final = tool_input if verdict.tool_input is None else verdict.tool_input
-        call = Call(use, name, final, verdict)
+        call = Call(use, name, final, verdict, sent=sent if final == tool_input else None)
         if verdict.denied:
             return self._refused(call, denied_result(verdict).text)
         if verdict.decision is Decision.DEFER:
@@ -126,6 +138,7 @@ class Calls:
         ruling = session.permissions.judge(
             name, call.tool_input, cwd=session.cwd, mode=session.permission_mode, hook=said
         )
+        ruling = session.granted.applied(ruling, name, call.tool_input, session.cwd)
         if said is Decision.ASK and ruling.decision is Decision.ASK:
             by = ", ".join(f"hook `{one.hook}`" for one in call.before.outcomes if one.answer.decision is Decision.ASK)
             reason = call.before.reason or ruling.reason
@@ -135,12 +148,23 @@ class Calls:
     async def _asked(self, call: Call, ruling: Ruling) -> Call:
         """PermissionRequest hooks may answer in the person's place; else the person does."""
         session = self.session
-        request = await session.fire(PermissionRequest, tool_name=call.tool_name, tool_input=call.tool_input)
+        name = tools.canonical(call.tool_name)
+        offered = suggestions(name, call.tool_input, session.cwd) if ruling.rememberable else []
+        request = await session.fire(
+            PermissionRequest,
+            tool_name=call.tool_name,
+            tool_input=call.tool_input,
+            permission_suggestions=offered or None,
+        )
         if request.denied:
             return self._refused(call, denied_result(request).text)
         if session.stopped is not None:
             return self._refused(call, session.stopped)
         if request.decision is Decision.ALLOW and not ruling.firm:
+            try:
+                self._granted((request.extras or {}).get("updatedPermissions"))
+            except RuleError as error:  # it may have been meant to deny something
+                return await self._denied(call, f"a hook's `updatedPermissions` can't be used: {error.message}")
             rewritten = request.tool_input
             return call if rewritten in (None, call.tool_input) else await self._judged_again(call, rewritten)
         if session.ask is None:
@@ -150,6 +174,11 @@ class Calls:
         if session.stopped is not None:
             return self._refused(call, session.stopped)
         return await self._answered(call, ruling)
+
+    def _granted(self, updates: Any) -> None:
+        """A hook answered in the person's place, and for the rest of the session, too."""
+        if updates is not None:
+            self.session.permission_mode = self.session.granted.update(updates) or self.session.permission_mode
 
     async def _answered(self, call: Call, ruling: Ruling) -> Call:
         session = self.session
@@ -219,6 +248,7 @@ class Calls:
             "tool_name": call.tool_name,
             "tool_input": call.tool_input,
             "tool_use_id": call.tool_use_id,
+            "sent_input": call.sent,
             "duration_ms": round((time.monotonic() - call.began) * 1e3, 3),
         }
         if error is not None:
@@ -239,6 +269,21 @@ class Calls:
                 content, is_error = "\n\n".join(filter(str.strip, (content, outcome.answer.reason))), True
         self.session.keep_context(_alone((*call.before.outcomes, *after.outcomes)))
         return ToolResult(call.tool_use_id, content, is_error)
+
+
+def _as_sent(sent: SentInput | None) -> tuple[Any, str] | None:
+    """What the model wrote, and its text. UsageError when that is not a JSON object."""
+    if not isinstance(sent, str):
+        return None if sent is None else (copied(sent), "")
+    try:
+        value = strictjson.loads(sent, max_bytes=None)
+    except StrictJSONError as error:
+        raise UsageError(
+            f"`sent` is not JSON: {error.message}", hint="the input's text as the model wrote it"
+        ) from None
+    if not isinstance(value, dict):
+        raise UsageError("`sent` is not a JSON object", hint="the input's text as the model wrote it")
+    return value, sent
 
 
 def copied(tool_input: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from billhook.events import (
     UserPromptSubmit,
 )
 from billhook.meanings import meanings
-from billhook.session.calls import Call, Calls, Execute, ToolResult
+from billhook.session.calls import Call, Calls, Execute, SentInput, ToolResult
+from billhook.session.granted import GrantedRules
 from billhook.session.permission import Ask, HookPermissions, Permissions
 from billhook.session.waiting import HURRY, awaited
 
@@ -75,6 +76,8 @@ class Session:
         self.ask = ask
         self.permissions: Permissions = permissions or HookPermissions()
         self.permission_mode = permission_mode
+        self.granted = GrantedRules()
+        """Rules that PermissionRequest hooks added for this session."""
         self.transcript_path = os.fspath(transcript_path or "")
         self.model, self.agent_type = model, agent_type
         self.turn = 0
@@ -84,6 +87,8 @@ class Session:
         self.end_reason = "other"
         """What SessionEnd will say."""
         self.has_ended = False
+        self._ids = {self.id}
+        """Its id, and those that it had before it was cleared."""
         self._prompt_id: str | None = None
         self._contexts: list[tuple[str, str]] = []
         self._forced = 0
@@ -94,8 +99,8 @@ class Session:
     async def __aenter__(self) -> Self:
         try:
             await self._begin()
-        except BaseException:
-            await self._end()
+        except BaseException as error:
+            await self._end(error)
             raise
         return self
 
@@ -103,7 +108,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.has_ended = True
-        await self._end()
+        await self._end(error)
 
     async def _begin(self) -> None:
         if self.setup is not None:
@@ -113,16 +118,35 @@ class Session:
     async def _start(self, source: str) -> Verdict:
         return await self.fire(SessionStart, source=source, model=self.model, agent_type=self.agent_type)
 
-    async def _end(self) -> None:
-        await self.fire(SessionEnd, deadline=HURRY, reason=self.end_reason)
+    async def _end(self, error: BaseException | None) -> None:
+        """SessionEnd. Hooks in the background finish, each within its own time; an interrupt ends them."""
+        if error is not None and not isinstance(error, Exception | SystemExit):
+            self.end_background()
+        try:
+            await self.fire(SessionEnd, deadline=HURRY, reason=self.end_reason)
+        except BaseException:
+            self.end_background()
+            raise
+        await self.engine.background.finish(self._ids)
+
+    @property
+    def background_hooks(self) -> list[str]:
+        """The hooks of this session that still run in the background."""
+        return self.engine.background.names(self._ids)
+
+    def end_background(self) -> None:
+        """End hooks of this session that run in the background: their processes are killed, their answers lost."""
+        self.engine.background.cancel(self._ids)
 
     async def clear(self, *, session_id: str = "", transcript_path: str | os.PathLike[str] | None = None) -> None:
         """Begin anew, as `/clear` does: this session ends, and another with a new id starts."""
         await self.fire(SessionEnd, deadline=HURRY, reason="clear")
         self.id, self._prompt_id, self.stopped = session_id or str(uuid.uuid4()), None, None
+        self._ids.add(self.id)
         self.source = "clear"
         self.transcript_path = self.transcript_path if transcript_path is None else os.fspath(transcript_path)
         self.turn = self._forced = 0
+        self.granted = GrantedRules()
         self._contexts.clear()
         await self._start("clear")
 
@@ -144,7 +168,11 @@ class Session:
 
     def event(self, event: type[Event], **fields: Any) -> Event:
         """An event of this session."""
-        return event(**{**self._base(), **fields})
+        sent = fields.pop("sent_input", None)
+        made = event(**{**self._base(), **fields})
+        if sent is not None:
+            made.keep_sent_input(*sent)
+        return made
 
     def _base(self) -> dict[str, Any]:
         """What all events of the session have."""
@@ -249,16 +277,25 @@ class Session:
     # -- tools
 
     async def call_tool(
-        self, name: str, tool_input: dict[str, Any], execute: Execute, *, tool_use_id: str = ""
+        self,
+        name: str,
+        tool_input: dict[str, Any],
+        execute: Execute,
+        *,
+        tool_use_id: str = "",
+        sent: SentInput | None = None,
     ) -> ToolResult:
         """Judge a call, run it with the input as rewritten, and let hooks see what came of it."""
-        call = await self.before_tool(name, tool_input, tool_use_id=tool_use_id)
+        call = await self.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent)
         return call.result or await self._calls.run(call, execute)
 
-    async def before_tool(self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "") -> Call:
+    async def before_tool(
+        self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: SentInput | None = None
+    ) -> Call:
         """PreToolUse and permission. Run the tool with the `tool_input` of what comes back, then call `after_tool`;
-        unless it has a `result`: then it must not run."""
-        return await self._calls.before(name, tool_input, tool_use_id)
+        unless it has a `result`: then it must not run. `sent` is the input as the model wrote it, for the hooks that
+        are given that: its JSON text, or the same with other names of fields."""
+        return await self._calls.before(name, tool_input, tool_use_id, sent)
 
     async def after_tool(
         self, call: Call, output: Any = None, *, error: str | None = None, is_interrupt: bool = False
@@ -291,6 +328,7 @@ class Subagent(Session):
             agent_type=agent_type,
         )
         self.parent, self.agent_id, self.detached = parent, agent_id, detached
+        self.granted = parent.granted
         self.agent_transcript_path = transcript_path
         self._prompt_id = parent._prompt_id
         self.stopped = None if detached else parent.stopped
@@ -302,7 +340,7 @@ class Subagent(Session):
     async def _begin(self) -> None:
         await self.fire(SubagentStart)
 
-    async def _end(self) -> None:
+    async def _end(self, error: BaseException | None) -> None:
         if not self._has_stopped:  # it broke off: whoever counts starts and stops must not wait for ever
             await self.fire(SubagentStop, deadline=HURRY, agent_transcript_path=self.agent_transcript_path)
 

@@ -11,7 +11,7 @@ from billhook import stepping
 from billhook.answers import Verdict
 from billhook.engine import Engine
 from billhook.events import Event
-from billhook.session.calls import INTERRUPTS, Call, Execute, ToolResult, copied, interruption, shown
+from billhook.session.calls import INTERRUPTS, Call, Execute, SentInput, ToolResult, copied, interruption, shown
 from billhook.session.session import Session
 from billhook.session.waiting import awaited
 
@@ -101,10 +101,16 @@ class SyncSession:
         return SyncSession(nested)
 
     def call_tool(
-        self, name: str, tool_input: dict[str, Any], execute: Execute, *, tool_use_id: str = ""
+        self,
+        name: str,
+        tool_input: dict[str, Any],
+        execute: Execute,
+        *,
+        tool_use_id: str = "",
+        sent: SentInput | None = None,
     ) -> ToolResult:
         """Here the tool runs in the caller's own thread, with no loop around it: it may start one."""
-        call = self.before_tool(name, tool_input, tool_use_id=tool_use_id)
+        call = self.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent)
         if call.result is not None:
             return call.result
         try:
@@ -118,8 +124,10 @@ class SyncSession:
             return self.after_tool(call, error=shown(error))
         return self.after_tool(call, output)
 
-    def before_tool(self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "") -> Call:
-        return _run(self.session.before_tool(name, tool_input, tool_use_id=tool_use_id))
+    def before_tool(
+        self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: SentInput | None = None
+    ) -> Call:
+        return _run(self.session.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent))
 
     def after_tool(
         self, call: Call, output: Any = None, *, error: str | None = None, is_interrupt: bool = False

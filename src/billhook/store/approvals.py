@@ -39,6 +39,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     gate: bool
     files: dict[str, str] = {}
     """The files it names, by absolute path, and their SHA-256; empty where there was none."""
+    beside: dict[str, str] = {}
+    """Likewise the code files that count because of the folder that they are in."""
     links: dict[str, str] = {}
     """Where those of them lie that are reached through links."""
     contents: dict[str, str] = {}
@@ -47,11 +49,30 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """UTC, ISO 8601."""
     replaces: str = ""
     """The hash of what was approved in this one's place before, if it was a change that was approved."""
+    how: str = ""
+    """How it was approved: `from a terminal`, for example."""
+    covers: int = 1
+    """The rule by which files were covered: an approval by an earlier rule covered fewer."""
+
+    @property
+    def covered(self) -> dict[str, str]:
+        """All files that count."""
+        return {**self.files, **self.beside}
 
     @property
     def of_hook(self) -> bool:
         """It approves a hook; else the permission rules of a file."""
         return "permissions" not in self.definition
+
+
+class _Judged(msgspec.Struct):
+    """What of a definition is used; other versions may have more."""
+
+    name: str = ""
+    events: list[str] = []
+    match: str | None = None
+    dialect: str = ""
+    rule: str = msgspec.field(default="", name="if")
 
 
 class Approvals:
@@ -128,6 +149,13 @@ class Approvals:
         listed = int(_sha256(os.fsencode(names))[:16], 16)
         return (found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, listed)
 
+    def listed(self, file: str) -> dict[str, int]:
+        """The hashes that are approved for a configuration file, and when each record was written (ns). None is read,
+        so one that is damaged is among them."""
+        with self._believed(self._of(file)) as folder:
+            names = [] if folder is None else [name for name in os.listdir(folder) if _HASH.fullmatch(name[:-5])]
+            return {name[:-5]: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns for name in names}
+
     def _of(self, file: str) -> Path:
         return self.folder / _folder_name(os.path.abspath(file))
 
@@ -177,10 +205,13 @@ class Approvals:
 
 
 def _decoded(data: bytes) -> Approval:
+    """Raises ValueError or RecursionError, also where a definition is none that we could have written."""
     try:
-        return msgspec.json.decode(data, type=Approval)
+        record = msgspec.json.decode(data, type=Approval)
     except (ValueError, RecursionError):  # the standard library reads more, and says better what is wrong
-        return msgspec.convert(json.loads(data), Approval)
+        record = msgspec.convert(json.loads(data), Approval)
+    msgspec.convert(record.definition, _Judged)
+    return record
 
 
 @functools.lru_cache(maxsize=64)

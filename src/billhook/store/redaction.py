@@ -19,8 +19,8 @@ from billhook.later import later
 from billhook.store.files import StoreError
 from billhook.store.redaction_budget import MOST_CHARACTERS, MOST_SECRETS, NAME_STEPS, PIECE_STEPS, Budget
 from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
-from billhook.store.secret_names import Names
-from billhook.store.secret_shapes import Span
+from billhook.store.secret_names import Names, may_be_key
+from billhook.store.secret_shapes import Span, looks_random
 
 if TYPE_CHECKING:
     import hashlib
@@ -160,20 +160,24 @@ class _Pass:
 
     def _object(self, source: dict[Any, Any], target: dict[Any, Any], below: bool, todo: list[Any]) -> None:
         told = not below and bool(self._triggers) and "value" in source and self._tells(source)
+        secret_fields = _fields_of_secrets(source)
         for key, one in source.items():
             if not isinstance(key, str):
                 target[key] = self._placed(one, "", below, todo)
                 continue
-            hidden = below or self._is_secret(key, one) or (told and key == "value")
+            hidden = below or self._is_secret(key, one) or (told and key == "value") or key in secret_fields
             target[self._in_text(key) if len(key) >= _SHORTEST else key] = self._placed(one, key, hidden, todo)
 
     def _tells(self, source: dict[Any, Any]) -> bool:
         """Whether it is `{"name": "API_KEY", "value": ...}`."""
-        return any(source.get(field, 0) in self._names for field in _NAME_FIELDS)
+        names = [name for field in _NAME_FIELDS if isinstance(name := source.get(field), str)]
+        return any(name in self._names or _is_random_key(name, source["value"]) for name in names)
 
     def _is_secret(self, key: str, value: Any) -> bool:
         if self._triggers and key in self._names:
             return not (isinstance(value, dict) and value and value.keys() <= _SCHEMA)
+        if self._triggers and _is_random_key(key, value):
+            return True
         return key in ("auth", "_auth") and isinstance(value, str) and _looks_encoded(value)
 
     def _list(self, source: Iterable[Any], target: list[Any], below: bool, todo: list[Any]) -> None:
@@ -187,7 +191,8 @@ class _Pass:
 
     def _argument(self, text: str, before: str, first: Any) -> str:
         """One of the words of a command that is a list: `["curl", "-u", "bob:x"]`."""
-        if self._triggers and before[:1] == "-" and "=" not in before and before.lstrip("-") in self._names:
+        option = before.lstrip("-") if self._triggers and before[:1] == "-" and "=" not in before else ""
+        if option in self._names or _is_random_key(option, text):
             return text if text[:1] == "-" else self._hidden(text, before)
         if before is first and before.lower() in _HEADERS:
             return self._hidden(text, before)
@@ -357,6 +362,17 @@ def _marks() -> re.Pattern[str]:
 def _lower(text: str) -> str:
     """In small letters and just as long: one capital of Turkish would become two characters."""
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+
+
+def _is_random_key(name: str, value: Any) -> bool:
+    return isinstance(value, str) and may_be_key(name) and looks_random(value)
+
+
+def _fields_of_secrets(source: dict[Any, Any]) -> tuple[str, ...]:
+    """The fields that are secret because of what the object is: a Secret of Kubernetes, a JSON web key."""
+    if source.get("kind") == "Secret":
+        return ("data", "stringData")
+    return ("d", "p", "q", "dp", "dq", "qi", "k") if "kty" in source else ()
 
 
 def _looks_encoded(value: str) -> bool:

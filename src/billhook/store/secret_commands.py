@@ -30,6 +30,7 @@ _USER: Final = r"[ \t=]{0,8}+(\\?[\"']?)[^\s:\"'\\]{0,200}+:([^\s\"'\\]++)"
 _GLUED: Final = r"(\\?[\"']?)([^\s\"';|&<>\\]++)"
 _APART: Final = r"[ \t]{1,8}+(\\?[\"']?)([^\s\"';|&<>\\-][^\s\"';|&<>\\]*+)"
 
+_AFTER_NAME: Final = r"[ \t=]{1,8}+(\\?[\"']?)([^\s\"';|&<>\\]++)"
 _PAIR: Final = r"[ \t]{0,8}+(\\?[\"']?)([^\s\"';|&<>\\=@]++=[^\s\"'|&<>\\]++)"
 
 FLAGS: Final = (
@@ -53,7 +54,10 @@ FLAGS: Final = (
     Flag(("curl",), "--oauth2-bearer", "curl --oauth2-bearer x", _APART),
     Flag(("smbclient",), "-U", "smbclient -U bob%x", r"[ \t=]{0,8}+(\\?[\"']?)[^\s%\"'\\]{1,200}+%([^\s\"'\\]++)"),
     Flag(("lftp",), "-u", "lftp -u bob,x", r"[ \t]{0,8}+(\\?[\"']?)[^\s,\"'\\]{1,200}+,([^\s\"'\\]++)"),
-    Flag(("gh secret",), "--body", "gh secret set NAME --body x", r"[ \t=]{1,8}+(\\?[\"']?)([^\s\"';|&<>\\]++)"),
+    Flag(("keytool", "jarsigner"), "-storepass", "keytool -storepass x", _APART),
+    Flag(("keytool", "jarsigner"), "-keypass", "keytool -keypass x", _APART),
+    Flag(("SecureString", "keyvault secret set"), "--value", "az keyvault secret set --value x", _AFTER_NAME),
+    Flag(("gh secret",), "--body", "gh secret set NAME --body x", _AFTER_NAME),
     Flag(("gh secret",), "-b", "gh secret set NAME -b x"),
     Flag(
         ("create secret",),
@@ -261,6 +265,34 @@ def identified(text: str) -> Iterator[Span]:
 
 
 _IDENTIFIED: Final = r"(?:WITH [\w'\"]{1,40}+ )?BY (?:PASSWORD )?\\?(['\"])([^'\"\\]{1,500})"
+
+
+def kubernetes_secrets(text: str) -> Iterator[Span]:
+    """All values below `data:` and `stringData:` of a Kubernetes Secret, in YAML and JSON, before or after `kind:`."""
+    done = 0
+    found = _pattern(_KIND_SECRET).search(text)
+    while found:
+        start = max(done, text.rfind("\n---", done, found.start()), found.start() - _MANIFEST)
+        stop = text.find("\n---", found.end(), found.end() + _MANIFEST)
+        done = min(len(text), found.end() + _MANIFEST) if stop < 0 else stop
+        for block in _pattern(_DATA_IN_YAML).finditer(text, start, done):
+            yield from (line.span(1) for line in _pattern(_LINE_OF_DATA).finditer(text, *block.span("lines")))
+        for block in _pattern(_DATA_IN_JSON).finditer(text, start, done):
+            values = _pattern(_VALUE_IN_JSON).finditer(text, *block.span(1))
+            yield from (value.span(value.lastindex or 1) for value in values)
+        found = _pattern(_KIND_SECRET).search(text, done)
+
+
+_MANIFEST: Final = 64 << 10
+"""How far from `kind: Secret` its data may be."""
+_KIND_SECRET: Final = r"kind\\{0,7}[\"']?\s{0,4}:\s{0,4}\\{0,7}[\"']?Secret\b"
+_DATA_IN_YAML: Final = (
+    r"(?:(?<=\n)|(?<=\\n)|^)(?P<indent>[ ]{0,40}+)(?:data|stringData):[ \t]{0,8}+(?:#[^\n\\]*+)?+"
+    r"(?P<lines>(?:(?:\r?\n|\\n)(?P=indent)[ ]++[^\n\\]*+)++)"
+)
+_LINE_OF_DATA: Final = r"(?:\n|\\n)[ ]++(?:[\w.-]{1,253}+:(?=\s|\\|$))?+[ \t]*+[|>\"']?([^\s\\\"'|>][^\n\\\"']*+)"
+_DATA_IN_JSON: Final = r"(?:data|stringData)\\{0,7}[\"']?\s{0,4}:\s{0,4}\{([^{}]*+)\}"
+_VALUE_IN_JSON: Final = r":\s{0,4}(?:\\{0,7}[\"']([^\"'\\]++)|([^\s\\\"',][^\s,]*+))"
 
 
 @functools.cache

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.store.secret_shapes import SHAPES, Span, private_keys, shaped
+from billhook.store.secret_patterns import PATTERNS, Pattern, matching, seen
+from billhook.store.secret_shapes import KEY_BODIES, SHAPES, Span, key_bodies, private_keys, shaped
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -24,23 +25,29 @@ class Rule(msgspec.Struct, frozen=True):
     """How documents show what it finds."""
     looks_at: tuple[str, ...] = ()
     """The pieces of text at each of which it looks, if that are not its hints."""
+    pattern: Pattern | None = None
+    """An expression that tells more than hints, which other texts have as well."""
 
     @property
     def pieces(self) -> tuple[str, ...]:
         return self.looks_at or self.hints
 
 
-READERS: Final = ("--password-stdin", "--with-token", "chpasswd", "sudo -S", "passwd --stdin", "--pass-stdin")
+READERS: Final = (
+    *("--password-stdin", "--with-token", "chpasswd", "sudo -S", "passwd --stdin", "--pass-stdin"),
+    *("secret put", "secret create", "secret set", "secrets create", "secrets versions add"),
+)
 """What reads a password from its standard input."""
 _PROGRAMS: Final = (
     *("curl", "http ", "sshpass", "redis-cli", "login", "sqlcmd", "zip", "7z", "openssl", "mysql", "mariadb", "mongo"),
     *("ldap", "unzip", "smbclient", "lftp", "gh secret", "create secret"),
+    *("keytool", "jarsigner", "SecureString", "keyvault secret set"),
 )
 _PROGRAM_WORDS: Final = (
     *("curl", "http", "sshpass", "redis", "login", "sqlcmd", "zip", "unzip", "7z", "7za", "7zz", "openssl"),
     *("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlshow", "mysqlsh", "mysqlcheck", "mariadb"),
     *("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"),
-    *("smbclient", "lftp", "secret"),
+    *("smbclient", "lftp", "secret", "keytool", "jarsigner", "SecureString"),
     *("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"),
 )
 _FLAGS: Final = (
@@ -59,6 +66,9 @@ _FLAGS: Final = (
     "--oauth2-bearer",
     "--body",
     "--from-literal",
+    "-storepass",
+    "-keypass",
+    "--value",
 )
 
 
@@ -80,7 +90,12 @@ COMMANDS: Final = (
     Rule(_later("clustered"), ("curl",), ("curl",), "curl -sSu bob:x"),
     Rule(_later("addresses"), ("://",), (), "https://bob:x@host"),
     Rule(_later("fed"), ("<<<",), (), "docker login --password-stdin <<< x"),
-    Rule(_later("echoed"), READERS, ("stdin", "token", "chpasswd", "sudo"), "echo x | docker login --password-stdin"),
+    Rule(
+        _later("echoed"),
+        READERS,
+        ("stdin", "token", "chpasswd", "sudo", "secret", "secrets"),
+        "echo x | docker login --password-stdin",
+    ),
     Rule(_later("registry_logins"), ("auth",), ("auth",), '"auth": "eDp4eDp4eA=="'),
     Rule(
         _later("positional"),
@@ -90,11 +105,17 @@ COMMANDS: Final = (
     ),
     Rule(_later("telegram_tokens"), (":AA",), (), "123456789:AA..."),
     Rule(_later("identified"), ("IDENTIFIED ", "identified "), (), "IDENTIFIED BY 'x'"),
+    Rule(_later("kubernetes_secrets"), ("Secret",), ("Secret",), "kind: Secret"),
 )
 RULES: Final = (
     *(Rule(functools.partial(shaped, shape), shape.prefixes) for shape in SHAPES),
     *COMMANDS,
     Rule(private_keys, ("-----BEGIN ",)),
+    Rule(key_bodies, ("-----END ", *KEY_BODIES)),
+    *(
+        Rule(functools.partial(matching, pattern), pattern.hints, pattern=None if pattern.rare else pattern)
+        for pattern in PATTERNS
+    ),
 )
 _ALNUM: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _SIGNS: Final = "-?&;"
@@ -103,6 +124,10 @@ _ESCAPES: Final = (b"\\n", b"\\r", b"\\t")
 """What JSON writes for a line's end would be taken for a letter of the word behind it."""
 _ODD: Final = (b"%", b"\\u", b"\x1b", b"33[", b"x1b[")
 """Other things that hide where a word begins: percent escapes, colours of a terminal. Then each hint is looked for."""
+
+
+_WORTH_LOADING: Final = 16 << 10
+"""Bytes in which looking for each piece in turn takes longer than loading the library that looks for all of them."""
 
 
 def worth_trying(data: bytes | None, triggers: Sequence[tuple[str, bytes]]) -> tuple[Sequence[Rule], Sequence[str]]:
@@ -121,20 +146,47 @@ def quick_look(triggers: tuple[tuple[str, bytes], ...]) -> Callable[[bytes], obj
     loaded anyway, as in a daemon. Loading it takes longer than many looks."""
     import re2
 
-    known, pieces = _by_hint()
+    known, _ = _by_hint()
     parts = [b"(?i:%b)" % b"|".join(re2.escape(encoded) for _, encoded in triggers)]
-    parts += [re2.escape(text) for text in (*(piece for piece, _ in pieces), *_ODD)]
+    parts += [*_piece_expressions(), *map(re2.escape, _ODD)]
     parts.append(rb"(?:\A|[^A-Za-z0-9]|\\[nrt])(?:%b)(?:[^A-Za-z0-9]|\z)" % b"|".join(map(re2.escape, known)))
     search: Callable[[bytes], object] = re2.compile(b"|".join(parts)).search
     return search
 
 
+@functools.cache
+def _any_piece() -> Callable[[bytes], object]:
+    """Tells in one pass whether any piece is in a text, or anything that an expression could match."""
+    import re2
+
+    search: Callable[[bytes], object] = re2.compile(b"|".join(_piece_expressions())).search
+    return search
+
+
+def _piece_expressions() -> list[bytes]:
+    import re2
+
+    pieces = [re2.escape(piece) for piece, _ in _by_hint()[1]]
+    return [*pieces, *(b"(?:%b)" % pattern.look.encode() for pattern in PATTERNS if not pattern.rare)]
+
+
 def _rules(data: bytes) -> Sequence[Rule]:
     for odd in _ODD:
         if odd in data:
-            return [rule for rule in RULES if any(hint.encode() in data for hint in rule.hints)]
+            return [
+                rule
+                for rule, hints in _encoded_hints()
+                if any(map(data.__contains__, hints)) and not (rule.pattern and not seen(rule.pattern)(data))
+            ]
     known, pieces = _by_hint()
-    found = [numbers for piece, numbers in pieces if piece in data]
+    found: list[tuple[int, ...]] = []
+    if ("re2" not in sys.modules and len(data) < _WORTH_LOADING) or _any_piece()(data):
+        found += [numbers for piece, numbers in pieces if piece in data]
+        found += [
+            (number,)
+            for number, hints, pattern in _by_pattern()
+            if any(map(data.__contains__, hints)) and seen(pattern)(data)
+        ]
     for escape in _ESCAPES:
         data = data.replace(escape, b" ")
     words = data.translate(_TO_WORDS).split()
@@ -149,11 +201,22 @@ def _by_hint() -> tuple[dict[bytes, tuple[int, ...]], list[tuple[bytes, tuple[in
     words: dict[bytes, tuple[int, ...]] = {}
     pieces: dict[bytes, tuple[int, ...]] = {}
     for number, rule in enumerate(RULES):
-        for hint in rule.words or rule.hints:
+        for hint in () if rule.pattern else rule.words or rule.hints:
             word = hint if rule.words else _whole_word(hint)
             kind, key = (words, word) if word else (pieces, hint)
             kind[key.encode()] = (*kind.get(key.encode(), ()), number)
     return words, list(pieces.items())
+
+
+@functools.cache
+def _encoded_hints() -> list[tuple[Rule, tuple[bytes, ...]]]:
+    return [(rule, tuple(hint.encode() for hint in rule.hints)) for rule in RULES]
+
+
+@functools.cache
+def _by_pattern() -> list[tuple[int, tuple[bytes, ...], Pattern]]:
+    """The rules with an expression: their number, their hints and the expression."""
+    return [(number, hints, rule.pattern) for number, (rule, hints) in enumerate(_encoded_hints()) if rule.pattern]
 
 
 def _whole_word(hint: str) -> str:

@@ -18,16 +18,23 @@ def words(text: str) -> frozenset[str]:
 WORDS: Final = words(
     "password passwords passwd passphrase passphrases passcode secret secrets token apikey apikeys credential "
     "credentials creds cookie cookies authorization jwt pwd authtoken accesstoken refreshtoken bearertoken apitoken "
-    "idtoken secretkey accesskey privatekey sessionkey authkey sshpass rediscli"
+    "idtoken identitytoken secretkey accesskey privatekey sessionkey authkey sshpass rediscli"
 )
 """One of these words in a name makes it a secret's."""
 ENDINGS: Final = ("password", "passwd", "passphrase", "apikey")
 """So does a word that ends so: `PGPASSWORD`, `dbpassword`."""
 BEFORE_KEY: Final = words(
     "api access secret private session signing signature encryption decryption auth master account storage app "
-    "application license shared service hmac aes jwt role admin deploy functions subscription"
+    "application license shared preshared service hmac aes jwt role admin deploy functions subscription fernet client"
 )
 """`key` and `keys` after one of these: `private_key`, `AccountKey`."""
+HARMLESS_BEFORE_KEY: Final = words(
+    "public publishable pub primary foreign sort partition cache hash map lookup index unique composite group routing "
+    "row column object bucket idempotency correlation message event record item dedup deduplication shard document "
+    "doc entity host known content file blob image asset block tree site restore build commit surrogate natural range "
+    "etag lock"
+)
+"""`key` with one of these words in the name is not secret. Any other is if what it is given looks random."""
 BEFORE_PASS: Final = words(
     "db database user admin root smtp mail email mysql pg postgres redis ftp sftp ldap proxy auth login http basic ssh "
     "sudo vault wifi keystore app account service registry docker git mongo mqtt amqp imap vpn api client "
@@ -58,7 +65,7 @@ BEFORE_TOKEN_HARMLESS: Final = words(
     "special stop lookahead sync"
 )
 """`token` after one of these is a place in a list or a piece of text: `next_token`, `eos_token`."""
-TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "authorization", "jwt", "rediscli")
+TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "authorization", "jwt", "rediscli", "psk")
 """Every name that counts has one of these in it, in small letters."""
 
 _HARMLESS_NAMES: Final = frozenset({"PWD", "OLDPWD", "Pass", "PASS", "keys", "key"})
@@ -86,7 +93,14 @@ def is_secret(name: str) -> bool:
         return False
     if "." in name and "token" not in words_of(name.rpartition(".")[2]):
         words = tuple(word for word in words if word != "token")  # `token.kind` is a part of a parser's token
-    return any(_counts(words[at - 1] if at else "", word) for at, word in enumerate(words))
+    return words == ("psk",) or any(_counts(words[at - 1] if at else "", word) for at, word in enumerate(words))
+
+
+@functools.lru_cache(maxsize=4096)
+def may_be_key(name: str) -> bool:
+    """Whether what has this name is secret if it looks random: `STRIPE_KEY`, `fernetKey`; not `CACHE_KEY`."""
+    words = words_of(name)
+    return len(words) > 1 and words[-1] == "key" and HARMLESS_BEFORE_KEY.isdisjoint(words)
 
 
 def _counts(before: str, word: str) -> bool:

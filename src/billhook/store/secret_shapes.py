@@ -22,6 +22,8 @@ class Shape(msgspec.Struct, frozen=True):
     least: int
     body: str = "A-Za-z0-9_-"
     check: Callable[[str], bool] = lambda body: True
+    keeps_prefix: bool = False
+    """Of an address or a header only what follows the prefix is taken out."""
 
 
 def _random(body: str) -> bool:
@@ -46,48 +48,113 @@ def _two_parts(body: str) -> bool:
     return len(parts) >= 2 and len(parts[0]) >= 8 and len(parts[1]) >= 8
 
 
+def looks_random(text: str) -> bool:
+    """Whether it reads like a generated key: letters and digits take turns as in no word, path or date."""
+    if not 16 <= len(text) <= 4096 or not _pattern(r"[A-Za-z0-9+/_=.-]++").fullmatch(text):
+        return False
+    text = text[:_ENOUGH]
+    kinds = [_kind(one) for one in text if one.isalnum()]
+    turns = sum(kind != before for kind, before in zip(kinds[1:], kinds, strict=False))
+    return len(set(kinds)) > 1 and "digit" in kinds and turns >= len(text) / 5
+
+
+_ENOUGH: Final = 64
+"""Characters by which a random text is told from others."""
+
+
+def _kind(letter: str) -> str:
+    return "digit" if letter.isdigit() else "capital" if letter.isupper() else "small"
+
+
 _ALNUM: Final = "A-Za-z0-9"
 _HEX: Final = "0-9a-f"
+_BASE64: Final = "A-Za-z0-9+/="
 
 SHAPES: Final = (
     Shape("Anthropic, OpenAI, OpenRouter", ("sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-"), 16),
     Shape("OpenAI and others", ("sk-",), 16, check=_random),
+    Shape("Langfuse", ("sk-lf-",), 30, "0-9a-f-"),
+    Shape("ElevenLabs", ("sk_",), 40, _HEX),
+    Shape("Cerebras, NVIDIA, Pinecone, Tavily", ("csk-", "nvapi-", "pcsk_", "tvly-"), 24, check=_has_digit),
+    Shape("LangSmith", ("lsv2_pt_", "lsv2_sk_"), 32, "0-9a-f_"),
+    Shape("Firecrawl, E2B", ("fc-", "e2b_"), 32, _HEX),
     Shape("GitHub", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), 20, _ALNUM),
     Shape("GitHub, fine-grained", ("github_pat_",), 20, "A-Za-z0-9_"),
-    Shape("GitLab", ("glpat-", "glptt-", "gldt-", "glrt-", "glcbt-", "glsoat-"), 16, "A-Za-z0-9_.-"),
-    Shape("Slack", ("xoxa-", "xoxb-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"), 10,
-          "A-Za-z0-9.-", _has_digit),
+    Shape("GitLab", ("glpat-", "glptt-", "gldt-", "glrt-", "glcbt-", "glsoat-", "glagent-", "glft-", "glimt-",
+          "glffct-", "gloas-", "GR1348941"), 16, "A-Za-z0-9_.-"),
+    Shape("Slack", ("xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
+          10, "A-Za-z0-9.%-", _has_digit),
     Shape("AWS key id", ("AKIA", "ASIA"), 16, "A-Z0-9", lambda body: len(body) == 16),
+    Shape("AWS session token", ("IQoJb3JpZ2lu", "FQoGZXIvYXdz", "FwoGZXIvYXdz"), 40, _BASE64),
+    Shape("AWS Bedrock", ("ABSKQmVkcm9ja",), 40, _BASE64),
+    Shape("Alibaba", ("LTAI",), 16, _ALNUM, _has_digit_and_letter),
     Shape("Google API key", ("AIza",), 30),
     Shape("Google OAuth", ("ya29.", "GOCSPX-"), 16, "A-Za-z0-9_.-"),
+    Shape("Google refresh token", ("1//0",), 30),
     Shape("JWT", ("eyJ",), 17, "A-Za-z0-9_.-", _two_parts),
+    Shape("Grafana, older", ("eyJrIjoi",), 40, _BASE64),
     Shape("npm", ("npm_",), 30, _ALNUM),
     Shape("PyPI", ("pypi-",), 32, check=_random),
+    Shape("RubyGems", ("rubygems_",), 40, _HEX),
+    Shape("Clojars, ReadMe, Neon", ("CLOJARS_", "rdme_", "napi_"), 40, "a-z0-9"),
     Shape("Hugging Face", ("hf_",), 20, _ALNUM, _mixed),
     Shape("Stripe", ("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"), 16, "A-Za-z0-9+/="),
+    Shape("Square", ("sq0atp-", "sq0csp-", "sq0csb-"), 20),
+    Shape("Square, Facebook", ("EAA",), 50, check=_has_digit),
     Shape("SendGrid", ("SG.",), 32, "A-Za-z0-9_.-", _two_parts),
+    Shape("Brevo", ("xkeysib-", "xsmtpsib-"), 40, "A-Za-z0-9-"),
     Shape("Shopify", ("shpat_", "shpss_", "shpca_", "shppa_"), 32, _HEX),
+    Shape("Shippo", ("shippo_live_", "shippo_test_"), 32, _HEX),
+    Shape("EasyPost", ("EZAK", "EZTK"), 50, _ALNUM),
     Shape("DigitalOcean", ("dop_v1_", "doo_v1_", "dor_v1_"), 40, _HEX),
-    Shape("Databricks", ("dapi",), 32, "0-9a-f-"),
-    Shape("HashiCorp Vault", ("hvs.", "hvb."), 24),
-    Shape("Docker", ("dckr_pat_",), 20),
-    Shape("Groq, xAI, Perplexity, Replicate", ("gsk_", "xai-", "pplx-", "r8_"), 30, _ALNUM, _has_digit),
-    Shape("Linear, Notion, Supabase, Netlify", ("lin_api_", "ntn_", "sbp_", "nfp_"), 30, _ALNUM, _has_digit),
-    Shape("Grafana, New Relic, Sentry", ("glsa_", "glc_", "NRAK-", "sntrys_", "sntryu_"), 24, "A-Za-z0-9_+/=",
+    Shape("Heroku", ("HRKU-",), 30, check=_has_digit),
+    Shape("Fly", ("fo1_", "fm1a_", "fm1r_", "fm2_"), 40, "A-Za-z0-9+/=_-"),
+    Shape("Doppler", ("dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."), 40, "A-Za-z0-9_.-"),
+    Shape("PlanetScale", ("pscale_pw_", "pscale_tkn_", "pscale_oauth_"), 30, "A-Za-z0-9_=.-"),
+    Shape("Vercel, Render, Prefect, PostHog", ("vcp_", "vck_", "vci_", "rnd_", "pnu_", "pnb_", "phx_"), 24, _ALNUM,
           _has_digit),
-    Shape("Atlassian", ("ATATT3", "ATCTT3"), 40, "A-Za-z0-9_=.-"),
+    Shape("Vercel blob", ("vercel_blob_rw_",), 30, "A-Za-z0-9_"),
+    Shape("Databricks", ("dapi",), 32, "0-9a-f-"),
+    Shape("HashiCorp Vault", ("hvs.", "hvb.", "hvr."), 24),
+    Shape("Docker", ("dckr_pat_", "dckr_oat_"), 20),
+    Shape("Artifactory", ("AKCp", "cmVmdGtu"), 56, _ALNUM),
+    Shape("HubSpot", ("pat-na1-", "pat-na2-", "pat-eu1-", "pat-ap1-"), 36, "0-9a-f-"),
+    Shape("Duffel, Yandex", ("duffel_live_", "duffel_test_", "AQVN"), 32, check=_has_digit),
+    Shape("Groq, xAI, Perplexity, Replicate, Infracost", ("gsk_", "xai-", "pplx-", "r8_", "ico-"), 30, _ALNUM,
+          _has_digit),
+    Shape("Linear, Notion, Supabase, Netlify", ("lin_api_", "lin_oauth_", "ntn_", "sbp_", "nfp_"), 30, _ALNUM,
+          _has_digit),
+    Shape("Notion, older", ("secret_",), 43, _ALNUM, lambda body: len(body) == 43 and _has_digit(body)),
+    Shape("Supabase secret", ("sb_secret_",), 20),
+    Shape("Grafana, New Relic, Sentry", ("glsa_", "glc_", "NRAK-", "NRII-", "sntrys_", "sntryu_"), 24,
+          "A-Za-z0-9_+/=-", _has_digit),
+    Shape("Dynatrace", ("dt0c01.", "dt0s16."), 60, "A-Z0-9."),
+    Shape("Atlassian", ("ATATT3", "ATCTT3", "ATBB", "ATTA"), 32, "A-Za-z0-9_=.-", _has_digit),
     Shape("Postman", ("PMAK-",), 30, "0-9a-f-"),
+    Shape("Figma, Contentful, Typeform", ("figd_", "CFPAT-", "tfp_"), 40, "A-Za-z0-9_.=-"),
+    Shape("Pulumi, Sonar, Buildkite", ("pul-", "sqp_", "squ_", "sqa_", "bkua_"), 40, _HEX),
+    Shape("Sourcegraph, CircleCI", ("sgp_", "CCIPAT_", "CCIPRJ_"), 40, "A-Za-z0-9_"),
+    Shape("Tailscale", ("tskey-",), 24, "A-Za-z0-9-", _has_digit),
+    Shape("1Password", ("ops_eyJ",), 100, "A-Za-z0-9+/=_-"),
     Shape("age", ("AGE-SECRET-KEY-1",), 40, "A-Z0-9"),
-    Shape("Slack web hook", ("hooks.slack.com/services/", "hooks.slack.com/workflows/"), 20, "A-Za-z0-9/"),
-    Shape("Discord web hook", ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"), 40, "A-Za-z0-9_/-"),
-    Shape("A bearer token", ("Bearer ", "bearer ", "BEARER "), 12, "A-Za-z0-9._~+/=-", _has_digit_and_letter),
-    Shape("Azure signature", ("?sig=", "&sig=", ";sig="), 20, "A-Za-z0-9%+/=_-"),
+    Shape("A password's hash", ("$2a$", "$2b$", "$2y$", "$5$", "$6$", "$y$", "$argon2id$"), 30, "A-Za-z0-9./$=,+"),
+    Shape("Slack web hook", ("slack.com/services/", "slack.com/workflows/", "slack.com/triggers/"), 20,
+          "A-Za-z0-9/", keeps_prefix=True),
+    Shape("Discord web hook", ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/",
+          *(f"discord.com/api/v{version}/webhooks/" for version in range(6, 12))), 40, "A-Za-z0-9_/-",
+          keeps_prefix=True),
+    Shape("Other web hooks", ("zapier.com/hooks/catch/", "office.com/webhookb2/",
+          "office.com/webhook/", "ifttt.com/trigger/", "feishu.cn/open-apis/bot/v2/hook/",
+          "larksuite.com/open-apis/bot/v2/hook/"), 12, "A-Za-z0-9/_@-", keeps_prefix=True),
+    Shape("A bearer token", ("Bearer ", "bearer ", "BEARER "), 12, "A-Za-z0-9._~+/=-", _has_digit_and_letter,
+          keeps_prefix=True),
+    Shape("Azure signature", ("?sig=", "&sig=", ";sig="), 20, "A-Za-z0-9%+/=_-", keeps_prefix=True),
     Shape("Signed address of AWS and Google", ("X-Amz-Signature=", "X-Amz-Credential=", "X-Goog-Signature=",
-          "X-Goog-Credential="), 16, "A-Za-z0-9%+/=_.@-"),
+          "X-Goog-Credential="), 16, "A-Za-z0-9%+/=_.@-", keeps_prefix=True),
+    Shape("GitHub's mask", ("::add-mask::",), 4, "!-~", keeps_prefix=True),
 )  # fmt: skip
-"""Each kind of token. The prefix of the last five kinds is kept, the rest of the token is not."""
+"""Each kind of token. A row belongs here if its prefix is rare in other texts, else into `secret_patterns`."""
 
-_PREFIX_KEPT: Final = frozenset(shape.name for shape in SHAPES[-5:])
 _SIGNS: Final = "?&;"
 """A prefix that begins with one of these says itself that a word begins."""
 _SECRET_AFTER_ID: Final = (
@@ -107,8 +174,8 @@ def shaped(shape: Shape, text: str) -> Iterator[Span]:
                 found = body.match(text, start)
                 end = found.end() if found else start
                 tail = text[start:end].rstrip(".")
-                if len(tail) >= shape.least and not _goes_on(text, end) and shape.check(tail):
-                    yield (start if shape.name in _PREFIX_KEPT else at), start + len(tail)
+                if len(tail) >= shape.least and tail.strip("xX") and not goes_on(text, end) and shape.check(tail):
+                    yield (start if shape.keeps_prefix else at), start + len(tail)
                     if shape.name == "AWS key id":
                         yield from _secret_after(text, end)
             at = text.find(prefix, end)
@@ -125,7 +192,7 @@ def begins(text: str, at: int) -> bool:
     return before == "m" and bool(bracket) and not colour.strip("0123456789;")
 
 
-def _goes_on(text: str, end: int) -> bool:
+def goes_on(text: str, end: int) -> bool:
     """Whether letters or digits follow that the token can't have: then it is something else."""
     after = text[end : end + 1]
     return after.isascii() and after.isalnum()
@@ -166,6 +233,43 @@ def private_keys(text: str) -> Iterator[Span]:
         at = text.find("-----BEGIN ", after)
 
 
+def key_bodies(text: str) -> Iterator[Span]:
+    """Private keys without their BEGIN line: by how their encoding begins, or back from their END line."""
+    for prefix in KEY_BODIES:
+        at = text.find(prefix)
+        while at >= 0:
+            end = _end_of_body(text, at) if begins(text, at) and _is_private(prefix, text, at) else at
+            if end > at:
+                yield at, end
+            at = text.find(prefix, max(end, at + len(prefix)))
+    yield from _bodies_before_end(text)
+
+
+def _is_private(prefix: str, text: str, at: int) -> bool:
+    """`MII` also begins certificates and public keys, `LS0t` any block: those stay."""
+    if prefix == "MII":
+        return bool(_pattern(_DER_VERSION).match(text, at))
+    return prefix != _ENCODED_BEGIN or any(one in text[at : at + 80] for one in _ENCODED_PRIVATE)
+
+
+def _end_of_body(text: str, at: int) -> int:
+    read = _pattern(_BODY).match(text, at)
+    return at + len(read[0].rstrip(" \t\r\n\"'\\,|>-")) if read and read.end() - at >= 40 else at
+
+
+def _bodies_before_end(text: str) -> Iterator[Span]:
+    done = 0
+    at = text.find("-----END ")
+    while at >= 0:
+        if _pattern(_END_PRIVATE).match(text, at):
+            read = _pattern(_BODY_BACK).match(text[max(done, at - _LONGEST_BLOCK) : at][::-1])
+            body = read[0].rstrip(" \t\r\n\"'\\,|>") if read else ""
+            if len(body) >= 24:
+                yield at - len(body), at
+        done = at + 9
+        at = text.find("-----END ", done)
+
+
 def _end_of_block(text: str, after: int, next_end: int) -> int:
     """Where the block ends whose BEGIN line ends at `after`; there, if nothing in it looks like a key."""
     closed = _pattern(_END).match(text, next_end) if next_end - after <= _LONGEST_BLOCK else None
@@ -188,9 +292,25 @@ def _next_end(text: str, after: int, known: int) -> int:
 _LONGEST_BLOCK: Final = 64 << 10
 _BEGIN: Final = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _END: Final = r"-----END [A-Z0-9 ]{1,80}-----"
+_END_PRIVATE: Final = r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+_ENCODED_BEGIN: Final = "LS0tLS1CRUdJTi"
+_ENCODED_PRIVATE: Final = ("UFJJVkFURSBLRV", "BSSVZBVEUgS0VZ", "QUklWQVRFIEtFW")
+"""`PRIVATE KEY` in base64, by where it begins."""
+KEY_BODIES: Final = (
+    *("MII", "MHcCAQEE", "MHQCAQEE", "MIGkAgEB", "MIHcAgEB", "MIGHAgEA", "MIG2AgEA", "MIHuAgEA", "MIGEAgEA"),
+    *("MC4CAQAwBQYDK2V", "MFECAQEwBQYDK2V", "MFMCAQEwBQYDK2V", "b3BlbnNzaC1rZXktdjE", _ENCODED_BEGIN),
+)
+"""How private keys begin in base64: RSA, EC, Ed25519, OpenSSH's own form, and a whole PEM file."""
+_DER_VERSION: Final = r"MII[A-Za-z0-9+/]{2}[AQgw]IBA"
+"""Only private keys have a version there."""
 _KEY_LIKE: Final = r"[A-Za-z0-9+/=]{24}"
 _FILL: Final = r"(?:\\++[nrt]|[\s\"'+,|>→-]|\\)"
 _BODY: Final = (
     rf"(?:{_FILL}|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]*+|[0-9]{{1,6}}+(?=[\t→:|])[\t→:|]"
     rf"|[A-Za-z0-9+/=]{{24,}}+)*+([A-Za-z0-9+/=]{{1,23}}+(?=\s*+(?:$|\.\.\.|…|\[)|[\"'\\]))?"
 )
+_BODY_BACK: Final = (
+    r"(?:[nrt]\\++|[\s\"'+,|>→\\])*+(?:=?[A-Za-z0-9]{4}=(?=\s|n\\))?+(?:[A-Za-z0-9+/=]{1,39}+(?![A-Za-z0-9+/=]))?+"
+    r"(?:[nrt]\\++|[\s\"'+,|>→\\]|[\t→:|][0-9]{1,6}+(?=\s)|[A-Za-z0-9+/=]{40,}+)*+"
+)
+"""A block that is read from its end to its beginning: only the last line may be short."""

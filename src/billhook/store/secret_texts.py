@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from billhook.store.secret_code import value_at
-from billhook.store.secret_names import Names, is_secret, words, words_of
+from billhook.store.secret_names import Names, is_secret, may_be_key, words, words_of
+from billhook.store.secret_shapes import looks_random
 
 Span = tuple[int, int]
 
@@ -53,9 +54,16 @@ def named(text: str, low: str, trigger: str, names: Names) -> Iterator[Span]:
                 if not stays(name, text[span[0] : span[1]]):
                     yield span
                 done = max(done, span[1])
+        elif trigger == "key" and may_be_key(text[start:end]):
+            for span in _value_of(text, low, start, end):
+                if looks_random(text[span[0] : span[1]]):
+                    yield span
+                elif span[1] - span[0] < _LONGEST_WORD:
+                    continue  # another name may be in it; what is longer is not read twice
+                done = max(done, span[1])
         elif trigger == "pass" and name.lstrip("-") in ("pass", "PASS"):
             for span in _value_of(text, low, start, end):
-                if _is_password(name, text[end : end + 1], text[span[0] : span[1]]):
+                if _is_password(name, text[end : span[0]].lstrip()[:1], text[span[0] : span[1]]):
                     yield span
                     done = max(done, span[1])
         at = low.find(trigger, done)
@@ -335,7 +343,9 @@ def is_placeholder(value: str) -> bool:
         return True
     if short[0] in "bBtT" and (scheme := _pattern(_SCHEME, re.I).match(short)):
         short = short[scheme.end() :] or short
-    return short[0] in "$<{%*.•#" and bool(_pattern(_PLACEHOLDER).match(short))
+    if short[0] in "$<{%*.•#":
+        return bool(_pattern(_PLACEHOLDER).match(short))
+    return len(short) <= 64 and bool(_pattern(_EXAMPLE, re.I).fullmatch(short))
 
 
 def _trimmed(word: str) -> str:
@@ -348,7 +358,8 @@ def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 
 
 _SEPARATOR: Final = (
-    r"(\\{0,15}+[\"'`])?+(?:\]|\[\]|%5[bBdD]){0,4}+[ \t]{0,16}+(:=|=>|={1,3}+|!={1,2}+|\+=|\?=|:(?![:/])|%3[dD])"
+    r"(\\{0,15}+[\"'`])?+(?:\]|\[\]|%5[bBdD]){0,4}+[ \t]{0,16}+"
+    r"(:=|=>|={1,3}+|!={1,2}+|\+=|\?=|:(?![:/]|\?[\w .,-]{0,80}\})|%3[dD])"
     r"((?:[ \t]{1,64}+|(?:\\[nr]|\s){0,16}+(?=\\{0,15}+[\"']))?+)"
 )
 _AFTER_OPTION: Final = r"[ \t]{1,16}+(?:\\\r?\n[ \t]{0,64}+)?+|\\{0,15}+[\"'],\s{0,16}+(?=\\{0,15}+[\"'])"
@@ -376,11 +387,17 @@ _LETTERS: Final = r"[A-Za-z_.-]++"
 _LINE_ENDS: Final = r"[,.;)\]}\"'\\]{0,4}+[ \t]{0,16}+(?:$|[\r\n}#]|\\[nr])"
 _PLACEHOLDER: Final = (
     r"\$\{?\w*+\}?$|\$\(|\$\{\{[^}]*+\}\}$|\{\{[^}]*+\}\}$|\{[\w.]*+\}$|<[^>]*+>$|%[sdr]$|%\([^)]*+\)s$"
-    r"|[*.•#]++$|\$env:\w++$"
+    r"|[*.•#]++$|\$env:\w++$|\$\{\w++:?-\}?$|\$\{\w++:?\?[^}]*+\}?$|%\w++%$"
 )
+_EXAMPLE: Final = (
+    r"(?:[a-z]++[-_ ])*?(?:your|placeholder|insert|replace)(?:[-_ ][a-z]++)*+|[a-z]{0,12}?[-_]?x{4,}+"
+    r"|[a-z]{1,16}+(?:[-_]|[-_]?(?:\.{3}|…))"
+)
+"""How documents show a secret: `your-key-here`, `sk-xxxxxxxx`, `ghp_...`."""
 _KEY_FILE: Final = r"(?:~|\.{1,2})?+/[\w./ @-]*+(?<=\.pem|\.key|\.crt|\.pub|\.p12|\.pfx|\.der|\.txt)"
 _SCHEME: Final = (
-    r"(?:bearer|basic|token|digest|negotiate|apikey|api-key|hawk|ntlm|oauth|dpop|key|aws4-hmac-sha256)[ \t]{1,16}+"
+    r"(?:bearer|basic|token|digest|negotiate|apikey|api-key|hawk|ntlm|oauth|dpop|key|aws4-hmac-sha256|bot|ssws|splunk"
+    r"|geniekey|flyv1)[ \t]{1,16}+"
 )
 _AUTHORIZATION: Final = rf"[ \t]{{0,4}}+[:=][ \t]{{0,16}}+{_SCHEME}([^\s\"'\\][^\"'\r\n\\]{{0,400}}+)"
 _COOKIE: Final = r":[ \t]{0,16}+([^\s\"'\\=;]{1,200}+=[^\"'\r\n\\]{0,400}+)"

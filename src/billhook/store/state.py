@@ -27,9 +27,12 @@ FOLDERS: Final = {
     "names": "billhook/names",
     "limits": "billhook/limits",
     "held": "billhook/held",
+    "notices": "billhook/notices",
+    "gates": "billhook/gates",
+    "folders": "billhook/folders",
 }
 """Where the records of each kind lie below the root."""
-COUNTED_ANEW: Final = frozenset({"turns", "held"})
+COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders"})
 """Kinds whose damaged records `update` takes for missing. A session must not stay without turns because of a power
 loss; other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
 

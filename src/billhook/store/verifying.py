@@ -6,7 +6,7 @@ the end, helps only a head (`12:<hash>`) that was kept elsewhere: the log must s
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -88,12 +88,12 @@ class Verified(NamedTuple):
         return not self.findings
 
 
-def verify(folder: Path, root: Path, *, progress: Progress | None = None, expected: Head | None = None) -> Verified:
-    """Read the whole log of a folder, the full files first. `expected` is a head that it must contain.
+def verify(folder: Path, root: Path, *, progress: Progress | None = None, expected: Iterable[Head] = ()) -> Verified:
+    """Read the whole log of a folder, the full files first. `expected` are heads that it must contain.
 
     Only reads, and may be done while others write. Raises StoreError for a log that can't be read.
     """
-    walk = _Walk(folder, root, progress or (lambda done, total: None), expected)
+    walk = _Walk(folder, root, progress or (lambda done, total: None), list(expected))
     with files.opened(folder, root) as opened:
         if opened is not None:
             walk.all_files(opened)
@@ -130,12 +130,15 @@ class _Foreign(NamedTuple):
 class _Walk:
     """One look at a log from its first line to its last."""
 
-    def __init__(self, folder: Path, root: Path, progress: Progress, expected: Head | None) -> None:
-        self.folder, self.root, self.progress, self.expected = folder, root, progress, expected
+    def __init__(self, folder: Path, root: Path, progress: Progress, expected: list[Head]) -> None:
+        self.folder, self.root, self.progress = folder, root, progress
+        self.expected: dict[int, set[str]] = {}
+        for head in expected:
+            self.expected.setdefault(head.seq, set()).add(head.hash)
         self.records = self.notes = self.files = self.foreign = self.torn = self.more = 0
         self.first: int | None = None
         self.last: Line | None = None
-        self.met = False
+        self.rewritten = False
         self.findings: list[Broken] = []
         self.configs: set[bytes] = set()
         """Hashes of configurations that were looked at."""
@@ -176,11 +179,14 @@ class _Walk:
             self.more += 1
 
     def _check_expected(self) -> None:
-        if self.expected is None or self.met:
+        if not self.expected:
             return
-        ends = f"it ends with record {self.last.seq}" if self.last else "it has no record"
-        what = f"the head that was exported, record {self.expected.seq}, is not in the log: {ends}"
-        self.found(self.folder / CURRENT, 0, self.expected.seq, what)
+        missing = max(self.expected)
+        last = self.last.seq if self.last else 0
+        ends = f"it ends with record {last}" if last else "it has no record"
+        cut = "the log was cut off" if missing > last else "records are missing"
+        what = f"{cut}: the head that was exported, record {missing}, is not in the log: {ends}"
+        self.found(self.folder / CURRENT, 0, missing, what)
 
 
 class _FileWalk:
@@ -235,16 +241,15 @@ class _FileWalk:
         self._follows(record, before)
         self._belongs_here(record, before)
         if not lines.is_whole(line[:-1]):
-            self._found(record, "it was changed: its hash is not the hash of what it says")
+            self._found(record, "hash mismatch: the record was changed")
         if b'"side":{"sha256":"' in line:
             self._side(record, line)
         if b'"config":"' in line and not self.all.configs.issuperset(_CONFIG.findall(line)):
             self._config(record, line)
-        expected = self.all.expected
-        if expected is not None and record.seq == expected.seq and not self.all.met:
-            self.all.met = True
-            if record.hash != expected.hash:
-                self._found(record, "it is not the record whose head was exported")
+        expected = self.all.expected.pop(record.seq, None)
+        if expected and expected != {record.hash} and not self.all.rewritten:
+            self.all.rewritten = True  # later ones differ as well
+            self._found(record, "it is not the record whose head was exported: the log was rewritten up to here")
 
     def _follows(self, record: Line, before: Line | None) -> None:
         seq, digest = (before.seq, before.hash) if before else (0, "")

@@ -54,8 +54,10 @@ def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
 
         return OpenAI(model, env)
     except ModuleNotFoundError as error:
-        hint = f"pip install 'billhook[{service}]'"
-        raise UsageError(f"`{service}:{model}` needs the package `{error.name}`", hint=hint) from None
+        from billhook.extras import install_command
+
+        message = f"`{service}:{model}` needs the package `{error.name}`"
+        raise UsageError(message, hint=install_command(service)) from None
 
 
 def _meant(name: str, service: str) -> str:

@@ -120,7 +120,7 @@ class Answer:
             fault = "no tool can have this name"  # sent back, it would be refused with all that was said before
         if fault:
             return ToolUse(use_id, UNREADABLE, {"tool": call.name, "arguments": call.arguments, "fault": fault})
-        return ToolUse(use_id, call.name, given)
+        return ToolUse(use_id, call.name, given, call.arguments if call.arguments.strip() else "")
 
     def _new_id(self, wanted: str) -> str:
         """Some services give none, or the same ones in each answer."""

@@ -22,10 +22,11 @@ def canonical(tool: str, given: Input) -> Input:
     aliases = ALIASES.get(tool, {})
     if not aliases.keys() & given.keys():
         return given
-    settled = {name: value for name, value in given.items() if name not in aliases}
-    for alias, name in aliases.items():
-        if given.get(alias) is not None:
-            settled[name] = _value(given, name, alias)
+    settled: Input = {}
+    for key, value in given.items():
+        name = aliases.get(key, key)
+        if value is not None or (key == name and name not in settled):
+            settled[name] = value if key == name else _value(given, name, key)
     return settled
 
 

@@ -3,7 +3,8 @@
 `lint` looks at hooks as files declare them. It reads the scripts that they name, and runs nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from billhook.config.declared import Declared, Exec, Run
 from billhook.config.findings import Finding
@@ -13,6 +14,7 @@ from billhook.config.lint.found import finding
 from billhook.config.lint.match import lint_match
 from billhook.config.lint.modules import lint_module
 from billhook.config.lint.rule import lint_rules
+from billhook.config.lint.shelltext import lint_bash, lint_variables
 from billhook.config.lint.timing import lint_timing
 from billhook.config.lint.url import lint_url
 
@@ -23,13 +25,18 @@ _OF_ONE: tuple[Callable[[Declared], Iterable[Finding]], ...] = (
     lint_timing,
     lint_exits,
     lint_url,
+    lint_bash,
 )
 
 
-def lint(entries: Sequence[Declared]) -> list[Finding]:
-    """Every finding, sorted by place. Hooks that are switched off or could not be read are left out."""
+def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
+    """Every finding, sorted by place. Hooks that are switched off or could not be read are left out.
+
+    `variables`: by file, those that it sets for all its hooks.
+    """
     hooks = [entry for entry in entries if entry.enabled and entry.action is not None]
     found = [finding for hook in hooks for look in _OF_ONE for finding in look(hook)]
+    found += [one for hook in hooks for one in lint_variables(hook, variables.get(hook.file, frozenset()))]
     found += lint_rules(hooks)
     found += _two_dialects(hooks)
     # one matcher of a group is the matcher of all its handlers

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from billhook.config.findings import Finding
+
 
 class Section(msgspec.Struct, frozen=True):
     """What one code means: `## BH301 A matcher that can never match`, and what stands below it."""
@@ -21,9 +23,9 @@ class Section(msgspec.Struct, frozen=True):
         return " ".join(self.text.partition("\n\n")[0].split())
 
 
-def is_note(code: str) -> bool:
-    """Whether it only tells what happened on this machine: worth knowing, but no fault of a file."""
-    return code.startswith("BH6")
+def is_note(finding: Finding) -> bool:
+    """Whether it is worth knowing, but no fault of a file; such as everything that the event log says."""
+    return finding.note or finding.code.startswith("BH6")
 
 
 @functools.cache

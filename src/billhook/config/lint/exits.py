@@ -5,6 +5,7 @@ that is computed is none.
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -36,6 +37,17 @@ _GUARD = re.compile(r"(?:^|[^a-z])(?:guard|deny|denies|block|protect|secur|polic
 _MISSING_TOOL = re.compile(
     r"\b(?:cd|command|which|type|hash|test|\[)\b[^;|\n]{0,200}\|\|\s{0,9}(?:\{[^}\n]{0,200})?exit 1\b"
 )
+_CRASH = re.compile(
+    r"not found|no such|missing|not installed|is required|\brequires?\b|usage:|failed to|could ?n[o']t|can(?:not|'t) "
+    r"|unable to|invalid json|pars(?:e|ing) error|\bexcept\b|\bcatch\b|\btrap\b|\bcommand -v\b|\bwhich \w"
+    r"|does not exist|doesn't exist|no input|exception|unexpected|internal error|crash|\bcd\b",
+    re.I,
+)
+"""Words around an exit that reports a fault of the hook's own."""
+_NEAR, _AROUND = 120, 400
+"""Characters before an exit: the message that goes with it, and the branch that it is in."""
+_MOST = 200
+"""Exits of one text that are looked at."""
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*$", re.M)
 _BLOCKS_WITH_2 = frozenset({"claude", "claw", "claw-text"})
 
@@ -49,7 +61,9 @@ class Facts(msgspec.Struct, frozen=True):
     decides: bool
     denies: bool
     refuses: bool
-    misses_tool: bool
+    refuses_with_1: int
+    ends_with_1: int
+    """An exit 1 that neither says no nor reports a fault."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -63,8 +77,32 @@ def facts(text: str) -> Facts:
         decides=_DECISION.search(code) is not None,
         denies=_DENIES.search(code) is not None,
         refuses=_REFUSAL.search(code) is not None,
-        misses_tool=_MISSING_TOOL.search(code) is not None,
+        **_meanings_of_1(code),
     )
+
+
+def _meanings_of_1(code: str) -> dict[str, int]:
+    """Where an exit 1 says no, and where it says nothing of itself. One that reports a crash or a missing tool is
+    neither: that a failure lets the event go on is what its author may want."""
+    lines = {"refuses_with_1": 0, "ends_with_1": 0}
+    for pattern in (_EXIT_1, _EXIT_WITH_TEXT):
+        for found in itertools.islice(pattern.finditer(code), _MOST):
+            kind = _meaning(code, found)
+            if kind and not lines[kind]:
+                lines[kind] = code.count("\n", 0, found.start()) + 1
+    return lines
+
+
+def _meaning(code: str, found: re.Match[str]) -> str:
+    said = (
+        code[max(0, found.start() - _NEAR) : found.end()] + code[found.end() : found.end() + _NEAR].partition("\n")[0]
+    )
+    around = code[max(0, found.start() - _AROUND) : found.end()]
+    if _REFUSAL.search(said):
+        return "refuses_with_1"
+    if _CRASH.search(said) or _MISSING_TOOL.search(around):
+        return ""
+    return "refuses_with_1" if _REFUSAL.search(around) else "" if _CRASH.search(around) else "ends_with_1"
 
 
 def _line(pattern: re.Pattern[str], text: str) -> int:
@@ -103,8 +141,9 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[F
         outcome = "a person is only asked" if hook.on_failure == "ask" else "the event goes on"
         message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: {outcome}"
         for word, known in evidence:
-            if known.exits_1 and _means_refusal(hook, word, known):
-                yield finding(hook, "BH504", "action", message, _instead("exit 2", word, known.exits_1))
+            line = _refusal(hook, word, known)
+            if line:
+                yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line))
                 return
     if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
         message = "it refuses with exit 2, which under `lesson` only tells the model: the tool runs"
@@ -115,13 +154,13 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[F
                 return
 
 
-def _means_refusal(hook: Declared, word: str, known: Facts) -> bool:
-    if known.refuses or hook.gate:  # to ask by way of a failure may be meant
-        return known.refuses
-    if _GUARD.search(f"{hook.name} {hook.title}"):
-        return True
-    # A line that stands in the file and exits with 1 was hardly written to report a failure, unless a tool is missing.
-    return not word and not known.misses_tool
+def _refusal(hook: Declared, word: str, known: Facts) -> int:
+    """The line in which it says no with exit 1; 0 when it does not."""
+    if known.refuses_with_1 or hook.gate:  # to ask by way of a failure may be meant
+        return known.refuses_with_1
+    # A line that stands in the file and exits with 1 was hardly written to report a failure.
+    named = _GUARD.search(f"{hook.name} {hook.title}")
+    return known.ends_with_1 if named or not word else 0
 
 
 def _instead(wanted: str, word: str, line: int) -> str:

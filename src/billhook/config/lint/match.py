@@ -1,4 +1,4 @@
-"""Matchers that don't do what they look like: BH301 to BH305.
+"""Matchers that don't do what they look like: BH301 to BH305, BH308, BH309.
 
 Tools are an open set, for everybody may have tools of their own: only a name that is a slip of a known one is a
 finding. Sources, triggers and their like are closed sets.
@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding, folded
 from billhook.config.lint.found import edit, finding, kinds, listed
+from billhook.config.sources import agent_of
 from billhook.errors import RuleError
-from billhook.events import Event
+from billhook.events import EVENTS, Event
 from billhook.match import NARROW, Matcher, compile_matcher
 from billhook.meanings import Meanings, meanings
 from billhook.rules import Rule
-from billhook.tools import called, canonical
+from billhook.tools import NAMINGS, called, canonical
 
 _TOOLS = """
     Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree
@@ -43,6 +44,7 @@ _ELSEWHERE = {
     "google_web_search": "WebSearch",
 }
 """What other agents call these tools."""
+_OF_AGENTS = frozenset({*_ELSEWHERE, *(name for names in NAMINGS.values() for name in names)})
 VALUES = {
     "SessionStart": "startup resume clear compact fork",
     "SessionEnd": "clear resume logout prompt_input_exit bypass_permissions_disabled other",
@@ -72,8 +74,9 @@ _REGEX_SIGNS = re.compile(r"\.\*|\.\+|[\^$()\\]|\[[^\]]*\]")
 
 def lint_match(hook: Declared) -> Iterator[Finding]:
     """What is wrong with `match` and `if`. A pattern that can't be read at all was reported when it was loaded."""
-    if hook.match not in (None, "", "*", ".*") and len(hook.match) <= LONGEST:
-        yield from _ignored(hook) or _wrong_language(hook) or _never(hook)
+    if hook.match not in (None, "", "*", ".*") and not hook.part and len(hook.match) <= LONGEST:
+        looks = (_ignored, _condition, _empty_alternative, _wrong_language, _never)
+        yield from next((found for look in looks if (found := look(hook))), [])
     if hook.when and len(hook.when) <= LONGEST:
         yield from _without_tools(hook) or _rule_never(hook)
 
@@ -100,6 +103,64 @@ def _without_tools(hook: Declared) -> list[Finding]:
     have = "have" if len(bare) > 1 else "has"
     message = f"`if` is a rule about a tool call, and {listed(bare)} {have} none: the hook never runs{there}"
     return [finding(hook, "BH305", "when", message, f"remove `{edit(hook, 'when', hook.when)}`, or use PreToolUse")]
+
+
+# BH308, BH309: what is no list of names, and no expression that was meant
+
+
+_CONDITION = re.compile(r"[=!]=|=~|\btool_(?:name|input)\b|\btool\.\w|\bmatches\b")
+_TOOL_IS = re.compile(r"\btool(?:_name|\.name)?\s{0,9}={2,3}\s{0,9}\\?[\"']([\w-]{1,64})")
+_NEGATION = re.compile(r"!=|\bnot\b|![\s(]{0,9}tool(?:_name)?\s{0,9}=", re.I)
+_EMPTY = re.compile(r"^\||(?<!\\)\|$|\|\||(?<!\\)\((?:\?:)?\||\|\)|(?<!\\)\((?:\?:)?\)")
+_NO_TOOL = "0"
+"""No tool is called so: what matches it matches everything."""
+
+
+def _about_tools(hook: Declared) -> bool:
+    return not hook.events or any(kind.match_field == "tool_name" for kind in kinds(hook))
+
+
+def _condition(hook: Declared) -> list[Finding]:
+    """`tool == "Bash" && ...`: a matcher is compared with the tool's name, and nothing in it is evaluated."""
+    pattern, row = hook.match or "", meanings(hook.dialect)
+    if not _CONDITION.search(pattern) or not _about_tools(hook):
+        return []
+    matcher = compile_matcher(pattern, row.matching, "PreToolUse")
+    effect = "it matches every tool" if matcher.matches(_NO_TOOL) else "it never matches"
+    if effect.endswith("never matches") and _hits_a_tool(matcher, row):
+        effect = "it matches only by chance"
+    named = dict.fromkeys(_TOOL_IS.findall(pattern))
+    tools = [_meant_tool(name, row) or name for name in named]
+    hint = 'name the tools, as in "Bash|Write"' if _NEGATION.search(pattern) or not tools else ""
+    hint = hint or (
+        edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
+    )
+    rule = edit(hook, "when", f"{(*tools, 'Bash')[0]}(...)")
+    more = f"; judge its input with `{rule}` or in the hook"
+    message = f"`{pattern}` is a condition, and a matcher is compared with the tool's name: {effect}"
+    return [finding(hook, "BH308", "match", message, hint + more * ("tool_input" in pattern or "matches" in pattern))]
+
+
+def _empty_alternative(hook: Declared) -> list[Finding]:
+    pattern = hook.match or ""
+    if meanings(hook.dialect).matching != "claude" or not _EMPTY.search(pattern) or not kinds(hook):
+        return []
+    matcher = compile_matcher(pattern, "claude", hook.events[0])
+    if matcher.problem or (matcher.expression and not matcher.matches(_NO_TOOL)):
+        return []
+    effect = "which matches everything" if matcher.expression else "which matches everything in a regular expression"
+    wanted = _without_empty(pattern)
+    hint = edit(hook, "match", wanted) if wanted else f"remove `{edit(hook, 'match', pattern)}`"
+    return [finding(hook, "BH309", "match", f"`{pattern}` has an empty alternative, {effect}", hint)]
+
+
+def _without_empty(pattern: str) -> str:
+    """The pattern without its empty alternatives; nothing when none is left, or it still matches everything."""
+    for sign, plain in ((r"\|{2,}", "|"), (r"(\((?:\?:)?)\|", r"\1"), (r"\|\)", ")"), (r"\((?:\?:)?\)", "")):
+        pattern = re.sub(rf"(?<!\\){sign}", plain, pattern)
+    pattern = re.sub(r"^\||(?<!\\)\|$", "", pattern)
+    left = compile_matcher(pattern, "claude", "PreToolUse")
+    return "" if left.problem or left.matches(_NO_TOOL) else pattern
 
 
 # BH303: the pattern language of another dialect
@@ -260,17 +321,16 @@ def _names_of(tool: str, row: Meanings) -> tuple[str, ...]:
 def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Finding]:
     pattern = hook.match or ""
     names = _plain_names(pattern, whole=True)
-    servers = [name for name in names if re.fullmatch(r"mcp__\w+", name) and "__" not in name[5:].rstrip("_")]
+    servers = [name for name in names if re.fullmatch(r"mcp(?:__?\w*)?", name) and "__" not in name[5:].rstrip("_")]
     if not about_tools or not servers:
         return []
     every = ".*" if row.matching == "claude" else "*"
-    mended = [f"{name.rstrip('_')}__{every}" if name in servers else name for name in names]
+    mended = list(dict.fromkeys(f"{name.rstrip('_')}__{every}" if name in servers else name for name in names))
     text = mended[0] if len(mended) == 1 else "|".join(mended)
     if row.matching == "claude" and len(mended) > 1:
         text = f"^({text})$"  # a list with an expression in it is one expression, and would match parts of names
-    message = (
-        f"{listed(servers)} {'is' if len(servers) == 1 else 'are'} no tool: a server's tools are `{servers[0]}__...`"
-    )
+    are, example = "is" if len(servers) == 1 else "are", f"{servers[0].rstrip('_')}__..."
+    message = f"{listed(servers)} {are} no tool: a server's tools are `{example}`"
     return [finding(hook, "BH302", "match", message, edit(hook, "match", text))]
 
 
@@ -282,10 +342,18 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
     for name, known in meant.items():
         if known:
             mended = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", known, mended)
+    mended = _each_once(mended)
+    plugin = agent_of(hook.file) == "plugin"
     for name, known in meant.items():
-        if known is None or (known in names and name in _ELSEWHERE):
-            continue  # who names the tool of two agents knows both
-        if known:
+        if name in EVENTS and _about_tools(hook):
+            yield finding(
+                hook, "BH301", "match", f"`{name}` is an event, and no tool: it never matches", _moved(hook, name)
+            )
+        elif known is None or (plugin and name in _OF_AGENTS):
+            continue
+        elif known in names and known in (_ELSEWHERE.get(name), canonical(name), _same(name, known)):
+            continue  # who gives a tool in two spellings knows both
+        elif known:
             yield finding(hook, "BH301", "match", _slip(name, known, wanted, row), edit(hook, "match", mended))
         else:
             values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind, row)))
@@ -294,6 +362,26 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
             )
             message = f"`{name}` is no {wanted[0].match_field} of {listed(list(hook.events))}{here}: it never matches"
             yield finding(hook, "BH301", "match", message, f"one of {values}")
+
+
+def _same(name: str, known: str) -> str:
+    return known if folded(name) == folded(known) else ""
+
+
+def _moved(hook: Declared, event: str) -> str:
+    if event in hook.events:
+        left = [name for name in _plain_names(hook.match or "") if name not in EVENTS]
+        return edit(hook, "match", "|".join(left)) if left else f"remove `{edit(hook, 'match', hook.match)}`"
+    how = f"`{edit(hook, 'events', event)}`" if hook.shape == "yaml" else f'`"{event}": [...]`'
+    return f"put it under {how}, without a matcher"
+
+
+def _each_once(pattern: str) -> str:
+    """A list in which no name comes twice, also between `^(` and `)$`."""
+    head, inner, tail = re.fullmatch(r"(\^?\(?(?:\?:)?)(.*?)(\)?\$?)", pattern, re.S).groups()  # type: ignore[union-attr]
+    if re.search(r"[()\[\\]", inner):
+        return pattern
+    return head + "|".join(dict.fromkeys(inner.split("|"))) + tail
 
 
 def _slip(name: str, known: str, wanted: list[type[Event]], row: Meanings) -> str:

@@ -1,4 +1,5 @@
-"""BH401 for functions: `python: module:function` whose module or function is not there. Nothing is imported.
+"""BH401 and BH405 for functions: `python: module:function` whose module or function is not there, can't be imported or
+can't be called. Sources are only read: nothing is imported, so that nothing runs before it was approved.
 
 Modules are looked for where a worker looks: in the hook's folder and its `.billhook` and `.claude`, then among what is
 installed. What only a running program knows is taken to be there.
@@ -57,7 +58,8 @@ def lint_module(hook: Declared) -> Iterator[Finding]:
         if not place.open and (place.found or not (hook.action.interpreter or _installed(parts[0]))):
             yield _no_module(hook, parts, place)
     elif place.file and not place.open:
-        yield from _no_function(hook, module, wanted, place)
+        missing = list(_no_function(hook, module, wanted, place))
+        yield from missing or _unusable(hook, module, function, place, roots)
 
 
 def _roots(hook: Declared) -> tuple[str, ...]:
@@ -142,6 +144,109 @@ def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iter
     near = nearest(wanted, names)
     hint = f"did you mean `{module}:{near}`?" if near else f"define it in {place.file}, or mend the name"
     yield finding(hook, "BH401", "action", f"`{module}` has no `{wanted}`", hint)
+
+
+def _unusable(hook: Declared, module: str, function: str, place: Place, roots: tuple[str, ...]) -> Iterator[Finding]:
+    """A source that Python can't read, an import of what is not there, a function that takes something else."""
+    source = text_of(place.file) or ""
+    parsed = _parsed(source)
+    interpreter = isinstance(hook.action, Python) and hook.action.interpreter
+    if isinstance(parsed, SyntaxError):
+        if not interpreter:  # which may be a later Python
+            message = f"`{module}` can't be imported: {parsed.msg} ({place.file}:{parsed.lineno})"
+            yield finding(hook, "BH405", "action", message, "fix the syntax")
+    elif parsed is not None:
+        for name in () if interpreter else _imported(parsed):
+            if name not in _OF_WORKERS and not _follow([name], (*roots, *place.folders)).found and not _installed(name):
+                hint = f"install it for {sys.executable}, or name another Python as `interpreter:`"
+                message = f"`{module}` can't be imported: it imports `{name}`, which is not installed"
+                yield finding(hook, "BH405", "action", message, hint)
+        for name, missing in () if interpreter else _missing_imports(parsed, roots):
+            message = f"`{module}` can't be imported: `{name}` has no `{missing}`"
+            yield finding(hook, "BH405", "action", message, f"fix the import in {place.file}")
+        if problem := _signature_problem(parsed, function):
+            hint = "it takes `(event)`, `(event, ctx)` or `(ctx)`"
+            yield finding(hook, "BH405", "action", f"`{module}:{function}` can't be called: {problem}", hint)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(source: str) -> ast.Module | SyntaxError | None:
+    """None: that can't be told."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except SyntaxError as error:
+        return None if "\ufffd" in source else error
+    except Exception:
+        return None
+
+
+def _imported(module: ast.Module) -> list[str]:
+    """The packages that statements at the top import, come what may: not inside `try`, `if` or a function."""
+    found: dict[str, None] = {}
+    for node in module.body:
+        if isinstance(node, ast.Import):
+            found |= dict.fromkeys(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found[node.module.partition(".")[0]] = None
+        elif isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node):
+            return []  # whoever changes where modules are looked for knows better
+    return list(found)
+
+
+def _missing_imports(module: ast.Module, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Names that statements at the top import from a file of ours that does not have them."""
+    if any(isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node) for node in module.body):
+        return
+    for node in module.body:
+        if not isinstance(node, ast.ImportFrom) or not node.module or node.level:
+            continue
+        parts = node.module.split(".")
+        place = _follow(parts, roots)
+        if parts[0] in _OF_WORKERS or place.found < len(parts) or not place.file or place.open:
+            continue
+        names = _names_of(text_of(place.file) or "")
+        for alias in node.names:
+            if names is not None and alias.name not in {*names, "*"} and not _follow([alias.name], place.folders).found:
+                yield node.module, alias.name
+
+
+def _signature_problem(module: ast.Module, name: str) -> str:
+    """Why a function can't be called with an event; nothing when it can, or when that can't be told."""
+    found = [node for node in module.body if name in _bound(node)]
+    last = found[-1] if found else None
+    if isinstance(last, ast.FunctionDef | ast.AsyncFunctionDef):
+        return _arguments_problem(last.args) if last.name == name and not last.decorator_list else ""
+    if not isinstance(last, ast.Assign | ast.AnnAssign) or not isinstance(last.value, _NO_FUNCTIONS):
+        return ""
+    if isinstance(last.value, ast.Lambda):
+        return _arguments_problem(last.value.args)
+    targets = last.targets if isinstance(last, ast.Assign) else [last.target]
+    return "it is not a function" if all(isinstance(one, ast.Name) for one in targets) else ""
+
+
+_NO_FUNCTIONS = (ast.Lambda, ast.Constant, ast.JoinedStr, ast.Dict, ast.List, ast.Set, ast.Tuple)
+"""What an assignment says about the value at once: it is no function, or it is this one."""
+
+
+def _arguments_problem(given: ast.arguments) -> str:
+    positional = [*given.posonlyargs, *given.args]
+    required = len(positional) - len(given.defaults)
+    if required > 2:
+        return f"it requires {required} arguments"
+    if not positional and given.vararg is None:
+        return "it takes no arguments"
+    keywords = [arg.arg for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    return f"it requires the keyword `{keywords[0]}`" if keywords else ""
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a statement, or one inside it, binds."""
+    inner = list(ast.walk(node))
+    names = {one.id for one in inner if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    names |= {one.asname or one.name for one in inner if isinstance(one, ast.alias)}
+    return names | {one.name for one in inner if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
 
 
 @functools.lru_cache(maxsize=64)

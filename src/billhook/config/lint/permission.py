@@ -35,4 +35,4 @@ def _outdone(rules: Sequence[Permitted], stricter: Sequence[Permitted], kind: st
         other = by_rule.get((one.rule.tool, one.rule.specifier)) or by_rule.get((one.rule.tool, None))
         if other is not None:
             message = f"`{one.text}` has no effect: `{kind}` has `{other.text}` ({other.place})"
-            yield Finding("BH307", message, one.file, one.line, one.column, "remove one of the two")
+            yield Finding("BH307", message, one.file, one.line, one.column, "remove it here: the stricter list decides")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from billhook.config.declared import Declared
+from billhook.config.declared import Declared, Say
 from billhook.config.findings import Finding
 from billhook.config.lint.found import edit, finding, listed
 from billhook.config.lint.match import LONGEST
@@ -48,7 +48,8 @@ DEEDS = (
 
 def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
     """What the rules of all hooks leave out. Hooks that want the same event help each other."""
-    found = [(hook, rule) for hook in hooks if (rule := _shell_rule(hook.when)) is not None]
+    judging = (hook for hook in hooks if not (isinstance(hook.action, Say) and hook.action.decision == "allow"))
+    found = [(hook, rule) for hook in judging if (rule := _shell_rule(hook.when)) is not None]
     rules = found[:MOST]
     for hook, rule in rules:
         beside = [other for one, other in rules if _meet(one, hook)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from billhook.config.declared import Declared, Say
 from billhook.config.findings import Finding
 from billhook.config.lint.found import edit, finding, kinds, listed
+from billhook.config.sources import agent_of
 from billhook.events import Block
 
 
@@ -21,11 +22,21 @@ def lint_timing(hook: Declared) -> Iterator[Finding]:
 
 def _milliseconds(hook: Declared) -> Iterator[Finding]:
     seconds = hook.timeout
-    if seconds is None or not _looks_like_milliseconds(seconds):
+    if seconds is None:
         return
-    message = f"`timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
-    mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
-    yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
+    if agent_of(hook.file) in ("gemini", "qwen"):  # the two that count in milliseconds
+        written = seconds * 1000
+        if written < _SHORTEST:
+            message = f"`timeout` is in milliseconds here: the hook is ended after {written:g} ms"
+            yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", round(written * 1000)))
+    elif _looks_like_milliseconds(seconds):
+        message = f"`timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
+        mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
+        yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
+
+
+_SHORTEST = 200
+"""Milliseconds in which a command can hardly start; people who write less mean seconds."""
 
 
 def _looks_like_milliseconds(seconds: float) -> bool:
@@ -41,15 +52,18 @@ def _too_late(hook: Declared) -> Iterator[Finding]:
     if not hook.background:
         return
     field = "background" if "background" in hook.places else "rewake"
+    spelt = {"rewake": "asyncRewake: true" if hook.shape == "yaml" else '"asyncRewake": true'}
     waiting = [kind.__name__ for kind in kinds(hook) if kind.gates] if hook.events else ["PreToolUse"]
-    spelt = {"rewake": '"asyncRewake": true'}.get(field, edit(hook, "background", True))
-    if waiting:
-        message = f"{listed(waiting)} waits for the answer, and a background hook answers later: it counts as failed"
-        hint = f"remove `{spelt}`, or use PostToolUse"
-        yield finding(hook, "BH502", field, message, hint)
-    elif hook.gate:
-        message = "a gate in the background can't hold anything up"
-        yield finding(hook, "BH502", field, message, f"remove `{spelt}`, or let it fail open")
+    if hook.gate:
+        effect = (
+            f"{listed(waiting)} waits for its answer, so it counts as failed" if waiting else "it can't block anything"
+        )
+        hint = f"remove `{spelt.get(field, edit(hook, 'background', True))}`, or let it fail open"
+        yield finding(hook, "BH502", field, f"a gate in the background answers too late: {effect}", hint)
+    if "rewake" in hook.places and hook.shape == "yaml":
+        message = "`asyncRewake` can't wake an agent through billhook: the answer waits for the session's next event"
+        hint = "write `background: true`, or keep the hook in the agent's own settings"
+        yield finding(hook, "BH510", "rewake", message, hint)
 
 
 def _nothing_to_block(hook: Declared) -> Iterator[Finding]:

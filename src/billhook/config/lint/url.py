@@ -1,13 +1,18 @@
-"""Addresses that give things away: BH508 and BH509."""
+"""HTTP hooks that can't be sent (BH403), and addresses that give things away: BH508 and BH509."""
 
+import importlib.util
 import ipaddress
 import re
 from collections.abc import Iterator
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+import msgspec
+
 from billhook.config.declared import Declared, Url
 from billhook.config.findings import Finding
 from billhook.config.lint.found import edit, finding
+from billhook.config.sources import agent_of
+from billhook.extras import install_command
 
 _SECRET = re.compile(r"(?:api|access|auth|secret|private)?[_-]?(?:key|token|secret|password|passwd|pwd|auth|sig)", re.I)
 
@@ -16,6 +21,8 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
     """What is wrong with the address of an HTTP hook. No finding repeats a secret."""
     if not isinstance(hook.action, Url):
         return
+    if importlib.util.find_spec("httpx") is None:
+        yield _without_httpx(hook)
     try:
         parts = urlsplit(hook.action.url)
         host = parts.hostname or ""
@@ -29,6 +36,13 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
     if secret:
         message = f"the address holds {secret}, for all who can read the file or a log"
         yield finding(hook, "BH509", "action", message, _header(hook))
+
+
+def _without_httpx(hook: Declared) -> Finding:
+    """In a file of an agent's own that agent sends the request, so it is only worth knowing."""
+    message = "an HTTP hook needs the package `httpx`, which is not installed; it can't be run"
+    found = finding(hook, "BH403", "action", message, install_command("http"))
+    return msgspec.structs.replace(found, note=bool(agent_of(hook.file)))
 
 
 def _loopback(host: str) -> bool:

@@ -1,0 +1,224 @@
+"""The code files of a folder: what an approval covers besides the files that a command names.
+
+A file is told to be code by its name, or by being executable; nothing is parsed. `docs/trust.md` states the rule.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from billhook.config.looking import Look
+
+MAX_CODE: Final = 500
+"""Code files in one folder and below it."""
+MAX_BYTES: Final = 16 << 20
+"""What they may have together."""
+MAX_ENTRIES: Final = 5_000
+"""Files of any kind and folders."""
+
+CODE: Final = frozenset({
+    ".sh", ".bash", ".zsh", ".fish", ".ksh", ".ps1", ".psm1", ".bat", ".cmd", ".awk", ".sed", ".jq", ".mk",
+    ".py", ".pyw", ".pyc", ".pyz", ".pyd", ".pth", ".so", ".dylib", ".dll", ".exe", ".js", ".mjs", ".cjs",
+    ".jsx", ".ts", ".mts", ".cts", ".tsx", ".vue", ".svelte", ".wasm", ".node", ".rb", ".pl", ".pm", ".php",
+    ".phar", ".lua", ".tcl", ".r", ".jl", ".go", ".rs", ".java", ".jar", ".class", ".kt", ".kts", ".scala",
+    ".groovy", ".gradle", ".clj", ".ex", ".exs", ".erl", ".hs", ".ml", ".swift", ".c", ".h", ".cc", ".cpp",
+    ".hpp", ".cs", ".fs", ".dart", ".zig", ".nim", ".rego", ".nix",
+})  # fmt: skip
+DATA: Final = frozenset({
+    ".log", ".json", ".jsonl", ".ndjson", ".md", ".txt", ".rst", ".csv", ".tsv", ".yaml", ".yml", ".toml",
+    ".ini", ".cfg", ".conf", ".xml", ".html", ".css", ".lock", ".pid", ".tmp", ".bak", ".orig", ".swp", ".out",
+    ".err", ".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal", ".pickle", ".pkl", ".cache",
+    ".state", ".sock", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".gz", ".zip", ".tar",
+})  # fmt: skip
+"""What hooks write beside themselves. These never count, also where they are executable: on some file systems every
+file is."""
+NAMES: Final = frozenset(
+    {"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile", "Rakefile", "Gemfile", "Dockerfile"}
+    | {"package.json", "deno.json", "deno.jsonc", "tsconfig.json", "jsconfig.json", "bunfig.toml", "composer.json"}
+    | {"pyproject.toml", "setup.cfg", "pyvenv.cfg", ".envrc", ".env", ".npmrc"}
+)
+"""Files that programs take for instructions, whatever their suffix."""
+INSTALLED: Final = frozenset({"node_modules", "site-packages", "dist-packages"})
+"""Folders of packages: they are not covered."""
+_SKIPPED: Final = frozenset({".git", ".hg", ".svn"})
+CACHE: Final = "__pycache__"
+
+Kind = Literal["code", "all"]
+"""Which files of a folder count: its code files, or every file, because a command runs whatever is there."""
+
+
+class Folder(NamedTuple):
+    """What counts in a folder and below it."""
+
+    files: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
+    """Files that would count if they were executable, or if another compiled file were in their place."""
+    folders: tuple[str, ...] = ()
+    """Itself and those below, in which another file may appear."""
+    left_out: tuple[str, ...] = ()
+    """What is not covered, each with the reason."""
+
+
+def is_installed(folder: str, look: Look) -> bool:
+    """Whether a folder holds packages or a virtual environment."""
+    return not INSTALLED.isdisjoint(folder.split("/")) or environment_of(folder, look) != ""
+
+
+def environment_of(folder: str, look: Look) -> str:
+    """The virtual environment that a folder is, or whose programs it holds; nothing for others."""
+    root = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "Scripts") else folder
+    return root if look.regular(os.path.join(root, "pyvenv.cfg")) else ""
+
+
+def by_name(name: str) -> bool | None:
+    """Whether a name says that it is code; None: it says nothing."""
+    suffix = os.path.splitext(name)[1].lower()
+    return True if name in NAMES or suffix in CODE else False if suffix in DATA else None
+
+
+def counts(path: str, found: os.stat_result | None) -> bool:
+    """Whether a file is code. A compiled file in Python's cache is code where Python believes it whatever the times of
+    its source are; the others are made from the source."""
+    if found is None or not stat.S_ISREG(found.st_mode):
+        return False
+    if os.path.basename(os.path.dirname(path)) == CACHE:
+        return path.endswith(".pyc") and _head(path)[4:8] != bytes(4)
+    said = by_name(os.path.basename(path))
+    return bool(found.st_mode & 0o111) if said is None else said
+
+
+def _head(path: str) -> bytes:
+    """How a regular file begins."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.read(file, 8)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+
+
+def names_that_tell(folder: str, kind: Kind, look: Look) -> str:
+    """The names in a folder of which a new one may change what runs, and where links lead; as one text."""
+    listed = look.listed(folder, MAX_ENTRIES)
+    if listed is None:
+        return "\0"
+    if os.path.basename(folder) == CACHE:
+        return "\0".join(one.name for one in listed if counts(one.path, _state(one)))
+    telling = (one for one in listed if kind == "all" or by_name(one.name) is not False or _is_folder(one))
+    return "\0".join(f"{one.name}\0{_link(one)}" for one in telling)
+
+
+def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except OSError:  # a link that leads nowhere
+        return None
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _link(entry: "os.DirEntry[str]") -> str:
+    """Where an entry leads, if it is a link."""
+    try:
+        return os.readlink(entry.path) if entry.is_symlink() else ""
+    except OSError:
+        return ""
+
+
+def walk(folder: str, kind: Kind, top: str, look: Look) -> Folder | None:
+    """What counts in a folder and below it; None where that is too much to look at. `top` is the project: links that
+    lead out of it, or up in it, are not followed."""
+    found = _Walk(kind, look.real(top), look)
+    return found.result() if found.enter(folder) else None
+
+
+class _Walk:
+    def __init__(self, kind: Kind, top: str, look: Look) -> None:
+        self.kind, self.top, self.look = kind, top, look
+        self.files: list[str] = []
+        self.plain: list[str] = []
+        self.folders: dict[str, str] = {}
+        self.left_out: list[str] = []
+        self.entries, self.bytes = MAX_ENTRIES, MAX_BYTES
+
+    def result(self) -> Folder:
+        return Folder(tuple(self.files), tuple(self.plain), tuple(self.folders), tuple(self.left_out))
+
+    def enter(self, first: str) -> bool:
+        """Go through a folder and those below; False as soon as it is too much."""
+        waiting = [first]
+        while waiting:
+            folder = waiting.pop()
+            self.folders[folder] = self.look.real(folder)
+            listed = self.look.listed(folder, MAX_ENTRIES)
+            if listed is None:
+                self.left_out.append(f"{folder}: it can't be listed, or is too large")
+                continue
+            self.entries -= len(listed)
+            for one in listed:
+                if not self.add(one):
+                    return False
+                if _is_folder(one) and self.follows(one):
+                    waiting.append(one.path)
+            if self.entries < 0:
+                return False
+        return True
+
+    def add(self, one: "os.DirEntry[str]") -> bool:
+        if self.kind == "code" and by_name(one.name) is False:
+            return True
+        path, state = one.path, _state(one)
+        if state is None or not stat.S_ISREG(state.st_mode):
+            return True
+        if self.kind == "all" or counts(path, state):
+            self.files.append(path)
+            self.bytes -= state.st_size
+        else:
+            self.plain.append(path)
+        return len(self.files) <= MAX_CODE and self.bytes >= 0
+
+    def follows(self, one: "os.DirEntry[str]") -> bool:
+        path = one.path
+        if one.name in _SKIPPED:
+            return False
+        if is_installed(path, self.look):
+            self.left_out.append(f"{path}: installed packages")
+            return False
+        if not one.is_symlink():
+            return True
+        real = self.look.real(path)
+        inside = real.startswith(self.top.rstrip("/") + "/")
+        if not inside:
+            self.left_out.append(f"{path}: it leads to {real}")
+        return inside and not any(f"{seen}/".startswith(f"{real}/") for seen in self.folders.values())
+
+
+def startup_files(environment: str, look: Look) -> Iterator[str]:
+    """What a virtual environment's Python runs or reads by itself before anything else."""
+    yield os.path.join(environment, "pyvenv.cfg")
+    for folder in package_folders(environment, look):
+        for name in sorted(look.names(folder) or ()):
+            if name.endswith(".pth") or name.partition(".")[0] in ("sitecustomize", "usercustomize"):
+                path = os.path.join(folder, name)
+                yield os.path.join(path, "__init__.py") if look.folder(path) else path
+
+
+def package_folders(environment: str, look: Look) -> Iterator[str]:
+    """Where a virtual environment keeps its packages."""
+    for lib in ("lib", "lib64", "Lib"):
+        for name in sorted(look.names(os.path.join(environment, lib)) or ()):
+            folder = os.path.join(environment, lib, name)
+            if name == "site-packages":
+                yield folder
+            elif look.folder(os.path.join(folder, "site-packages")):
+                yield os.path.join(folder, "site-packages")

@@ -1,0 +1,99 @@
+"""Rules that PermissionRequest hooks add for a session (`updatedPermissions`), and what they are offered."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from billhook import tools
+from billhook.answers import Decision
+from billhook.errors import RuleError
+from billhook.session.permission import Ruling
+
+if TYPE_CHECKING:
+    from billhook.rules import Rule
+
+_UPDATES: Final = ("addRules", "replaceRules", "removeRules")
+_PATTERN: Final = frozenset("*?[]{}()\\:!\n")
+"""Characters that make a rule about more than the one call."""
+
+
+class GrantedRules:
+    """The rules that hooks added. They act for this session only, whatever destination they name: no file is written.
+    Lives as long as the session, and its subagents have the same."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, list[Rule]] = {"allow": [], "ask": [], "deny": []}
+
+    def update(self, updates: Any) -> str:
+        """Take over `updatedPermissions`, all or nothing; the mode that the session is to have, or nothing. Raises
+        RuleError for what can't be acted on."""
+        rules = {behavior: list(some) for behavior, some in self._rules.items()}
+        mode = ""
+        for one in updates if isinstance(updates, list) else [updates]:
+            if not isinstance(one, Mapping):
+                raise RuleError("an entry of `updatedPermissions` is not an object")
+            if one.get("type") == "setMode":
+                mode = _mode(one.get("mode"))
+            else:
+                _change(rules, one)
+        self._rules = rules
+        return mode
+
+    def applied(self, ruling: Ruling, name: str, tool_input: dict[str, Any], cwd: str) -> Ruling:
+        """A ruling with these rules beside it. An allow rule answers only what would be asked anyway: no rule of
+        somebody else, and no hook that asks."""
+        for rule in self._rules["deny"]:
+            if rule.strikes(name, tool_input, cwd):
+                return Ruling(Decision.DENY, f"denied by `{rule}`, a rule that a hook added", _BY)
+        for rule in self._rules["ask"]:
+            if ruling.decision is Decision.ALLOW and rule.strikes(name, tool_input, cwd):
+                return Ruling(
+                    Decision.ASK, f"{name} needs permission: `{rule}`, a rule that a hook added", _BY, firm=True
+                )
+        if ruling.decision is Decision.ASK and not ruling.firm and self._covers(name, tool_input, cwd):
+            return Ruling(Decision.ALLOW, by=_BY)
+        return ruling
+
+    def _covers(self, name: str, tool_input: dict[str, Any], cwd: str) -> bool:
+        from billhook.rules import covers
+
+        return bool(self._rules["allow"]) and covers(self._rules["allow"], name, tool_input, cwd)
+
+
+_BY: Final = "a hook, for this session"
+
+
+def suggestions(name: str, tool_input: dict[str, Any], cwd: str) -> list[dict[str, Any]]:
+    """What a hook may answer with so that this very call is not asked about again; nothing where no rule says that."""
+    command, path = tools.command_of(name, tool_input), tools.path_of(name, tool_input)
+    content = command if command is not None else path and "/" + os.path.join(cwd, path)
+    if content is not None and (not content.strip() or _PATTERN & set(content)):
+        return []
+    rule = {"toolName": name, **({"ruleContent": content} if content else {})}
+    return [{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}]
+
+
+def _change(rules: dict[str, list["Rule"]], one: Mapping[str, Any]) -> None:
+    kind, behavior, listed = one.get("type"), one.get("behavior"), one.get("rules")
+    if kind not in _UPDATES or behavior not in rules or not isinstance(listed, list):
+        raise RuleError(f"`updatedPermissions` of type `{kind}` can't be acted on here")
+    meant = [_rule(each) for each in listed]
+    kept = [] if kind == "replaceRules" else [rule for rule in rules[str(behavior)] if rule not in meant]
+    rules[str(behavior)] = kept if kind == "removeRules" else kept + meant
+
+
+def _rule(given: Any) -> "Rule":
+    from billhook.rules import Rule
+
+    if not isinstance(given, Mapping) or not isinstance(given.get("toolName"), str):
+        raise RuleError("a rule of `updatedPermissions` names no tool")
+    content = given.get("ruleContent")
+    return Rule.parse(f"{given['toolName']}({content})" if content else given["toolName"])
+
+
+def _mode(mode: Any) -> str:
+    from billhook.session.session import MODES
+
+    if mode not in MODES:
+        raise RuleError(f"`updatedPermissions` sets an unknown mode `{mode}`")
+    return str(mode)

@@ -51,22 +51,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     decision: Decision = Decision.NONE
     reason: str = ""
-    context: str = ""
-    """For the model."""
+    context: str = ""  # for the model
     objection: str = ""
     """The part of `context` that was a block of what had already happened: Claude Code shows it as one."""
-    message: str = ""
-    """For the user."""
+    message: str = ""  # for the user
     updated_input: dict[str, Any] | None = None
     updated_output: Any = UNSET
     keep_going: bool = False
     stop: bool = False
     stop_reason: str = ""
     quiet: bool = False
-    data: Any = None
-    """For later hooks: `ctx.results[...].data`."""
-    background: float | bool = False
-    """The real answer comes later: True, or after at most so many seconds."""
+    data: Any = None  # For later hooks: `ctx.results[...].data`
+    background: float | bool = False  # the real answer comes later: True, or after at most so many seconds
     extras: dict[str, Any] = {}
     """Fields that only one event knows (`sessionTitle`, `watchPaths` ...), by their wire names."""
 
@@ -122,8 +118,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return self.decision is _DENY or self.stop
 
 
-NOTHING = Answer()
-"""The answer of a hook that has nothing to say."""
+NOTHING = Answer()  # the answer of a hook that has nothing to say
 
 
 # -- makers, for hook authors --------------------------------------------------------------------------------------
@@ -186,10 +181,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: int | None = None
     lost: tuple[str, ...] = ()
-    on_failure: OnFailure | None = None
-    """The protocol's own rule for this failure, when it is stricter than the hook's."""
-    output_bytes: int | None = None
-    """How much it printed or sent, where that is known."""
+    on_failure: OnFailure | None = None  # the protocol's own rule for this failure, when it is stricter than the hook's
+    output_bytes: int | None = None  # how much it printed or sent, where that is known
     later: Callable[[float], Awaitable["Reply"]] | None = None
     """Waits for the rest of an answer that comes later, for at most so many seconds."""
 
@@ -288,17 +281,14 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     reason: str = ""
     context: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
-    tool_input: dict[str, Any] | None = None
-    """The input as rewritten; None: nobody rewrote it."""
-    tool_output: Any = UNSET
-    """The output as rewritten; UNSET: nobody rewrote it."""
+    tool_input: dict[str, Any] | None = None  # the input as rewritten; None: nobody rewrote it
+    tool_output: Any = UNSET  # the output as rewritten; UNSET: nobody rewrote it
     keep_going: bool = False
     stop: bool = False
     stop_reason: str = ""
     failed_open: int = 0
     extras: dict[str, Any] | None = None
-    quiet: bool = False
-    """Every hook that said something wants it hidden from the user (`suppressOutput`)."""
+    quiet: bool = False  # every hook that said something wants it hidden from the user (`suppressOutput`)
 
     @property
     def event(self) -> str:

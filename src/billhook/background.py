@@ -36,12 +36,10 @@ class Background:
     def __init__(self, changed: Callable[[], None]) -> None:
         """`changed` is called when answers begin or cease to wait."""
         self._changed = changed
-        self.answers: dict[str, list[Outcome]] = {}
-        """Answers that wait, by session."""
+        self.answers: dict[str, list[Outcome]] = {}  # answers that wait, by session
         self._running: dict[threading.Thread, _Running] = {}
         self._lock = allocate_lock()
-        self.finish_at_exit = False
-        """Wait for jobs when the process ends, where no session does."""
+        self.finish_at_exit = False  # wait for jobs when the process ends, where no session does
 
     def start(self, event: Event, job: Job, *, name: str, seconds: float, keep: bool = True) -> None:
         """Run a job of the hook `name`, which has so many seconds; `keep=False` drops its answer (it is only being
@@ -121,10 +119,8 @@ class Background:
         return running if sessions is None else [one for one in running if one.session_id in sessions]
 
 
-_GRACE = 3.0
-"""Seconds after its time in which a job's processes are ended."""
-_LOOK = 0.02
-"""Seconds between two looks at what still runs."""
+_GRACE = 3.0  # seconds after its time in which a job's processes are ended
+_LOOK = 0.02  # seconds between two looks at what still runs
 
 
 class _Running:

@@ -32,8 +32,7 @@ else:
 
 T = TypeVar("T")
 
-_SEND = opcode.opmap["SEND"]
-"""What every `await`, `async for` and `async with` compiles to."""
+_SEND = opcode.opmap["SEND"]  # what every `await`, `async for` and `async with` compiles to
 
 
 def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
@@ -201,10 +200,8 @@ class _SdkCallback(msgspec.Struct, frozen=True):
 
     function: Callable[..., Any]
     event_name: str
-    sdk: bool
-    """The SDK's rules hold, not only its signature."""
-    blocks: bool
-    """`on_failure="block"`: then even None is not an answer, as the SDK has it."""
+    sdk: bool  # the SDK's rules hold, not only its signature
+    blocks: bool  # `on_failure="block"`: then even None is not an answer, as the SDK has it
     blocks_when_late: ClassVar[frozenset[str]] = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion"})
 
     @property

@@ -64,8 +64,7 @@ class Engine:
         listen: Listener | None = None,
         notices: Callable[[Verdict], tuple[str, ...]] | None = None,
     ) -> None:
-        self._notices = notices
-        """What the user should be told beside a verdict, each thing once in a session."""
+        self._notices = notices  # what the user should be told beside a verdict, each thing once in a session
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
         self.combine: Combine = combine
@@ -75,8 +74,7 @@ class Engine:
         self._waiting = self.background.answers
         self._settle_idle()
         self.env = dict(env or {})
-        self._know = know
-        """Tells the session's name and turn, for hooks that ask."""
+        self._know = know  # tells the session's name and turn, for hooks that ask
         self._audience = Audience(self._settle_asking)
         self._settle_asking()
         if listen is not None:

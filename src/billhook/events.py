@@ -24,8 +24,7 @@ from billhook.errors import EventError, StrictJSONError
 from billhook.later import pattern
 
 if TYPE_CHECKING:
-    Json = Any
-    """Any JSON value."""
+    Json = Any  # any JSON value
 else:
     # Raw makes the decoder skip over the value; `_Lazy` below decodes it when somebody asks.
     Json = Raw
@@ -74,15 +73,11 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
     scratchpad_dir: str | None = None
 
     hook_event_name: ClassVar[str] = ""
-    match_field: ClassVar[str | None] = None
-    """The field that a matcher looks at; None: this event takes no matcher."""
+    match_field: ClassVar[str | None] = None  # the field that a matcher looks at; None: this event takes no matcher
     block: ClassVar[Block] = Block.IGNORED
-    text_is_context: ClassVar[bool] = False
-    """Plain text that a hook prints is context for the model."""
-    takes_context: ClassVar[bool] = False
-    """The event's answer can carry `additionalContext`."""
-    nullable: ClassVar[frozenset[str]] = frozenset()
-    """Fields that are sent even when they are null."""
+    text_is_context: ClassVar[bool] = False  # plain text that a hook prints is context for the model
+    takes_context: ClassVar[bool] = False  # the event's answer can carry `additionalContext`
+    nullable: ClassVar[frozenset[str]] = frozenset()  # fields that are sent even when they are null
     can_block: ClassVar[bool] = False
     """A hook can prevent something here, or keep the agent going, or end its loop. Follows from `block`."""
     gates: ClassVar[bool] = False

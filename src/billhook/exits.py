@@ -16,8 +16,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     stderr: bytes = b""
     truncated: bool = False
     timed_out: bool = False
-    start_error: str = ""
-    """Why the child could not be started, with the name of the errno; empty when it started."""
+    start_error: str = ""  # why the child could not be started, with the name of the errno; empty when it started
     lost: bool = False
     """The exit status was collected by somebody else (a host that ignores SIGCHLD): how it ended is unknown."""
 

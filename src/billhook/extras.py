@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-_RECEIPT: Final = "uv-receipt.toml"
-"""`uv tool install` leaves it in the environment that it makes."""
-_METADATA: Final = "pipx_metadata.json"
-"""So does pipx."""
+_RECEIPT: Final = "uv-receipt.toml"  # `uv tool install` leaves it in the environment that it makes
+_METADATA: Final = "pipx_metadata.json"  # so does pipx
 
 
 def install_command(extra: str, prefix: str = sys.prefix, program: str = sys.executable) -> str:

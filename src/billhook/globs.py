@@ -18,8 +18,7 @@ S = TypeVar("S")
 class Glob(msgspec.Struct, frozen=True):
     """A pattern whose only sign is `*`: any text, nothing included. `\\*` is a star, `\\\\` a backslash."""
 
-    pieces: tuple[str, ...]
-    """The literal stretches between the stars."""
+    pieces: tuple[str, ...]  # the literal stretches between the stars
 
     def matches(self, text: str) -> bool:
         """Whether the whole text matches. An unknown part is matched by a star alone."""

@@ -42,8 +42,7 @@ class Command(msgspec.Struct, frozen=True):
     dialect: str = "claude"
     login: Login = "auto"
     """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
-    cwd: str = ""
-    """The project that it belongs to, and where it runs; empty: in the event's own folder."""
+    cwd: str = ""  # the project that it belongs to, and where it runs; empty: in the event's own folder
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -105,8 +104,7 @@ async def _login_environment(base: Mapping[str, str], seconds: float) -> Mapping
         return base
 
 
-_PROMISING = ("claude", "spec")
-"""Dialects in which a command may print `{"async": true}` and go on working."""
+_PROMISING = ("claude", "spec")  # dialects in which a command may print `{"async": true}` and go on working
 _NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denied|no such file|cannot execute)", re.I)
 """`/bin/sh: 1: ./guard.sh: not found`."""
 

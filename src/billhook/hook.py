@@ -53,12 +53,10 @@ class _Firing:
     """What the hooks of one firing share, made when the first of them asks for it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        self.id = ""
-        """The verdict's id, once somebody wanted to know it beforehand."""
+        self.id = ""  # the verdict's id, once somebody wanted to know it beforehand
         self.known: Knows | None = None
         self.results: dict[str, Outcome] = {}
-        self.written = 0
-        """How many notes are in the results."""
+        self.written = 0  # how many notes are in the results
         self.state: dict[str, Any] = {}
         self.env = dict(env)
         self.budgets: dict[str, float] = {}
@@ -72,8 +70,7 @@ class Context(msgspec.Struct):
     _env: Mapping[str, str] = {}
     _know: "Callable[[Event], Knows] | None" = None
     _shared: _Firing | None = None  # most firings never need it
-    deadline: float = float("inf")
-    """When the hook that is being asked must have answered, on the monotonic clock."""
+    deadline: float = float("inf")  # when the hook that is being asked must have answered, on the monotonic clock
 
     @property
     def results(self) -> dict[str, Outcome]:
@@ -198,24 +195,20 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     run: Handler
-    events: tuple[str, ...] = ()
-    """The names of the events it wants; none: every event."""
+    events: tuple[str, ...] = ()  # the names of the events it wants; none: every event
     title: str = ""
     match: str | None = None
     """A pattern for the tool's name, or for the field that the event gives instead; read as the dialect says."""
     condition: Condition | None = None
     priority: int = 100
     after: tuple[str, ...] = ()
-    timeout: float | None = None
-    """Seconds; None: the dialect's default for the event."""
+    timeout: float | None = None  # seconds; None: the dialect's default for the event
     on_failure: OnFailure = "allow"
     background: bool = False
-    always: bool = False
-    """It also runs after a deny: a logger, an auditor. Nothing runs after a stop."""
+    always: bool = False  # It also runs after a deny: a logger, an auditor. Nothing runs after a stop.
     dialect: str = "spec"
     source: Source = Source()
-    budget: str = ""
-    """Hooks that name the same budget share one timeout."""
+    budget: str = ""  # hooks that name the same budget share one timeout
 
     def __post_init__(self) -> None:
         """Accept the spellings that are no doubt meant: one event for a tuple of one, `pre_tool_use`, `block`."""

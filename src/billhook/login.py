@@ -28,8 +28,7 @@ else:
 _SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
 _SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'
 _KEPT = 16
-_RETRY = 60.0
-"""Seconds after which a snapshot that failed is tried again, though no profile changed."""
+_RETRY = 60.0  # seconds after which a snapshot that failed is tried again, though no profile changed
 
 
 class Snapshot(msgspec.Struct, frozen=True):

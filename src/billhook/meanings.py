@@ -19,57 +19,37 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     """One dialect's reading of the words that several dialects share."""
 
     name: str
-    naming: Naming = "canonical"
-    """What tools are called."""
-    matching: Matching = "claude"
-    """How a matcher is read."""
-    login: bool = False
-    """Commands run with the environment of a login shell."""
-    system_message: Literal["user", "model"] = "user"
-    """Who reads `systemMessage`."""
+    naming: Naming = "canonical"  # what tools are called
+    matching: Matching = "claude"  # how a matcher is read
+    login: bool = False  # commands run with the environment of a login shell
+    system_message: Literal["user", "model"] = "user"  # who reads `systemMessage`
     can_undo: bool = False
     """A block after the tool has run turns its result into an error; else the text only goes to the model."""
     continue_false: Literal["stop", "deny"] = "stop"
-    continue_true_keeps_going: bool = False
-    """On Stop, `continue: true` makes the agent go on."""
-    context_keeps_going: bool = False
-    """On Stop, `additionalContext` makes the agent go on."""
+    continue_true_keeps_going: bool = False  # on Stop, `continue: true` makes the agent go on
+    context_keeps_going: bool = False  # on Stop, `additionalContext` makes the agent go on
     bare_block_denies: bool = False
     """A block also denies a PermissionRequest, which wants its decision in JSON in the reference."""
-    bare_reason_is_feedback: bool = False
-    """A `reason` without a decision is context for the model."""
-    hears_all: bool = False
-    """No event is deaf to a field; in the reference some are."""
-    flat_fields: bool = False
-    """What belongs in `hookSpecificOutput` may stand at the top, too."""
-    rewritten_output: str = "updatedMCPToolOutput"
-    """The field in which a tool's output is rewritten."""
-    async_per_second: int = 1
-    """Units of `asyncTimeout` in one second."""
-    join: str = "\n"
-    """What stands between several contexts."""
+    bare_reason_is_feedback: bool = False  # a `reason` without a decision is context for the model
+    hears_all: bool = False  # no event is deaf to a field; in the reference some are
+    flat_fields: bool = False  # what belongs in `hookSpecificOutput` may stand at the top, too
+    rewritten_output: str = "updatedMCPToolOutput"  # the field in which a tool's output is rewritten
+    async_per_second: int = 1  # units of `asyncTimeout` in one second
+    join: str = "\n"  # what stands between several contexts
     feedback: str | None = None
     """The label under which context is merged into the tool's result; None: it reaches the model on its own."""
-    denied: str = "{reason}"
-    """The result of a call that was denied."""
+    denied: str = "{reason}"  # the result of a call that was denied
     timeout: float = 60.0
-    timeouts: Mapping[str, float] = {}
-    """Seconds, where an event has its own default."""
-    shared_timeout: bool = False
-    """The hooks of one matcher share one budget."""
-    session_sources: frozenset[str] | None = None
-    """The sources for which SessionStart fires; None: all."""
-    spaced_json: bool = False
-    """JSON is written as the seeds print it, with spaces; the coding agents write none."""
+    timeouts: Mapping[str, float] = {}  # seconds, where an event has its own default
+    shared_timeout: bool = False  # the hooks of one matcher share one budget
+    session_sources: frozenset[str] | None = None  # the sources for which SessionStart fires; None: all
+    spaced_json: bool = False  # JSON is written as the seeds print it, with spaces; the coding agents write none
     hook_variables: bool = False
     """HOOK_EVENT, HOOK_TOOL_NAME ... are set. Elsewhere they are the hook's own: a guard may have such variables."""
-    error_flag: tuple[str, str] = ("0", "1")
-    """How HOOK_TOOL_IS_ERROR says no and yes."""
-    error_flag_before: bool = True
-    """HOOK_TOOL_IS_ERROR is set before the tool has run, too."""
+    error_flag: tuple[str, str] = ("0", "1")  # how HOOK_TOOL_IS_ERROR says no and yes
+    error_flag_before: bool = True  # HOOK_TOOL_IS_ERROR is set before the tool has run, too
 
-    time_per_second: int = 1
-    """Units of a hook's `timeout` in this agent's settings in one second."""
+    time_per_second: int = 1  # units of a hook's `timeout` in this agent's settings in one second
 
     def timeout_for(self, event_name: str) -> float:
         return self.timeouts.get(event_name, self.timeout)

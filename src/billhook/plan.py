@@ -28,8 +28,7 @@ else:
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
 _CACHE_LIMIT = 1024
-_WRITE_OR_EDIT = "Write\0Edit"
-"""Stands for the name of a tool that may be either; no tool is called so."""
+_WRITE_OR_EDIT = "Write\0Edit"  # stands for the name of a tool that may be either; no tool is called so
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
@@ -45,31 +44,24 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     timeout: float
     on_failure: OnFailure
     matcher: Matcher
-    keeps_time: bool
-    """Its `run` keeps `ctx.deadline` itself; the engine only stands behind it."""
-    at_once: bool
-    """It looks and says, without waiting for anybody: it is asked even when the event's time is over."""
-    waits: bool
-    """It may have to be waited for: it is written so, or runs in the background."""
+    keeps_time: bool  # Its `run` keeps `ctx.deadline` itself; the engine only stands behind it
+    at_once: bool  # it looks and says, without waiting for anybody: it is asked even when the event's time is over
+    waits: bool  # it may have to be waited for: it is written so, or runs in the background
     when_late: OnFailure | None
     """The rule of its protocol for an answer that is late, when it is stricter than `on_failure`."""
-    plain: bool
-    """Nothing to look at before it is asked: no condition, no shared budget, not in the background."""
+    plain: bool  # nothing to look at before it is asked: no condition, no shared budget, not in the background
     of_event: Callable[[Event], Any] | None
     """Its function, when it is plain and wants only the event: the short way of asking it."""
     never_waits: Callable[[Event], Awaitable[Any]] | None
     """That function, when it is async, but there is no `await` in it: it needs no deadline."""
-    aloud: bool = False
-    """Somebody listens: it is asked the long way."""
-    asking: "Asking | None" = None
-    """Tells those who listen what becomes of it; only while it is being asked."""
+    aloud: bool = False  # somebody listens: it is asked the long way
+    asking: "Asking | None" = None  # tells those who listen what becomes of it; only while it is being asked
 
 
 class Steps(tuple[Step, ...]):
     """The hooks that want an event, in order."""
 
-    waits: bool
-    """One of them may have to be waited for."""
+    waits: bool  # one of them may have to be waited for
 
     def __new__(cls, steps: Iterable[Step]) -> "Steps":
         made = super().__new__(cls, steps)
@@ -85,8 +77,7 @@ class Plan:
         self.names = _shown_names(self.hooks)
         self.idle = frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in self.hooks))
         """The events that no hook wants, whatever they are about."""
-        self.by_type: dict[Any, EventList] = {}
-        """The events that were met and that have a type of their own."""
+        self.by_type: dict[Any, EventList] = {}  # the events that were met and that have a type of their own
         self._by_name: dict[str, EventList] = {}
 
     def steps(self, event: Event) -> Steps:

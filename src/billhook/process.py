@@ -42,8 +42,7 @@ HEAD_START = 0.005
 """Seconds for which a command is left alone: most print little and end soon, and each wake-up would slow them down."""
 LAST_WORDS = 0.1
 """Seconds for which a command that is late is still listened to while it ends: whoever waits has a deadline, too."""
-LINGER = 0.1
-"""Seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing."""
+LINGER = 0.1  # seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing
 
 _CHUNK = 1 << 16
 

@@ -26,20 +26,17 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """Which hook, and what it was asked about."""
 
     hook: str
-    event: str
-    """The event's name."""
+    event: str  # the event's name
     session_id: str = ""
     tool_use_id: str | None = None
     agent_id: str | None = None
-    asking: int = 0
-    """A number for each time that a hook is asked in this process; the end has that of the start."""
+    asking: int = 0  # a number for each time that a hook is asked in this process; the end has that of the start
 
 
 class HookStarted(Heard, frozen=True, kw_only=True, tag="hook_started"):
     """A hook was asked. Exactly one of the others follows for it."""
 
-    timeout: float
-    """Seconds that it has."""
+    timeout: float  # seconds that it has
 
 
 class Ended(Heard, frozen=True, kw_only=True):
@@ -121,8 +118,7 @@ class Asking:
     def __init__(self, audience: Audience, hook: Asked, event: Event, began: float) -> None:
         self._audience, self._hook, self._began = audience, hook, began
         self._ended = False
-        self.goes_on = False
-        """Its answer comes later: who waits for that tells the end."""
+        self.goes_on = False  # its answer comes later: who waits for that tells the end
         self._about: dict[str, Any] = {
             "hook": hook.name,
             "event": event.hook_event_name,

@@ -49,10 +49,8 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
     assignments: tuple[str, ...] = ()
     redirects: tuple[Redirect, ...] = ()
-    via: tuple[str, ...] = ()
-    """The wrappers it was reached through, outermost first: `("sudo", "sh")`."""
-    transparent: bool = False
-    """It does nothing but run another command that is listed as well: `timeout 5 ls`."""
+    via: tuple[str, ...] = ()  # the wrappers it was reached through, outermost first: `("sudo", "sh")`
+    transparent: bool = False  # it does nothing but run another command that is listed as well: `timeout 5 ls`
 
     @property
     def text(self) -> str:

@@ -31,12 +31,9 @@ Folder = str | bytes | os.PathLike[str] | None
 # and 33, which are its own and which nobody can reset.
 _HARMLESS = 1 << 12 | 1 << 24 | 1 << 31 | 1 << 32
 _ALL_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP} if sys.platform != "win32" else set()
-PIPE_MAX = 1 << 20
-"""The largest pipe that a user may have without privileges."""
-_PIPE = 1 << 16
-"""What a pipe holds unasked."""
-_HEAD = 256
-"""How much of a script the kernel looks at for the name of its interpreter."""
+PIPE_MAX = 1 << 20  # the largest pipe that a user may have without privileges
+_PIPE = 1 << 16  # what a pipe holds unasked
+_HEAD = 256  # how much of a script the kernel looks at for the name of its interpreter
 _IN_CWD = 'cd -- "$0" && exec "$@"'
 
 

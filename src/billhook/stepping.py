@@ -18,8 +18,7 @@ else:
 
 T = TypeVar("T")
 
-GRACE = 0.5
-"""Seconds that a coroutine has to clean up when its time is over, before it is left behind."""
+GRACE = 0.5  # seconds that a coroutine has to clean up when its time is over, before it is left behind
 PATIENCE = 2.0
 """Seconds for which a coroutine may go on when the task that drives it was cancelled, before it is left behind."""
 
@@ -106,10 +105,8 @@ class _Rest:
         self.task = asyncio.current_task()
         self.cancelled_before = self._cancellations()
         self.expired = False
-        self.over = False
-        """Not even the grace is left."""
-        self.due = False
-        """A cancellation of ours is to be delivered."""
+        self.over = False  # not even the grace is left
+        self.due = False  # a cancellation of ours is to be delivered
         self.alarm: asyncio.Future[None] | None = None
         self.timer = self.loop.call_later(max(0.0, seconds), self._expire)
         self.patience: asyncio.TimerHandle | None = None

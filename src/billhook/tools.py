@@ -126,8 +126,7 @@ _CANONICAL: Final = dict(NAMINGS["seed"])
 """Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
 `edit` are good names for tools of your own."""
 _CALLED: Final = {naming: {name: own for own, name in reversed(list(rows.items()))} for naming, rows in NAMINGS.items()}
-ALSO_EDITS: Final = "write_may_edit"
-"""The field by which a dialect says so of a call."""
+ALSO_EDITS: Final = "write_may_edit"  # the field by which a dialect says so of a call
 _PATCHES: Final = frozenset({"apply_patch"})
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
 _PATCH_KEYS: Final = ("command", "patch", "input")

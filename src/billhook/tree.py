@@ -16,10 +16,8 @@ from typing import NamedTuple
 
 MARKER = "BILLHOOK_CHILD"
 """The variable that carries the markers of a command: its own, after those of the commands it runs in."""
-GRACE = 0.5
-"""Seconds between TERM and KILL."""
-PATIENCE = 30.0
-"""Seconds after which a process that even KILL can't end (a dead network file system) is given up."""
+GRACE = 0.5  # seconds between TERM and KILL
+PATIENCE = 30.0  # seconds after which a process that even KILL can't end (a dead network file system) is given up
 
 
 class Process(NamedTuple):
@@ -46,8 +44,7 @@ class Tree:
     def __init__(self, leader: int, marker: str) -> None:
         self.leader = leader
         self.reserved = True
-        self.resting = False
-        """It waits to be asked again: what appears meanwhile is not its doing."""
+        self.resting = False  # it waits to be asked again: what appears meanwhile is not its doing
         self._marker = marker.encode()
         self._start = _start_of(leader) if _adopting else 0
         self._known: dict[int, int] = {}
@@ -247,10 +244,8 @@ def _collect(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-_live: dict[int, Tree] = {}
-"""The commands that have not ended, by their leaders."""
-_doubted: list[Tree] = []
-"""Commands that had to be ended while orphans were there that another command may have left."""
+_live: dict[int, Tree] = {}  # the commands that have not ended, by their leaders
+_doubted: list[Tree] = []  # commands that had to be ended while orphans were there that another command may have left
 _adopting = False
 _start_lock = threading.RLock()
 

@@ -25,20 +25,13 @@ class Inside(msgspec.Struct):
 class Wrapper(msgspec.Struct, frozen=True):
     """How to find the command among a wrapper's words."""
 
-    valued: str = ""
-    """Short options that take a value, attached or as the next word."""
-    long: str = ""
-    """Long options that take a value as the next word, parted by blanks."""
-    operands: int = 0
-    """How many words stand before the command: the duration of `timeout`."""
-    optional: bool = False
-    """One more word may stand before the command."""
-    assignments: bool = False
-    """`A=1` may stand before the command."""
-    fed: bool = False
-    """Further arguments come from elsewhere."""
-    joined: bool = False
-    """The words are joined and given to a shell."""
+    valued: str = ""  # short options that take a value, attached or as the next word
+    long: str = ""  # long options that take a value as the next word, parted by blanks
+    operands: int = 0  # how many words stand before the command: the duration of `timeout`
+    optional: bool = False  # one more word may stand before the command
+    assignments: bool = False  # `A=1` may stand before the command
+    fed: bool = False  # further arguments come from elsewhere
+    joined: bool = False  # the words are joined and given to a shell
 
 
 _PLAIN: Final = Wrapper()
@@ -140,8 +133,7 @@ _CONTAINER_FLAGS_WORDS = (
 )
 _CONTAINER_FLAGS: Final = frozenset(_CONTAINER_FLAGS_WORDS.split())
 _CONTAINER_VALUED: Final = "aceghlmpuvwn"
-_INSIDE: Final = "/inside-a-container"
-"""Where paths are put that are those of a container, and none of this machine."""
+_INSIDE: Final = "/inside-a-container"  # where paths are put that are those of a container, and none of this machine
 _LOCAL = re.compile(r"(?:[^@]*@)?(?:localhost|ip6-localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?)\.?", re.I)
 _GIT_RUNS = re.compile(
     r"alias\.|core\.(?:pager|editor|fsmonitor|sshcommand|gitproxy|askpass)|sequence\.editor|diff\.|difftool\.|merge\."

@@ -39,10 +39,8 @@ class Webhook(msgspec.Struct, frozen=True):
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
-    allowed_env: tuple[str, ...] = ()
-    """The variables that header values may name; all others are empty."""
-    allowed_urls: tuple[str, ...] | None = None
-    """Patterns with `*`; None: any address, none at all: no address."""
+    allowed_env: tuple[str, ...] = ()  # the variables that header values may name; all others are empty
+    allowed_urls: tuple[str, ...] | None = None  # patterns with `*`; None: any address, none at all: no address
     dialect: str = "claude"
     keeps_time: ClassVar[bool] = True
 
@@ -255,8 +253,7 @@ class _Heard:
     """What has come back so far: it counts even when the rest never comes."""
 
     def __init__(self, secrets: set[bytes]) -> None:
-        self.secrets = secrets
-        """What no note of ours may repeat."""
+        self.secrets = secrets  # what no note of ours may repeat
         self.status = 0
         self.location = ""
         self.body = bytearray()

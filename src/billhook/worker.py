@@ -37,8 +37,7 @@ from billhook.worker_wire import LARGEST_REQUEST, Changes, GarbageError, Told, f
 
 __all__ = ["PythonHook", "close", "problem_with", "python"]
 
-_TOLD = 160
-"""How much of the end of a worker's stderr goes into an error."""
+_TOLD = 160  # how much of the end of a worker's stderr goes into an error
 
 
 def python(target: str, *, folder: str, interpreter: str = "", dialect: str = "spec") -> "PythonHook":

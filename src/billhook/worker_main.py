@@ -59,13 +59,10 @@ from billhook.worker_wire import (
     framed,
 )
 
-_HIGH = 100
-"""Where the pipes go: a hook that closes what it did not open seldom gets so far."""
+_HIGH = 100  # where the pipes go: a hook that closes what it did not open seldom gets so far
 _LONGEST_TEXT = 1 << 16
-_MOST_FILES = 2000
-"""Files that are watched for changes; a worker that loaded more at once is not used again."""
-_WATCHED = 1e6
-"""Seconds; a deadline beyond that is none."""
+_MOST_FILES = 2000  # files that are watched for changes; a worker that loaded more at once is not used again
+_WATCHED = 1e6  # seconds; a deadline beyond that is none
 _THREAD_GRACE = 0.05
 """Seconds that the threads of a hook have to end after its answer, before the worker counts as used up."""
 

@@ -30,8 +30,7 @@ from billhook.worker_wire import (
     unframed,
 )
 
-MOST_IDLE = 8
-"""Workers that wait for an event; when there are more, the one that waits longest is ended."""
+MOST_IDLE = 8  # workers that wait for an event; when there are more, the one that waits longest is ended
 
 
 class Key(NamedTuple):
@@ -57,8 +56,7 @@ class Worker(Child):
         self.env: Mapping[str, str] = {}
         self.closings = 0
         self.greeting: Greeting | None = None
-        self.usable = False
-        """It has answered, and nothing of that is left."""
+        self.usable = False  # it has answered, and nothing of that is left
         self._requests: tuple[int, ...] = ()
         self._greeted = False
         self._files: dict[str, File] = {}
@@ -269,8 +267,7 @@ class Workers:
         return None
 
 
-WORKERS = Workers()
-"""The pool of this process."""
+WORKERS = Workers()  # the pool of this process
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=WORKERS.forget)

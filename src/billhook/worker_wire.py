@@ -14,15 +14,13 @@ from billhook.answers import Answer, OnFailure, Outcome, Status
 from billhook.errors import StrictJSONError
 from billhook.hook import Known
 
-PROTOCOL = 2
-"""Changes whenever one end could misread what the other says."""
+PROTOCOL = 2  # changes whenever one end could misread what the other says
 LARGEST_REQUEST = 64 << 20
 LARGEST_ANSWER = 1 << 20
 HEADER = struct.Struct(">4sI")
 MAGIC = b"bhw\n"
 
-File = tuple[str, int, int, int, int]
-"""A file and what tells that it changed: path, size, mtime_ns, ctime_ns, inode."""
+File = tuple[str, int, int, int, int]  # a file and what tells that it changed: path, size, mtime_ns, ctime_ns, inode
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -40,8 +38,7 @@ class Request(msgspec.Struct, frozen=True):
     target: str
     folder: str
     dialect: str
-    seconds: float | None
-    """None: for ever."""
+    seconds: float | None  # none: for ever
     results: list[Outcome] = []
     state: dict[str, Any] = {}
     env: dict[str, str] = {}
@@ -67,10 +64,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: OnFailure | None = None
     state: Changes = Changes()
     env: Changes = Changes()
-    files: list[File] = []
-    """What it loaded since its last answer, as it was when it was loaded."""
-    reusable: bool = True
-    """Nothing of the hook is still running: no thread, no process."""
+    files: list[File] = []  # what it loaded since its last answer, as it was when it was loaded
+    reusable: bool = True  # nothing of the hook is still running: no thread, no process
 
 
 class GarbageError(Exception):

@@ -21,8 +21,7 @@ try:
 except ImportError as missing:
     raise not_installed("claude-agent-sdk", missing) from missing
 
-SECONDS: Final = 60.0
-"""How long Claude Code waits for an answer, where nothing else is said."""
+SECONDS: Final = 60.0  # how long Claude Code waits for an answer, where nothing else is said
 _MARGIN: Final = 0.9
 """The part of it that hooks have: a hook that hangs is answered for by its own `on_failure`, not by Claude Code."""
 

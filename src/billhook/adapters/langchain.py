@@ -38,8 +38,7 @@ try:
 except ImportError as missing:
     raise not_installed("langchain", missing) from missing
 
-_KEPT: Final = 1024
-"""Runs that are remembered. One that raised never says so, and must not be kept for ever."""
+_KEPT: Final = 1024  # Runs that are remembered. One that raised never says so, and must not be kept for ever.
 
 
 class HookState(AgentState[Any]):

@@ -50,8 +50,7 @@ except ImportError as missing:
 
 _KEPT: Final = 1024
 """Runs of a Runner that are remembered. One that raised or was stopped never says so, and is not kept for ever."""
-_PROMPT: Final = "billhook"
-"""The name of the guardrail that fires UserPromptSubmit."""
+_PROMPT: Final = "billhook"  # the name of the guardrail that fires UserPromptSubmit
 _REFUSED: Final = "a hook refused the prompt"
 
 _current: ContextVar["tuple[Hooked, Run] | None"] = ContextVar("billhook_run", default=None)

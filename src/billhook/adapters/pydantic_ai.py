@@ -43,8 +43,7 @@ try:
 except ImportError as missing:
     raise not_installed("pydantic-ai", missing) from missing
 
-_called: ContextVar[RunContext[Any]] = ContextVar("billhook_called")
-"""The call that is being judged."""
+_called: ContextVar[RunContext[Any]] = ContextVar("billhook_called")  # the call that is being judged
 
 
 class HookCapability(AbstractCapability[Any]):
@@ -70,8 +69,7 @@ class HookCapability(AbstractCapability[Any]):
         self._under_way: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
         """Calls that have no result yet: their end, and the task that they are made in."""
         self._told = ""
-        self._next = ""
-        """What a hook wants to be done before the run ends."""
+        self._next = ""  # what a hook wants to be done before the run ends
 
     def get_ordering(self) -> CapabilityOrdering:
         """Innermost: what other capabilities make of a call is judged."""

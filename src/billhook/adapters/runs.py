@@ -21,8 +21,7 @@ from billhook.session.waiting import awaited
 Hooks = Engine | Iterable[Hook] | Hook | None
 """What an adapter is given: an engine, hooks, or nothing for what is configured."""
 
-Tell = Callable[[str], None]
-"""Shows a line to the person who runs the program."""
+Tell = Callable[[str], None]  # shows a line to the person who runs the program
 
 _log = logging.getLogger("billhook.adapters")
 
@@ -168,8 +167,7 @@ class Attempt:
     ) -> None:
         """`read` makes what hooks are shown of an output, and raises ToolFailure for one that says that it failed."""
         self._invoke, self._read, self._passing = invoke, read or plain, passing
-        self.began = False
-        """False: it was refused, and has not run."""
+        self.began = False  # false: it was refused, and has not run
         self.output: Any = None
         self.read: Any = None
         self.error: Exception | None = None

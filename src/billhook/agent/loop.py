@@ -29,8 +29,7 @@ from billhook.agent.tools.workspace import Workspace
 from billhook.agent.transcript import INTERRUPTED, NOT_RUN, Transcript
 from billhook.session import FORCED_AT_MOST, Session
 
-BUDGET: Final = 150_000
-"""Tokens of conversation at which it is compacted."""
+BUDGET: Final = 150_000  # tokens of conversation at which it is compacted
 _SUMMARISE: Final = """\
 Summarise this conversation so that somebody who has not seen it can go on with the work: what was asked, what was \
 done and found, what is still to do, and every name, path and decision that matters."""

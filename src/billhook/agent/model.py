@@ -28,8 +28,7 @@ class Request(msgspec.Struct, frozen=True):
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
-    agent: str = "main"
-    """Who asks: `main`, a subagent's type or a teammate's name."""
+    agent: str = "main"  # who asks: `main`, a subagent's type or a teammate's name
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -37,8 +36,7 @@ class Completion(msgspec.Struct, frozen=True):
 
     message: Message
     usage: Usage = Usage()
-    left_out: str = ""
-    """Which part of the answer may not be used, for the person; nothing: none."""
+    left_out: str = ""  # which part of the answer may not be used, for the person; nothing: none
 
 
 class ModelError(BillhookError):
@@ -52,8 +50,7 @@ class ModelError(BillhookError):
         self.details = details
 
 
-Say = Callable[[str], None]
-"""Gets the text of an answer piece by piece, while it comes."""
+Say = Callable[[str], None]  # gets the text of an answer piece by piece, while it comes
 
 
 class Model(Protocol):

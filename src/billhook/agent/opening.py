@@ -95,8 +95,7 @@ async def _announce_hooks_left(session: Session, show: Show) -> None:
         show(Notice(f"waiting for hooks in the background: {', '.join(left)} (Ctrl-C ends them)"))
 
 
-_SILENT: Final = 1.0
-"""Seconds for which hooks in the background are waited for without a word."""
+_SILENT: Final = 1.0  # seconds for which hooks in the background are waited for without a word
 
 
 async def begin_anew(agent: Agent, config: Config) -> None:

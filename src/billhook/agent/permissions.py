@@ -194,12 +194,10 @@ class _Call(msgspec.Struct, frozen=True):
 
     name: str
     given: dict[str, Any]
-    input: dict[str, Any]
-    """Its paths made absolute, from where the agent is."""
+    input: dict[str, Any]  # its paths made absolute, from where the agent is
     cwd: str
     paths: tuple[str, ...]
-    odd: bool
-    """What should be a path is something else, or leads where nobody can tell."""
+    odd: bool  # what should be a path is something else, or leads where nobody can tell
 
     @classmethod
     def of(cls, tool_name: str, tool_input: dict[str, Any], cwd: str) -> "_Call":

@@ -110,10 +110,8 @@ class Judged(Shown, frozen=True, tag="verdict"):
     verdict: dict[str, Any]
     deeds: tuple[Deed, ...] = ()
     tool_use_id: str | None = None
-    agent: str = "main"
-    """A subagent's type, when it is an event of one."""
-    agent_id: str = ""
-    """Its id, then."""
+    agent: str = "main"  # a subagent's type, when it is an event of one
+    agent_id: str = ""  # its id, then
 
 
 class Notice(Shown, frozen=True, tag="notice"):
@@ -136,10 +134,8 @@ class TaskChanged(Shown, frozen=True, tag="task"):
     subject: str
     state: Literal["started", "done", "failed", "open", "idle"]
     detail: str = ""
-    agent: str = "main"
-    """A teammate's name, when it is a task of one."""
-    agent_id: str = ""
-    """The same teammate's id, by which verdicts know it."""
+    agent: str = "main"  # a teammate's name, when it is a task of one
+    agent_id: str = ""  # the same teammate's id, by which verdicts know it
 
 
 class Ended(Shown, frozen=True, tag="ended"):
@@ -147,8 +143,7 @@ class Ended(Shown, frozen=True, tag="ended"):
 
     how: Literal["done", "blocked", "stopped", "failed", "interrupted"]
     """`blocked`: a hook refused the prompt; `stopped`: a hook ended the run; `failed`: the model gave no answer."""
-    text: str
-    """The last thing the model said, or the reason."""
+    text: str  # the last thing the model said, or the reason
     usage: Usage = Usage()
     """Of the session so far: the main agent's calls of the model, and those of subagents, teammates and background
     tasks; what it cost to compact as well."""
@@ -198,5 +193,4 @@ _DECIDED: dict[Decision, Did] = {
     Decision.ALLOW: "allowed",
 }
 
-Show = Callable[[Any], None]
-"""Gets everything that happens."""
+Show = Callable[[Any], None]  # gets everything that happens

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 Job = Callable[[], Awaitable[str]]
 State = Literal["started", "done", "failed", "open"]
-_TOLD: Final = 4_000
-"""Characters of a task's output that the model is told unasked."""
+_TOLD: Final = 4_000  # characters of a task's output that the model is told unasked
 
 
 class Mate:
@@ -31,10 +30,8 @@ class Mate:
     def __init__(self, name: str, team: str, agent_id: str) -> None:
         self.name, self.team, self.agent_id = name, team, agent_id
         self.mail: asyncio.Queue[str] = asyncio.Queue()
-        self.idle = asyncio.Event()
-        """It has nothing to do, and no hook found it something."""
-        self.forced = 0
-        """How often in a row a hook found it something."""
+        self.idle = asyncio.Event()  # it has nothing to do, and no hook found it something
+        self.forced = 0  # how often in a row a hook found it something
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -63,8 +60,7 @@ class Team:
         self.show, self.name = show, name
         self.tasks: dict[str, Task] = {}
         self.mates: dict[str, Mate] = {}
-        self.usage = Usage()
-        """Of every call of the model in this session, whoever made it."""
+        self.usage = Usage()  # of every call of the model in this session, whoever made it
         self._running: set[asyncio.Task[None]] = set()
         self._reopened: list[str] = []
         self._numbers = itertools.count(1)

@@ -20,8 +20,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     spec: ToolSpec
     run: Callable[[Input], Awaitable[Any]]
-    reads_only: bool = False
-    """It changes nothing outside the conversation, so nobody has to be asked."""
+    reads_only: bool = False  # it changes nothing outside the conversation, so nobody has to be asked
 
     @property
     def name(self) -> str:

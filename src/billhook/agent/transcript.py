@@ -28,8 +28,7 @@ class Transcript:
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path, self.root = path, root
-        self.problem = ""
-        """Why it is not written; the run goes on without it."""
+        self.problem = ""  # why it is not written; the run goes on without it
         self._torn = False
 
     def message(self, message: Message) -> None:

@@ -37,16 +37,12 @@ else:
     configured = later("billhook.config.configured")
     insides = later("billhook.config.inside")
 
-Fire = Callable[["Config", Event], Awaitable[Verdict]]
-"""Asks the hooks of a configuration about an event."""
+Fire = Callable[["Config", Event], Awaitable[Verdict]]  # asks the hooks of a configuration about an event
 
-_BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)
-"""Where a refusal has a reader."""
+_BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)  # where a refusal has a reader
 _HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
-_STARTS = ("SessionStart", "Setup")
-"""Events that never come over HTTP."""
-_DEEPEST = 3
-"""Hooks that call billhook, which calls hooks, that call billhook: from here on it is a circle."""
+_STARTS = ("SessionStart", "Setup")  # events that never come over HTTP
+_DEEPEST = 3  # hooks that call billhook, which calls hooks, that call billhook: from here on it is a circle
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -54,10 +50,8 @@ class Heard(msgspec.Struct, frozen=True):
 
     code: int = 0
     stdout: bytes = b""
-    stderr: bytes = b""
-    """Part of the answer in some dialects."""
-    lines: tuple[str, ...] = ()
-    """For people who read stderr: what went wrong, and what they ought to know."""
+    stderr: bytes = b""  # part of the answer in some dialects
+    lines: tuple[str, ...] = ()  # for people who read stderr: what went wrong, and what they ought to know
     unheard: "Heard | None" = None
     """What to say when stdout can't be written: a refusal that nobody reads must be in the exit code."""
 
@@ -73,19 +67,16 @@ class Heard(msgspec.Struct, frozen=True):
 class Answering:
     """One event. Lives as long as that takes; everything it depends on is asked of the caller (`billhook.caller`)."""
 
-    may_be_another: ClassVar[bool] = True
-    """Whether agents that read Claude Code's settings come this way, too."""
+    may_be_another: ClassVar[bool] = True  # whether agents that read Claude Code's settings come this way, too
 
     def __init__(self, stdin: Callable[[], bytes], fire: Fire) -> None:
         """`stdin` gives the bytes of the event, `fire` asks the hooks."""
         self.arguments = Arguments()
-        self.agent = ""
-        """Who really calls, once the event was read."""
+        self.agent = ""  # who really calls, once the event was read
         self._stdin, self._ask = stdin, fire
         self.stdin: bytes | None = None
         self.event: Event | None = None
-        self.remains: Event | None = None
-        """What can be read of an event that can't be read as a whole."""
+        self.remains: Event | None = None  # what can be read of an event that can't be read as a whole
         self.config: Config | None = None
         self.read_files = True
         """False: `prepare` raises NotLoadedError where files have to be read, which may keep other callers waiting."""

@@ -30,12 +30,9 @@ class Arguments(msgspec.Struct):
     on_failure: str = ""
     """What becomes of an event that could not be judged; nothing: it is denied where a gate is configured for it."""
     files: list[str] = []
-    event: str = ""
-    """The event's name, where the agent gives it on the command line."""
-    seconds: float | None = None
-    """How long the agent waits for the answer."""
-    source: str = ""
-    """Whose file the entry stands in, `user` or `project`; empty: it doesn't say."""
+    event: str = ""  # the event's name, where the agent gives it on the command line
+    seconds: float | None = None  # how long the agent waits for the answer
+    source: str = ""  # whose file the entry stands in, `user` or `project`; empty: it doesn't say
 
     @property
     def seconds_for_hooks(self) -> float | None:

@@ -27,13 +27,10 @@ if TYPE_CHECKING:
     from billhook.config import Config
     from billhook.config.fileread import FileRead
 
-WINDOW: Final = 10.0
-"""Seconds in which a call without an id that comes through another entry is taken for the same one."""
+WINDOW: Final = 10.0  # seconds in which a call without an id that comes through another entry is taken for the same one
 WINDOW_BY_ID: Final = 60.0
-PATIENCE: Final = 20.0
-"""Seconds to wait for the first one, where nobody said how long the agent waits."""
-_SHARE: Final = 0.8
-"""Of the time that hooks may take; in the rest the call can still be judged."""
+PATIENCE: Final = 20.0  # seconds to wait for the first one, where nobody said how long the agent waits
+_SHARE: Final = 0.8  # of the time that hooks may take; in the rest the call can still be judged
 _SHORTEST, _LONGEST = 0.002, 0.05
 _IDS: Final = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
 

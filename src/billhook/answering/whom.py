@@ -27,8 +27,7 @@ _GEMINIS: Final = frozenset(
 """Events that nobody else calls so."""
 OTHERS: Final = frozenset({"copilot", "cursor", "vscode", "codex", "gemini", "qwen"})
 """The agents that may bring the same call twice, and that can't be told everything at every event."""
-_SPOKEN: Final = {"vscode": "claude"}
-"""Agents that speak another one's dialect."""
+_SPOKEN: Final = {"vscode": "claude"}  # agents that speak another one's dialect
 
 
 def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> str:

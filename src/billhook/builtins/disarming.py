@@ -23,8 +23,7 @@ _IN_CODE = re.compile(
     r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
     re.I,
 )
-_LONGEST_CWD: Final = 4096
-"""No process runs in a folder with a longer name, and every folder above is looked at."""
+_LONGEST_CWD: Final = 4096  # no process runs in a folder with a longer name, and every folder above is looked at
 _SAFE: Final = frozenset({"--list", "--json", "--help", "-h"})
 _INSTALLERS = re.compile(
     r"pip[\d.]*|uv|pipx|poetry|pdm|hatch|rye|conda|mamba|micromamba|pixi|python[\d.]*|easy_install|brew|apt|apt-get|dnf|yum"

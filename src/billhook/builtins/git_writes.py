@@ -16,8 +16,7 @@ import msgspec
 from billhook.builtins.touch import Touch, Words, Writes, after
 from billhook.script import UNKNOWN
 
-ROOT: Final = ":/"
-"""The top of the work tree, as git spells it."""
+ROOT: Final = ":/"  # the top of the work tree, as git spells it
 
 _VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"})
 _OPTION_VALUES: Final = frozenset(

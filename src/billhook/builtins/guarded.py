@@ -47,8 +47,7 @@ _DESTROYS = re.compile(
 )
 _OWN_FOLDER: Final = ".billhook"
 _PROGRAMS: Final = frozenset({"billhook", "billhook-hook", "billhook.exe", "billhook-hook.exe"})
-_RUN_FIRST: Final = frozenset({"sitecustomize", "usercustomize"})
-"""Modules that Python runs before any program."""
+_RUN_FIRST: Final = frozenset({"sitecustomize", "usercustomize"})  # modules that Python runs before any program
 _OUR_PLACE = re.compile(
     r"(?:which|command\s+-v|type\s+-[pP]|whereis|where)\s+(?:-\w+\s+)*[\"']?billhook|bin/billhook|billhook-hook"
     r"|\bbillhook\.__(?:file|path)__|find_spec\(\s*[\"']billhook|site-packages/billhook|pip3? show[^\n;|&]*billhook",

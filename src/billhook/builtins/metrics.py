@@ -27,8 +27,7 @@ else:
     array = later("array")
 
 NAME: Final = "metrics"
-WARN_MS: Final = 1000.0
-"""The latency budget where nobody sets one, in milliseconds."""
+WARN_MS: Final = 1000.0  # the latency budget where nobody sets one, in milliseconds
 
 _EXACT: Final = 4096
 """Durations of one hook that are kept as they are; with more, all go into classes that are 2 percent wide."""
@@ -66,10 +65,8 @@ class HookStats(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was asked and gave an answer or failed. Skipped is not a run; nor is the start in the background,
     whose answer counts when it comes."""
     skipped: int = 0
-    background: int = 0
-    """How often it was started in the background."""
-    failures: int = 0
-    """Of all kinds: the next two are among them."""
+    background: int = 0  # how often it was started in the background
+    failures: int = 0  # of all kinds: the next two are among them
     timed_out: int = 0
     could_not_start: int = 0
     failed_open: int = 0

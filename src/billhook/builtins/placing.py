@@ -13,8 +13,7 @@ from billhook.builtins.spelling import git_root
 from billhook.builtins.touch import Touch
 from billhook.script import UNKNOWN
 
-LONGEST_PATH: Final = 16_384
-"""No system opens a longer one, so nothing can be done to it either."""
+LONGEST_PATH: Final = 16_384  # no system opens a longer one, so nothing can be done to it either
 _OWN_FOLDER = re.compile(r"/proc/(?:self|thread-self|\d+|\0)/cwd(?=/|$)")
 _OWN_ROOT = re.compile(r"/proc/(?:self|thread-self|1|\0)/root(?=/)")
 

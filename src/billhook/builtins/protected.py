@@ -7,19 +7,15 @@ import msgspec
 
 from billhook import spellings
 
-ARGUMENT_KEYS: Final = spellings.ARGUMENTS
-"""Fields of a tool's input that hold the words of a command."""
+ARGUMENT_KEYS: Final = spellings.ARGUMENTS  # fields of a tool's input that hold the words of a command
 
 
 class Protected(msgspec.Struct, frozen=True):
     """What self-protection watches over. All paths are absolute, and need not exist."""
 
-    files: tuple[str, ...] = ()
-    """Our configuration in all layers, and approved scripts."""
-    folders: tuple[str, ...] = ()
-    """Everything below is configuration: `.billhook/`."""
-    state: tuple[str, ...] = ()
-    """Approvals, state and log: the parts of the state root that are ours alone."""
+    files: tuple[str, ...] = ()  # our configuration in all layers, and approved scripts
+    folders: tuple[str, ...] = ()  # Everything below is configuration: `.billhook/`
+    state: tuple[str, ...] = ()  # approvals, state and log: the parts of the state root that are ours alone
     names: frozenset[str] = frozenset()
     """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
     folder, in any folder above it, and in any folder that holds `.git`. One that begins with a dot is in any folder of
@@ -29,14 +25,10 @@ class Protected(msgspec.Struct, frozen=True):
     Of these, and of what follows, links are followed already."""
     interpreters: tuple[str, ...] = ()
     """What runs them. Its path is an ordinary argument, so only programs that are known to write count."""
-    packages: tuple[str, ...] = ()
-    """Everything below is billhook's own code."""
-    sites: tuple[str, ...] = ()
-    """Folders in which a `*.pth` file or a `sitecustomize` runs before billhook does."""
-    search_path: tuple[str, ...] = ()
-    """Folders in which a new `billhook-hook` would be found first."""
-    elsewhere: tuple[str, ...] = ()
-    """Approved files of other projects."""
+    packages: tuple[str, ...] = ()  # everything below is billhook's own code
+    sites: tuple[str, ...] = ()  # Folders in which a `*.pth` file or a `sitecustomize` runs before billhook does
+    search_path: tuple[str, ...] = ()  # folders in which a new `billhook-hook` would be found first
+    elsewhere: tuple[str, ...] = ()  # approved files of other projects
     approved: tuple[str, ...] = ()
     """Approved files of this project, those of `elsewhere` left out: git commands must not change them unseen."""
 

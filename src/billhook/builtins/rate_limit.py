@@ -26,14 +26,12 @@ SECONDS: Final = {"minute": 60.0, "hour": 3600.0}
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """How often the calls that a rule strikes may be made."""
 
-    rule: str | None = None
-    """A permission rule such as `Bash(curl *)`; None: every tool call."""
+    rule: str | None = None  # a permission rule such as `Bash(curl *)`; None: every tool call
     at_most: Annotated[int, msgspec.Meta(ge=0)]
     per: Literal["turn", "session", "minute", "hour"] = "session"
     """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, which turn and session become without one."""
     then: Literal["deny", "ask"] = "deny"
-    reason: str = ""
-    """Said before which limit it is."""
+    reason: str = ""  # said before which limit it is
 
     @property
     def key(self) -> str:
@@ -116,10 +114,8 @@ class Used(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was used up of a limit."""
 
     count: int = 0
-    turn: int | None = None
-    """The turn in which it was, if that matters."""
-    times: tuple[float, ...] | None = None
-    """When each was, oldest first, if that matters."""
+    turn: int | None = None  # the turn in which it was, if that matters
+    times: tuple[float, ...] | None = None  # when each was, oldest first, if that matters
 
     def in_force(self, limit: Limit, turn: int, now: float) -> "Used":
         """What of it still counts."""

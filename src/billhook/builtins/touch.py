@@ -9,46 +9,32 @@ class Touch(msgspec.Struct, frozen=True):
     """One path that is written, created or removed."""
 
     path: str
-    below: bool = False
-    """What lies below it as well: `rm -r`."""
-    sources: tuple[str, ...] = ()
-    """What is put there, or into it when it is a folder: `cp a b`."""
-    names: tuple[str, ...] = ()
-    """Of what lies below only files or folders of such names: `find -name '*.pyc' -delete`."""
-    folder: bool = False
-    """Only a folder is made; it holds nothing yet."""
-    itself: bool = False
-    """A link at its end is removed or moved, not followed: what it leads to stays as it is."""
-    loose: bool = False
-    """Patterns go across folders: `git checkout -- '*.json'`."""
+    below: bool = False  # what lies below it as well: `rm -r`
+    sources: tuple[str, ...] = ()  # what is put there, or into it when it is a folder: `cp a b`
+    names: tuple[str, ...] = ()  # Of what lies below only files or folders of such names: `find -name '*.pyc' -delete`
+    folder: bool = False  # only a folder is made; it holds nothing yet
+    itself: bool = False  # a link at its end is removed or moved, not followed: what it leads to stays as it is
+    loose: bool = False  # Patterns go across folders: `git checkout -- '*.json'`
     git: tuple[str, str] = ("", "")
     """How a git command changes it, and the commit it takes it from: only what is changed by that counts."""
-    maybe: bool = False
-    """A program that we know nothing of names it, or a link to it is made."""
+    maybe: bool = False  # a program that we know nothing of names it, or a link to it is made
 
 
 class Writes(msgspec.Struct):
     """What one command does: paths it touches, and code in other languages that it runs."""
 
     touches: list[Touch] = []
-    code: list[str] = []
-    """Programs in another language; they count when they mention what is protected."""
-    runs_input: bool = False
-    """The program is read from standard input."""
-    folder: str | None = None
-    """The command runs in this folder: `git -C x`."""
-    scripts: list[str] = []
-    """Files whose text it runs: they count when the same line writes them."""
+    code: list[str] = []  # programs in another language; they count when they mention what is protected
+    runs_input: bool = False  # the program is read from standard input
+    folder: str | None = None  # the command runs in this folder: `git -C x`
+    scripts: list[str] = []  # files whose text it runs: they count when the same line writes them
     links: list[tuple[str, str]] = []
     """Links that it makes: what they lead to, and where they are, or the folder that they are put into."""
     patches: list[str] | None = None
     """Patch files whose names it changes; without any, standard input is one. None: it applies no patches."""
-    archives: list[str] = []
-    """Archives that are unpacked; `-` is standard input."""
-    into: str = ""
-    """The folder that patches and archives are applied to, if not the current one."""
-    strip: int | None = 0
-    """How many folders of the names in patches and archives are left out; None: all."""
+    archives: list[str] = []  # archives that are unpacked; `-` is standard input
+    into: str = ""  # the folder that patches and archives are applied to, if not the current one
+    strip: int | None = 0  # how many folders of the names in patches and archives are left out; None: all
 
 
 class Words:

@@ -37,8 +37,7 @@ _READ_ONLY = (
     "BashOutput TaskOutput KillShell KillBash TaskStop ToolSearch ListMcpResources ReadMcpResource "
     "ListMcpResourcesTool ReadMcpResourceTool TaskCreate TaskUpdate TaskList TaskGet LSP"
 )
-READ_ONLY: Final = rules.READS | frozenset(_READ_ONLY.split())
-"""Tools that write no file of their input."""
+READ_ONLY: Final = rules.READS | frozenset(_READ_ONLY.split())  # tools that write no file of their input
 
 _READING = """
 analyze blame browse cat check compare count describe diagnostics diff directory exists explain fetch find get glob grep
@@ -68,21 +67,15 @@ _TELLS: Final = frozenset({"--version", "-V", "-v", "--help", "-h"})
 class Touched(msgspec.Struct, frozen=True):
     """What one tool call does to files, and what of it could not be told."""
 
-    paths: tuple[Touch, ...] = ()
-    """Absolute; one whose folder is not known begins with UNKNOWN."""
+    paths: tuple[Touch, ...] = ()  # absolute; one whose folder is not known begins with UNKNOWN
     code: tuple[str, ...] = ()
     """Programs in other languages, and lines that could not be read: they count if they mention what is protected."""
-    text: str = ""
-    """The line as written and as read."""
-    fed: bool = False
-    """Unknown words of the line may be what another part of it says: `echo x | xargs rm`."""
-    dots: bool = False
-    """`*` takes in names that begin with a dot."""
+    text: str = ""  # the line as written and as read
+    fed: bool = False  # unknown words of the line may be what another part of it says: `echo x | xargs rm`
+    dots: bool = False  # `*` takes in names that begin with a dot
     commands: tuple[shell.SimpleCommand, ...] = ()
-    complete: bool = True
-    """False: it could not be read as a whole; `code` has the text."""
-    unread: str = ""
-    """A list of files that the line works on, and that could not be read."""
+    complete: bool = True  # false: it could not be read as a whole; `code` has the text
+    unread: str = ""  # a list of files that the line works on, and that could not be read
 
 
 def touched(event: Event, cwd: str) -> Touched:

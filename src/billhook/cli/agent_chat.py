@@ -11,8 +11,7 @@ from billhook.agent.shown import Ended
 from billhook.cli.agent_terminal import Interrupts, Terminal
 from billhook.cli.values import nearest
 
-IDLE: Final = 60.0
-"""Seconds without a word after which the person is notified that the agent waits."""
+IDLE: Final = 60.0  # seconds without a word after which the person is notified that the agent waits
 PROMPT: Final = "> "
 COMMANDS: Final = {
     "/compact": "replace the conversation by a summary; what follows says what to keep",

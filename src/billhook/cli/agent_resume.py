@@ -10,8 +10,7 @@ from billhook.store.files import StoreError
 from billhook.store.sessions import Recent, Sessions
 from billhook.store.state import FileState
 
-_NAMED = 5
-"""Sessions that a hint names."""
+_NAMED = 5  # sessions that a hint names
 
 
 def session_meant(word: str, here: Here) -> str:

@@ -34,8 +34,7 @@ from billhook.cli.show import not_written, safe, say
 from billhook.cli.table import counted, one_line, shown_path, width
 from billhook.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
 
-SLOW: Final = 0.5
-"""Seconds after which a hook is said to be still running."""
+SLOW: Final = 0.5  # seconds after which a hook is said to be still running
 _RESULT_LINES: Final = 3
 _SAYINGS: Final = {
     "denied": ("denied by", "red"),
@@ -60,8 +59,7 @@ _QUIET: Final = frozenset({"session-naming", "turn-tracker"})
 class _Output:
     """Standard output, which may be full: the run goes on then, because what it does was asked for."""
 
-    unwritten = False
-    """Something of it is lost, and not because its reader has seen enough."""
+    unwritten = False  # something of it is lost, and not because its reader has seen enough
 
     def lose(self, error: OSError) -> None:
         not_written(error)
@@ -86,18 +84,14 @@ class Screen(_Output):
     def __init__(self, *, hooks: int, streams: bool, later: Collection[str] = ()) -> None:
         self._hooks, self._streams = hooks, streams
         self._verbatim = not is_terminal(sys.stdout)
-        self._held: list[str] | None = []
-        """Lines that wait for the first one, which says what this is."""
+        self._held: list[str] | None = []  # lines that wait for the first one, which says what this is
         self._in_line = self._streamed = False
         self._prompt = ""
-        self._last = ""
-        """What the model said last, not shown yet."""
+        self._last = ""  # what the model said last, not shown yet
         self._callers: dict[str | None, str] = {}
         """Who made the calls that are open: an event knows a teammate's type only."""
-        self._mates: dict[str, str] = {}
-        """Teammates by their ids."""
-        self._refused = False
-        """A hook's line says why the prompt was blocked."""
+        self._mates: dict[str, str] = {}  # teammates by their ids
+        self._refused = False  # a hook's line says why the prompt was blocked
         self._denied: set[str | None] = set()
         self._slow = _SlowHooks(self.urgent, later)
 

@@ -23,14 +23,11 @@ _CUT: Final = (
     f"the terminal cut this line at {LONGEST:,} bytes, so nothing of it was used; "
     "use `billhook agent < file` for a long prompt"
 )
-FORGOTTEN: Final = 2.0
-"""Seconds after which a Ctrl-C that stopped a turn does not count any more as the first of two."""
-ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-"""Signals that end a session. The first Ctrl-C only stops the turn."""
+FORGOTTEN: Final = 2.0  # seconds after which a Ctrl-C that stopped a turn does not count any more as the first of two
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Signals that end a session. The first Ctrl-C only stops the turn.
 
 
-_Waiting = tuple[str, "asyncio.Future[str | None]"]
-"""What somebody is asked, and who gets the line."""
+_Waiting = tuple[str, "asyncio.Future[str | None]"]  # what somebody is asked, and who gets the line
 
 
 class Prompting(Protocol):
@@ -140,14 +137,10 @@ class Interrupts:
         self._main = asyncio.current_task()
         self._turn: asyncio.Task[Any] | None = None
         self._pressed = 0
-        self._stopped: tuple[asyncio.Task[Any], float] | None = None
-        """The turn that the last Ctrl-C stopped, and when."""
-        self._hurry: Callable[[], None] | None = None
-        """Set while the session ends."""
-        self.at_prompt = False
-        """The person is asked what to do next: the first Ctrl-C only empties the line."""
-        self.code = 0
-        """The exit code, when a signal ended the session."""
+        self._stopped: tuple[asyncio.Task[Any], float] | None = None  # the turn that the last Ctrl-C stopped, and when
+        self._hurry: Callable[[], None] | None = None  # set while the session ends
+        self.at_prompt = False  # the person is asked what to do next: the first Ctrl-C only empties the line
+        self.code = 0  # the exit code, when a signal ended the session
 
     def catch(self) -> None:
         """From now on signals come here."""

@@ -27,11 +27,9 @@ class Hosted(msgspec.Struct, frozen=True):
     """One agent, and what it does with the hooks."""
 
     host: Host
-    hooks: tuple[Declared, ...]
-    """Those that were looked at."""
+    hooks: tuple[Declared, ...]  # those that were looked at
     found: tuple[Limit, ...]
-    left: int = 0
-    """Hooks that the agent runs itself, in its own way."""
+    left: int = 0  # hooks that the agent runs itself, in its own way
 
     @property
     def sure(self) -> bool:

@@ -8,8 +8,7 @@ from billhook.errors import UsageError
 
 _HASH = re.compile(r"[0-9a-f]{8,64}")
 _SHORT = 12
-_NAMED = 8
-"""Hooks that a hint names; the rest is counted."""
+_NAMED = 8  # hooks that a hint names; the rest is counted
 
 
 def chosen(config: Config, word: str) -> list[Entry]:

@@ -45,8 +45,7 @@ LIFECYCLE: Final = (
 """The events that an agent's life is made of; the demo has every one."""
 PROMPT: Final = "Write a greeting, clear the old program away, and have it all tried."
 _MODEL: Final = "../turns.yaml"
-_BUDGET: Final = 1500
-"""Tokens: one long file is too much, so that the conversation is compacted."""
+_BUDGET: Final = 1500  # tokens: one long file is too much, so that the conversation is compacted
 _HEAD: Final = """\
 An agent works in a scratch folder. What it says comes from a script (no key is
 needed); its tools, the hooks around them and the log are real."""

@@ -16,12 +16,10 @@ from billhook.config.approving import approve_entry
 from billhook.errors import BillhookError
 
 _PREFIX: Final = "billhook-demo-"
-_OVER: Final = "over"
-"""A file that says: the next demo may remove this folder."""
+_OVER: Final = "over"  # a file that says: the next demo may remove this folder
 _LEAKS: Final = ("XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "BASH_ENV", "ENV")
 """Variables through which something of the person's own could have a say in the demo."""
-_LINES: Final = 150
-"""Of a log that is too long for the agent's budget."""
+_LINES: Final = 150  # of a log that is too long for the agent's budget
 
 
 class Scratch(NamedTuple):

@@ -9,8 +9,7 @@ from billhook.cli.ages import shown_time
 from billhook.cli.table import counted, filled, one_line, width, with_shown_paths
 from billhook.hosts.coverage import Coverage, Unseen, shortly
 
-_SHOWN: Final = 20
-"""Calls on the screen; --json has more."""
+_SHOWN: Final = 20  # calls on the screen; --json has more
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:

@@ -30,8 +30,7 @@ class Touched(msgspec.Struct, kw_only=True):
     path: str
     reads: int = 0
     writes: int = 0
-    other: int = 0
-    """Calls of tools that billhook does not know."""
+    other: int = 0  # calls of tools that billhook does not know
     denied: int = 0
     last: str = ""
 

@@ -22,10 +22,8 @@ _DECISIONS = {one.value: one.value for one in Decision} | {
     "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
     "asked": "ask", "deferred": "defer",
 }  # fmt: skip
-_NOTES = "log"
-"""The event of records that are about the log itself."""
-FAILED = frozenset({"failed", "timed_out", "could_not_start"})
-"""How asking a hook can go wrong."""
+_NOTES = "log"  # the event of records that are about the log itself
+FAILED = frozenset({"failed", "timed_out", "could_not_start"})  # how asking a hook can go wrong
 
 Verb = Callable[..., Any]
 

@@ -12,8 +12,7 @@ from billhook.events import EVENTS
 from billhook.store.record import Record, Said
 from billhook.store.searching import called
 
-TRUST: Final = "Trust"
-"""The event of an approval. It belongs to no session."""
+TRUST: Final = "Trust"  # The event of an approval. It belongs to no session.
 
 _AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")

@@ -17,13 +17,11 @@ from billhook.errors import UsageError
 from billhook.store.record import Record
 
 _LIMIT = 50
-_MOST_HITS = 3
-"""Places of one record that are shown; the rest is counted."""
+_MOST_HITS = 3  # places of one record that are shown; the rest is counted
 _BEFORE = 25
 _LONGEST_PLACE = 40
 _INDENT = 8
-_NOT_SAID: Final = frozenset({"v", "seq", "mono", "side"})
-"""Fields in which nobody looks for a text."""
+_NOT_SAID: Final = frozenset({"v", "seq", "mono", "side"})  # fields in which nobody looks for a text
 
 
 @click.command(

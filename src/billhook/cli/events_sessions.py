@@ -16,14 +16,11 @@ from billhook.store.record import Record, Wanted
 from billhook.store.sessions import VERBS, Recent, Session, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
 
-FEWEST: Final = 6
-"""Characters of an id that name it."""
+FEWEST: Final = 6  # characters of an id that name it
 _RECORD = re.compile(r"[1-9][0-9]*|0[0-9a-f]{11,31}")
-_NAMED = 8
-"""Sessions that a hint names."""
+_NAMED = 8  # sessions that a hint names
 
-Ids = dict[str, frozenset[str]]
-"""Session ids by project."""
+Ids = dict[str, frozenset[str]]  # session ids by project
 
 
 class Names:

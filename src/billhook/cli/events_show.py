@@ -28,8 +28,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 """No id begins so: their first digits are the time, and that takes centuries to fill them."""
 _BLOCK = 4 << 20
 _LABEL = 9
-_LONGEST = 20_000
-"""Characters of one value on the screen; `--json` has all."""
+_LONGEST = 20_000  # characters of one value on the screen; `--json` has all
 
 
 @click.command(

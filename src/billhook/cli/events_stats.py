@@ -22,8 +22,7 @@ from billhook.store.searching import called
 
 _LONGEST_NAME = 40
 _HEADS = ("runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
-_STARTED = 1
-"""The column of starts in the background, which is left out where there are none."""
+_STARTED = 1  # the column of starts in the background, which is left out where there are none
 _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 

@@ -23,8 +23,7 @@ COLOURS: Final = {
     "failed": "magenta",
 }
 _NARROWEST, _WIDEST = 60, 200
-_LEAST = 16
-"""Columns for what an event was about; others are left out before it gets less."""
+_LEAST = 16  # columns for what an event was about; others are left out before it gets less
 _DISPENSABLE: Final = ("ms", "turn", "session")
 _LONGEST_SESSION = 18
 _INDENT = 8

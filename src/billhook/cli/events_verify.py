@@ -17,8 +17,7 @@ from billhook.store.files import StoreError
 from billhook.store.heads import export, exported
 from billhook.store.verifying import Broken, Head, Verified, export_head, exported_head, verify
 
-_SHOWN = 20
-"""Findings on the screen; `--json` has more."""
+_SHOWN = 20  # findings on the screen; `--json` has more
 
 
 def _head(ctx: click.Context, param: click.Parameter, value: str | None) -> Head | None:

@@ -24,11 +24,9 @@ from billhook.store.record import Record
 from billhook.store.searching import called, hooks_of
 from billhook.store.sessions import VERBS
 
-IN_THE_TABLE = 100
-"""Records that the table shows unless somebody asks for more."""
+IN_THE_TABLE = 100  # records that the table shows unless somebody asks for more
 _BEFORE_FOLLOWING = 10
-_LOOKED_AT = 200
-"""Records in which a hook is looked for that nobody may have."""
+_LOOKED_AT = 200  # records in which a hook is looked for that nobody may have
 _HOW = (
     "A record is written whenever hooks are asked about an event in this project: by an agent that runs "
     "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."

@@ -28,10 +28,8 @@ from billhook.store.reading import Entry, LogReader
 from billhook.store.record import Record
 
 _INDENT = 5
-_FEWEST = 8
-"""Digits by which an id is named."""
-_MOST_LOGS = 500
-"""Logs of other projects that are looked into."""
+_FEWEST = 8  # digits by which an id is named
+_MOST_LOGS = 500  # logs of other projects that are looked into
 _COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _LABELS = {"if": "if", "match": "match", "what": "what it does", "on_failure": "on_failure", "hash": "what it runs"}
 

@@ -35,10 +35,8 @@ else:
 
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO")
 """Signals that would end us without an answer."""
-_LAST = 0.2
-"""Seconds before the end of the agent's patience when KILL comes to what our hooks left behind."""
-_CARRIED = 0.2
-"""Seconds that a client needs after us, on a busy machine."""
+_LAST = 0.2  # seconds before the end of the agent's patience when KILL comes to what our hooks left behind
+_CARRIED = 0.2  # seconds that a client needs after us, on a busy machine
 
 
 def main(argv: list[str]) -> int:
@@ -63,17 +61,13 @@ class _Run:
     def __init__(self) -> None:
         self.answering = Answering(_stdin, self._fire)
         self.caught: list[int] = []
-        self.client = 0
-        """The process number of the client that started us, and answers in our place when we are late."""
-        self.told: Heard | None = None
-        """The answer is out: what goes wrong now can't change it."""
+        self.client = 0  # the process number of the client that started us, and answers in our place when we are late
+        self.told: Heard | None = None  # the answer is out: what goes wrong now can't change it
         self._engine: Engine | None = None
-        self._goes_on = False
-        """A hook answers later."""
+        self._goes_on = False  # a hook answers later
         self._let_go: Callable[[int], None] = lambda code: hang_up()
         """Lets the agent go on, with an exit code where it waits for a parent of ours."""
-        self._at_once = False
-        """No hook waits for anything: there is no loop, and no process of ours."""
+        self._at_once = False  # no hook waits for anything: there is no loop, and no process of ours
 
     def begin(self) -> None:
         """Learn what a client says about itself; our hooks do not."""

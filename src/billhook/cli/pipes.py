@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 from billhook.answering.saying import lines_for_people
 
-_SILENCE = 0.5
-"""Seconds without a word after which a whole document counts as all that comes."""
+_SILENCE = 0.5  # seconds without a word after which a whole document counts as all that comes
 
 
 def all_of(descriptor: int) -> bytes:

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 Progress = Callable[[int, int], None]
 
 _PATIENCE = 1.0
-_EVERY = 0.1
-"""Seconds: before the bar appears, and between two looks of it."""
+_EVERY = 0.1  # seconds: before the bar appears, and between two looks of it
 _CELLS = 30
 
 

@@ -20,8 +20,7 @@ _COLOURS = {
     "timed out": "yellow",
     "could not start": "yellow",
 }
-_LONGEST = 2000
-"""Characters of one text on the screen; the rest is counted."""
+_LONGEST = 2000  # characters of one text on the screen; the rest is counted
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -23,8 +23,7 @@ from billhook.config.loaded import Config
 from billhook.config.notices import gone_text
 from billhook.store.files import StoreError
 
-_SHOWN = 3
-"""Problems that are shown; the rest is counted."""
+_SHOWN = 3  # problems that are shown; the rest is counted
 
 _INIT = ("billhook init", "write a first file with hooks that work")
 _EXPLAIN = ("billhook explain 'git push --force'", "which hooks a command would get, and why")

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from billhook.config.findings import Finding
 
 _WIDEST = 120
-_LONGEST = 1000
-"""Characters of one text: a path is shown whole, and no file fills the screen."""
+_LONGEST = 1000  # characters of one text: a path is shown whole, and no file fills the screen
 _GAP = "   "
 
 

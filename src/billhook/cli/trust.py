@@ -23,8 +23,7 @@ from billhook.config.permitting import Waiting
 from billhook.errors import UsageError
 from billhook.store.approvals import Approval
 
-Pending = Entry | Waiting
-"""What waits for consent: a hook, or the allow rules of a file."""
+Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
 
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _CHOICES = """\

@@ -16,8 +16,7 @@ from billhook.config.rows import kind_of
 from billhook.events import EVENTS
 from billhook.meanings import meanings
 
-MAX_SHOWN = 1 << 20
-"""Longer files are not shown."""
+MAX_SHOWN = 1 << 20  # longer files are not shown
 _MISSING = 5
 _LABEL = 12
 _RULES = {

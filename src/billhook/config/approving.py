@@ -106,5 +106,4 @@ def record_trust(
     return ""
 
 
-TRUST = "Trust"
-"""The event that the log has for an approval."""
+TRUST = "Trust"  # the event that the log has for an approval

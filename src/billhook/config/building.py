@@ -66,8 +66,7 @@ def absence(declared: Declared, why: str) -> Hook:
     return _hook(declared, Absence(why, f"{declared.place} {declared.name}"), "allow")
 
 
-GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)
-"""The events that wait for an answer."""
+GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events that wait for an answer
 
 
 def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:

@@ -42,12 +42,9 @@ PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
 class Options(msgspec.Struct, frozen=True):
     """How an interpreter's options are told from its script."""
 
-    valued: str = ""
-    """Short ones that take a value."""
-    code: str = ""
-    """Short ones whose value is the program itself."""
-    long: frozenset[str] = frozenset()
-    """Long ones that take the next word."""
+    valued: str = ""  # short ones that take a value
+    code: str = ""  # short ones whose value is the program itself
+    long: frozenset[str] = frozenset()  # long ones that take the next word
     long_code: frozenset[str] = frozenset()
 
 

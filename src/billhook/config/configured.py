@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from billhook.config.inside import Inside
     from billhook.config.kept import Kept
 
-_NAMED = 5
-"""Hooks that a note names; the rest is counted."""
+_NAMED = 5  # hooks that a note names; the rest is counted
 
 
 class NotLoadedError(Exception):

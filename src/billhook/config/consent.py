@@ -30,12 +30,9 @@ class Consent(msgspec.Struct, frozen=True, dict=True):
     """`own`: from a file of the user's; `new`: never approved; `changed`: approved once, but not like this."""
     loaded: Fingerprint | None = None
     """The hook and its files when it was loaded; None where nothing of that definition was ever approved."""
-    before: Approval | None = None
-    """What was approved, when it has changed since."""
-    of: Declared | None = None
-    """The hook, where it needs consent."""
-    look: Look | None = None
-    """What the hooks of one load share when their files are looked at after all."""
+    before: Approval | None = None  # what was approved, when it has changed since
+    of: Declared | None = None  # the hook, where it needs consent
+    look: Look | None = None  # what the hooks of one load share when their files are looked at after all
 
     @property
     def given(self) -> bool:

@@ -10,12 +10,9 @@ from typing import Final, Literal, NamedTuple
 
 from billhook.config.looking import Look
 
-MAX_CODE: Final = 500
-"""Code files in one folder and below it."""
-MAX_BYTES: Final = 16 << 20
-"""What they may have together."""
-MAX_ENTRIES: Final = 5_000
-"""Files of any kind and folders."""
+MAX_CODE: Final = 500  # code files in one folder and below it
+MAX_BYTES: Final = 16 << 20  # what they may have together
+MAX_ENTRIES: Final = 5_000  # files of any kind and folders
 
 CODE: Final = frozenset({
     ".sh", ".bash", ".zsh", ".fish", ".ksh", ".ps1", ".psm1", ".bat", ".cmd", ".awk", ".sed", ".jq", ".mk",
@@ -54,10 +51,8 @@ class Folder(NamedTuple):
     files: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
     """Files that would count if they were executable, or if another compiled file were in their place."""
-    folders: tuple[str, ...] = ()
-    """Itself and those below, in which another file may appear."""
-    left_out: tuple[str, ...] = ()
-    """What is not covered, each with the reason."""
+    folders: tuple[str, ...] = ()  # itself and those below, in which another file may appear
+    left_out: tuple[str, ...] = ()  # what is not covered, each with the reason
 
 
 def is_installed(folder: str, look: Look) -> bool:

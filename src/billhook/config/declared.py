@@ -14,8 +14,7 @@ from billhook.answers import OnFailure
 from billhook.hook import listens
 
 Layer = Literal["managed", "user", "explicit", "project", "local"]
-LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")
-"""Most trusted first."""
+LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
 FROM_REPOSITORY: frozenset[Layer] = frozenset({"project", "local"})
 """The layers that come with a repository: what they declare needs consent."""
 
@@ -26,8 +25,7 @@ class Run(msgspec.Struct, frozen=True, tag="run"):
     """A shell command."""
 
     text: str
-    shell: str = ""
-    """Empty: what the dialect uses. `bash` or `powershell` where the file says so."""
+    shell: str = ""  # Empty: what the dialect uses. `bash` or `powershell` where the file says so.
     login: Literal["auto", "exact", "no"] = "auto"
 
 
@@ -49,8 +47,7 @@ class Url(msgspec.Struct, frozen=True, tag="url"):
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
-    allowed_env: tuple[str, ...] = ()
-    """The variables that may be put into headers."""
+    allowed_env: tuple[str, ...] = ()  # the variables that may be put into headers
 
 
 class Say(msgspec.Struct, frozen=True, tag="say"):
@@ -73,19 +70,15 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """One hook of one file."""
 
     name: str
-    named: bool = False
-    """The file gives the name; else it was made from what the hook does."""
+    named: bool = False  # the file gives the name; else it was made from what the hook does
     title: str = ""
-    action: Action | None = None
-    """None: it is broken, or only switches another one off."""
-    events: tuple[str, ...] = ()
-    """Canonical names; none: every event."""
+    action: Action | None = None  # none: it is broken, or only switches another one off
+    events: tuple[str, ...] = ()  # canonical names; none: every event
     match: str | None = None
     part: str = ""
     """An agent's own name for a part of the event, such as Cursor's `beforeShellExecution`: then it gets and gives what
     that agent's hooks do there, and `match` is a pattern for what that event is about."""
-    when: str = ""
-    """The rule of `if`."""
+    when: str = ""  # the rule of `if`
     priority: int | float = 100
     after: tuple[str, ...] = ()
     timeout: float | None = None
@@ -94,15 +87,12 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     always: bool = False
     dialect: str = "claude"
     enabled: bool = True
-    broken: str = ""
-    """Why it can't be used. A broken gate blocks what it would have judged."""
+    broken: str = ""  # Why it can't be used. A broken gate blocks what it would have judged.
     layer: Layer = "explicit"
-    file: str = ""
-    """Absolute."""
+    file: str = ""  # absolute
     line: int = 0
     column: int = 0
-    folder: str = ""
-    """What its relative paths start from: the project, absolute."""
+    folder: str = ""  # what its relative paths start from: the project, absolute
     shape: Shape = "yaml"
     ours: bool = False
     """It is billhook itself, installed into an agent's file: never run, only here in case it took a gate's place."""

@@ -125,5 +125,4 @@ def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Seque
     return []
 
 
-_CAN_WAIT = ("runs", "broken")
-"""One that was found broken a moment ago is still part of the others' cycle."""
+_CAN_WAIT = ("runs", "broken")  # one that was found broken a moment ago is still part of the others' cycle

@@ -49,13 +49,11 @@ class Where(msgspec.Struct, frozen=True):
     file: str
     layer: Layer
     folder: str
-    dialect: str = ""
-    """What the file says for all its hooks; empty: what follows from the shape."""
+    dialect: str = ""  # what the file says for all its hooks; empty: what follows from the shape
     timeout: float | None = None
     expressions: list[int] = msgspec.field(default_factory=lambda: [MOST_EXPRESSIONS])
     """How many matchers of this file may still be compiled."""
-    agent: str = ""
-    """Who reads the file itself: `sources.agent_of`."""
+    agent: str = ""  # Who reads the file itself: `sources.agent_of`
 
     @property
     def of_another(self) -> bool:
@@ -76,8 +74,7 @@ class Entry:
         self.broken = ""
         self.seen: dict[str, Node] = {}
         self.spellings: set[str] = set()
-        self.known: frozenset[str] = frozenset()
-        """The fields that an entry of this shape may have."""
+        self.known: frozenset[str] = frozenset()  # the fields that an entry of this shape may have
         self.looks_like_gate = False
 
     # -- complaints

@@ -42,20 +42,13 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """One hook and one event."""
 
     row: Row
-    order: int | None = None
-    """Its place among those that an engine would come to; None: it would not."""
-    reasons: tuple[Reason, ...] = ()
-    """Every condition that failed; none: it would be asked."""
-    blocks: bool = False
-    """It is not asked, and what it would have judged is held up for that."""
-    seconds: float | None = None
-    """Its deadline."""
-    default: bool = False
-    """The deadline is the dialect's own for this event."""
-    failure: str = ""
-    """What happens if it fails; nothing when it can't."""
-    says: Answer | None = None
-    """What it would answer, where that is known."""
+    order: int | None = None  # its place among those that an engine would come to; None: it would not
+    reasons: tuple[Reason, ...] = ()  # every condition that failed; none: it would be asked
+    blocks: bool = False  # it is not asked, and what it would have judged is held up for that
+    seconds: float | None = None  # its deadline
+    default: bool = False  # the deadline is the dialect's own for this event
+    failure: str = ""  # what happens if it fails; nothing when it can't
+    says: Answer | None = None  # what it would answer, where that is known
     notes: tuple[str, ...] = ()
 
     @property
@@ -79,28 +72,20 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What can be said about the verdict beforehand."""
 
-    decision: Decision
-    """The strictest answer that is known."""
-    certain: bool
-    """Nothing that a hook may answer changes the decision."""
-    by: tuple[str, ...] = ()
-    """The hooks whose known answers make the decision."""
-    open: tuple[str, ...] = ()
-    """The hooks whose answers are not known."""
-    gates: tuple[str, ...] = ()
-    """Those that hold the event up if they fail."""
-    fail_open: tuple[str, ...] = ()
-    """Those that let it pass if they fail."""
+    decision: Decision  # the strictest answer that is known
+    certain: bool  # nothing that a hook may answer changes the decision
+    by: tuple[str, ...] = ()  # the hooks whose known answers make the decision
+    open: tuple[str, ...] = ()  # the hooks whose answers are not known
+    gates: tuple[str, ...] = ()  # those that hold the event up if they fail
+    fail_open: tuple[str, ...] = ()  # those that let it pass if they fail
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """One event and every configured hook."""
 
     event: Event
-    hooks: tuple[Explained, ...]
-    """Those for this event: first those that an engine comes to, in that order."""
-    others: tuple[Explained, ...]
-    """Those for other events only."""
+    hooks: tuple[Explained, ...]  # those for this event: first those that an engine comes to, in that order
+    others: tuple[Explained, ...]  # those for other events only
     outlook: Outlook
     parallel: bool = False
 

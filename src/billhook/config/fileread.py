@@ -15,12 +15,10 @@ class Builtin(msgspec.Struct, frozen=True):
 
     name: str
     enabled: bool | None = None
-    options: dict[str, Any] = {}
-    """What is set, by our names for the options."""
+    options: dict[str, Any] = {}  # what is set, by our names for the options
     line: int = 0
     column: int = 0
-    broken: str = ""
-    """What is wrong with its options: a guard among the built-ins must not go on without them."""
+    broken: str = ""  # what is wrong with its options: a guard among the built-ins must not go on without them
 
 
 class FileRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,10 +28,8 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Declared, ...] = ()
     findings: tuple[Finding, ...] = ()
     readable: bool = True
-    variables: frozenset[str] = frozenset()
-    """What the file's `env` sets for every hook of an agent."""
-    says_gate: bool = False
-    """There seems to be a gate in what could not be read."""
+    variables: frozenset[str] = frozenset()  # what the file's `env` sets for every hook of an agent
+    says_gate: bool = False  # there seems to be a gate in what could not be read
     parallel: bool | None = None
     disable_all: bool = False
     builtins: tuple[Builtin, ...] = ()
@@ -41,6 +37,5 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     allowed_header_env: tuple[str, ...] | None = None
     permissions: tuple[tuple[Node, Node], ...] = ()
     """Every `permissions` of the file, also misspelt, as it stands there: `permitting` reads them."""
-    lost_permissions: bool = False
-    """Rules may have been in what could not be read."""
+    lost_permissions: bool = False  # rules may have been in what could not be read
     places: dict[str, tuple[int, int]] = {}

@@ -22,10 +22,8 @@ class Finding(msgspec.Struct, frozen=True):
     line: int = 0
     column: int = 0
     hint: str = ""
-    hook: str = ""
-    """The name of the hook it is about, if it is about one."""
-    note: bool = False
-    """Worth knowing, but nothing is wrong with the file: it does not fail a check."""
+    hook: str = ""  # the name of the hook it is about, if it is about one
+    note: bool = False  # worth knowing, but nothing is wrong with the file: it does not fail a check
 
     @property
     def place(self) -> str:

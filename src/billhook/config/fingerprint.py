@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 else:
     json, covered = later("json"), later("billhook.config.covered")
 
-MAX_FILE = 256 << 20
-"""Longer files are known by their size and times alone."""
+MAX_FILE = 256 << 20  # longer files are known by their size and times alone
 MAX_TEXT = 64 << 10
 MAX_ALL_TEXT = 256 << 10
 _CACHED = 4096
@@ -42,12 +41,10 @@ class FileMark(msgspec.Struct, frozen=True):
     """One file or folder as it was found. Without `identity` there was none."""
 
     path: str
-    sha256: str
-    """Empty: missing, unreadable or not a file."""
+    sha256: str  # empty: missing, unreadable or not a file
     identity: tuple[int, ...] = ()
     """Device, inode, size, and the times of change of its content and of its record, of what a link leads to."""
-    target: str = ""
-    """Where it really lies."""
+    target: str = ""  # where it really lies
     kind: Literal["file", "code", "all", "plain"] = "file"
     """`code` and `all`: a folder, and which names in it tell of a change; `sha256` is that of these names.
     `plain`: a file that does not count as long as it is no code."""
@@ -57,14 +54,11 @@ class Fingerprint(msgspec.Struct, frozen=True):
     """A hook and its files at one moment."""
 
     hash: str
-    files: tuple[FileMark, ...] = ()
-    """All that count, those that are named first."""
+    files: tuple[FileMark, ...] = ()  # all that count, those that are named first
     others: tuple[FileMark, ...] = ()
     """Folders in which more files may appear, and files that may become code. No part of the hash."""
-    trees: dict[str, int] = {}
-    """How many of the files count because of the folder that they are in, by folder."""
-    uncovered: tuple[str, ...] = ()
-    """What the hook may run that the hash does not cover, each with the reason."""
+    trees: dict[str, int] = {}  # how many of the files count because of the folder that they are in, by folder
+    uncovered: tuple[str, ...] = ()  # what the hook may run that the hash does not cover, each with the reason
 
     @property
     def marks(self) -> tuple[FileMark, ...]:

@@ -24,17 +24,14 @@ from billhook.store.record import Record, Said, Wanted
 if TYPE_CHECKING:
     from billhook.store.reading import LogReader
 
-LARGEST: Final = 64 << 20
-"""Bytes of a log that are looked at, from its end."""
+LARGEST: Final = 64 << 20  # bytes of a log that are looked at, from its end
 _RUNS: Final = 200
 """The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
-_CONFIGURATIONS: Final = 100
-"""Kept configurations that are read for one look."""
+_CONFIGURATIONS: Final = 100  # kept configurations that are read for one look
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _SAME: Final = ("events", "match", "if", "dialect", "state")
 """What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
-_DOES_THE_SAME: Final = ("what", "kind", "hash")
-"""What decides how long it takes."""
+_DOES_THE_SAME: Final = ("what", "kind", "hash")  # what decides how long it takes
 NOT_WANTED: Final = frozenset({"did not match", "condition false", "condition raised"})
 """Reasons that lie with the hook's own conditions."""
 _ENDED: Final = re.compile(r"`.+` said (?:deny|stop)", re.DOTALL)
@@ -64,10 +61,8 @@ class Look:
 
     def __init__(self, log: "LogReader", project: str, at_most: int = LARGEST) -> None:
         self._log, self._project, self._left = log, project, at_most
-        self.events = 0
-        """How many were looked at."""
-        self.complete = False
-        """There are no more of them."""
+        self.events = 0  # how many were looked at
+        self.complete = False  # there are no more of them
 
     def __iter__(self) -> Iterator[Record]:
         for entry in self._log.backward(Wanted(project=self._project)):
@@ -90,11 +85,9 @@ class Look:
 class LastFired(msgspec.Struct, frozen=True):
     """When hooks were last asked."""
 
-    times: dict[str, str]
-    """By name, as records have it. One that is missing was not asked in these events."""
+    times: dict[str, str]  # By name, as records have it. One that is missing was not asked in these events.
     events: int
-    complete: bool
-    """These are all events of the log."""
+    complete: bool  # these are all events of the log
 
 
 def last_fired(
@@ -181,12 +174,10 @@ class Quiet(msgspec.Struct, frozen=True):
     """A hook that was never asked, although its event occurred while it was configured as it is today."""
 
     row: Row
-    events: dict[str, int]
-    """How often which event occurred."""
+    events: dict[str, int]  # how often which event occurred
     reasons: dict[str, int]
     """What kept it from being asked, and how often: one of NOT_WANTED, or who had ended the run before it."""
-    last: str
-    """The id of the newest record that says so."""
+    last: str  # the id of the newest record that says so
 
 
 class Slow(msgspec.Struct, frozen=True):
@@ -290,13 +281,10 @@ def _alike(then: Mapping[str, Any], now: Mapping[str, Any], fields: Iterable[str
 class Recent(msgspec.Struct, frozen=True):
     """The end of a log."""
 
-    last: str
-    """The time of the newest event."""
+    last: str  # the time of the newest event
     today: int
-    failed_open: int
-    """How often a hook failed today and let the event pass."""
-    complete: bool
-    """All of today was looked at; otherwise there are at least so many."""
+    failed_open: int  # how often a hook failed today and let the event pass
+    complete: bool  # all of today was looked at; otherwise there are at least so many
 
 
 def recent(log: "LogReader", project: str, midnight: str, at_most: int = LARGEST // 8) -> Recent | None:

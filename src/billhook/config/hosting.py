@@ -59,8 +59,7 @@ class Agent(msgspec.Struct, frozen=True):
     """The agent that is asked about."""
 
     name: str
-    title: str
-    """What people call it."""
+    title: str  # what people call it
     seconds: Callable[[str, float], float]
     """How long hooks can take there on an event, for one that wants so many seconds."""
 
@@ -80,13 +79,10 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     hook: str
     file: str
     line: int
-    events: tuple[str, ...]
-    """Our names of the events that it is about."""
-    wants: tuple[str, ...]
-    """`ask`, `deny`, `context` ...; `event` and `timeout` where it is about these."""
+    events: tuple[str, ...]  # our names of the events that it is about
+    wants: tuple[str, ...]  # `ask`, `deny`, `context` ...; `event` and `timeout` where it is about these
     becomes: str
-    sure: bool
-    """The hook says this, or needs it; else it may."""
+    sure: bool  # the hook says this, or needs it; else it may
     sentence: str
 
 

@@ -17,15 +17,13 @@ from billhook.config.fileread import FileRead
 _FILES: Final = (".claude/settings.json", ".claude/settings.local.json")
 _TITLES: Final = {"claude": "Claude Code", "copilot": "Copilot", "cursor": "Cursor", "vscode": "VS Code"}
 """The agents that read these files."""
-_PROJECT_ONLY: Final = frozenset({"copilot"})
-"""Those that read the project's files, and not the user's."""
+_PROJECT_ONLY: Final = frozenset({"copilot"})  # those that read the project's files, and not the user's
 
 
 class Inside(msgspec.Struct, frozen=True, cache_hash=True):
     """The agent that hooks are loaded for."""
 
-    host: str = ""
-    """Its name; empty: none that has hooks of its own."""
+    host: str = ""  # its name; empty: none that has hooks of its own
     project: str = ""
     """The folder whose settings it reads, as it says itself; empty, or none that is there: nobody knows, and every
     folder on the way may be it."""

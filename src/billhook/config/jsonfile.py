@@ -58,11 +58,9 @@ class _UnreadableError(Exception):
 class _Item(msgspec.Struct):
     """A value, or the colon behind a key, as it comes."""
 
-    kind: str
-    """`"` text, `:` a colon, `{` a mapping, `v` any other value."""
+    kind: str  # `"` text, `:` a colon, `{` a mapping, `v` any other value
     start: int
-    node: Node | None = None
-    """None: it can't be read, and that was reported."""
+    node: Node | None = None  # none: it can't be read, and that was reported
 
 
 class _Open(msgspec.Struct):
@@ -73,10 +71,8 @@ class _Open(msgspec.Struct):
     depth: int
     pairs: list[tuple[Node, Node]] = []
     values: list[Node] = []
-    piece: list[_Item] = []
-    """What came since the last comma."""
-    lost: bool = False
-    """Something in it can't be read, and without that it would mean something else."""
+    piece: list[_Item] = []  # what came since the last comma
+    lost: bool = False  # something in it can't be read, and without that it would mean something else
 
 
 def read_json(text: str, file: str) -> Read:
@@ -117,8 +113,7 @@ class _Reader:
         self.findings: list[Finding] = []
         self.stack: list[_Open] = []
         self.roots: list[_Item] = []
-        self.checked = 0
-        """The line whose quotes were looked at last."""
+        self.checked = 0  # the line whose quotes were looked at last
 
     def report(self, message: str, start: int, hint: str, code: str = "BH104") -> None:
         self.findings.append(Finding(code, message, self.file, *self.lines.place(start), hint))

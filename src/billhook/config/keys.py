@@ -45,8 +45,7 @@ ACTIONS: Final = ("run", "exec", "python", "url", "deny", "ask", "allow", "injec
 NATIVE: Final = frozenset(SPELLINGS)
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "deny", "ask", "allow", "inject", "python", "exec"}
 """One handler of a nested group."""
-ENTRY: Final = HANDLER | {"match"}
-"""One entry of a flat list."""
+ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
 """Keys of handlers that are not run yet."""
 OF_AGENTS: Final[dict[str, dict[str, str]]] = {
@@ -109,8 +108,7 @@ DECISIVE: Final = frozenset({"when", "match", "gate", "on_failure"})
 """Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 
-TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")
-"""The kinds of handlers in a nested group."""
+TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")  # the kinds of handlers in a nested group
 FAILURE_RULES: Final[dict[str, OnFailure]] = {
     "allow": "allow",
     "continue": "allow",

@@ -20,10 +20,8 @@ class Knowing(msgspec.Struct, frozen=True):
 
     state: State
     project: str
-    names: bool
-    """Whether sessions have names."""
-    turns: bool
-    """Whether turns are tracked."""
+    names: bool  # whether sessions have names
+    turns: bool  # whether turns are tracked
 
     def __call__(self, event: Event) -> "Looked":
         return Looked(self, event.session_id)

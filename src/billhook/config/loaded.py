@@ -36,12 +36,9 @@ class Entry(msgspec.Struct, frozen=True):
     state: State
     """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a kind that we don't run;
     `same`: a more trusted layer has the very same hook; `elsewhere`: the agent that we are inside of runs it itself."""
-    why: str = ""
-    """Why it does not run; nothing when it does."""
-    hook: Hook | None = None
-    """What an engine has for it: the hook, or what stands in for it."""
-    shown: str = ""
-    """Its name, unique in this configuration: `name`, `layer/name` or `layer/name#2`."""
+    why: str = ""  # why it does not run; nothing when it does
+    hook: Hook | None = None  # what an engine has for it: the hook, or what stands in for it
+    shown: str = ""  # its name, unique in this configuration: `name`, `layer/name` or `layer/name#2`
 
     @property
     def hash(self) -> str:
@@ -58,25 +55,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What was loaded. Lives as long as its owner likes; never changes."""
 
     project: str
-    root: str
-    """Where billhook keeps its own files."""
+    root: str  # where billhook keeps its own files
     sources: tuple[FileRead, ...]
-    entries: tuple[Entry, ...]
-    """Every configured hook, most trusted layer first."""
+    entries: tuple[Entry, ...]  # every configured hook, most trusted layer first
     problems: tuple[Finding, ...]
-    hooks: tuple[Hook, ...]
-    """What an engine runs: configured hooks, what stands in for some of them, and built-ins."""
+    hooks: tuple[Hook, ...]  # what an engine runs: configured hooks, what stands in for some of them, and built-ins
     parallel: bool
     builtins: dict[str, Builtin]
     plan: Any = None
-    knowing: Knowing | None = None
-    """Tells hooks their session's name and turn; None without built-ins."""
-    trust: "Trust" = "approved"
-    """What it was loaded with."""
-    host: str = ""
-    """The agent that it was loaded for, where that runs some of the entries itself."""
-    folder: str = ""
-    """The folder that it was loaded for."""
+    knowing: Knowing | None = None  # tells hooks their session's name and turn; None without built-ins
+    trust: "Trust" = "approved"  # what it was loaded with
+    host: str = ""  # the agent that it was loaded for, where that runs some of the entries itself
+    folder: str = ""  # the folder that it was loaded for
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:

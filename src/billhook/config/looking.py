@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     from billhook.config.fingerprint import FileMark
     from billhook.config.shellvars import Known
 
-SETTLED: Final = 20_000_000
-"""Nanoseconds after which the file system's clock has surely moved on."""
+SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has surely moved on
 MAX_KEPT: Final = 64 << 10
 MAX_ALL_KEPT: Final = 8 << 20
 MAX_DEEP: Final = 64
 
-Identity = tuple[int, ...]
-"""Device, inode, size, and the times of change of a file's content and of its record."""
+Identity = tuple[int, ...]  # device, inode, size, and the times of change of a file's content and of its record
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -39,13 +37,10 @@ class Look:
 
     def __init__(self) -> None:
         self.marks: dict[tuple[str, str], FileMark] = {}
-        self.texts: dict[tuple[str, str, str], Known] = {}
-        """Shell texts by folder, script and text."""
+        self.texts: dict[tuple[str, str, str], Known] = {}  # shell texts by folder, script and text
         self.path_folders: dict[str, list[tuple[str, bool]]] = {}
-        self.pattern_seconds = 0.0
-        """What patterns took so far."""
-        self.moving: set[str] = set()
-        """Folders that may have changed after they were listed, and have the same times."""
+        self.pattern_seconds = 0.0  # what patterns took so far
+        self.moving: set[str] = set()  # folders that may have changed after they were listed, and have the same times
         self._states: dict[str, os.stat_result | None] = {}
         self._names: dict[str, frozenset[str] | None] = {}
         self._listed: dict[str, tuple[os.DirEntry[str], ...] | None] = {}

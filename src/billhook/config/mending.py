@@ -20,8 +20,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\- ,|]*")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _TWO_EDITS = re.compile(r' and "?if"?: ')
 _NEVER = frozenset({"BH301", "BH302", "BH303"})
-_SHOWN = 3
-"""Commands of one line that are named."""
+_SHOWN = 3  # commands of one line that are named
 
 
 def event_fix(hook: Declared, event: str) -> str:

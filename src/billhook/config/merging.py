@@ -16,8 +16,7 @@ from billhook.config.keys import BUILTINS
 if TYPE_CHECKING:
     from billhook.config.building import Limits
 
-ALWAYS_ON = frozenset({"self-protection"})
-"""No file switches these off."""
+ALWAYS_ON = frozenset({"self-protection"})  # no file switches these off
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 

@@ -40,16 +40,11 @@ _ENDINGS: Final = ("", ".js", ".mjs", ".cjs", ".ts", ".json", ".rb", "/index.js"
 class Named(NamedTuple):
     """What a hook depends on."""
 
-    files: tuple[str, ...]
-    """Those that are named, imported or sourced."""
-    trees: dict[str, tuple[str, ...]]
-    """By folder, the files that count because they lie there or below."""
-    plain: tuple[str, ...]
-    """Files in these folders that don't count, and would if they became executable."""
-    watched: dict[str, Kind]
-    """The folders in which another file may appear that counts."""
-    uncovered: tuple[str, ...] = ()
-    """What it may run that is not among the files, each with the reason."""
+    files: tuple[str, ...]  # those that are named, imported or sourced
+    trees: dict[str, tuple[str, ...]]  # by folder, the files that count because they lie there or below
+    plain: tuple[str, ...]  # files in these folders that don't count, and would if they became executable
+    watched: dict[str, Kind]  # the folders in which another file may appear that counts
+    uncovered: tuple[str, ...] = ()  # what it may run that is not among the files, each with the reason
 
 
 def named(action: Action | None, folder: str, look: Look) -> Named:
@@ -82,12 +77,10 @@ class _Scan:
         self.found: dict[str, None] = {}
         self.trees: dict[str, Kind] = {}
         self.watched: dict[str, Kind] = {}
-        self.unread: deque[tuple[str, str]] = deque()
-        """Scripts that may name more, and what they are read as."""
+        self.unread: deque[tuple[str, str]] = deque()  # scripts that may name more, and what they are read as
         self.queued: set[str] = set()
         self.sought: set[str] = set()
-        self.roots: dict[str, None] = {}
-        """Where Python looks for modules."""
+        self.roots: dict[str, None] = {}  # where Python looks for modules
         self.imported: dict[pyimports.Imported, None] = {}
         self.resolved: set[tuple[pyimports.Imported, str]] = set()
         self.bytes, self.scripts = MAX_ALL_SCRIPTS, MAX_SCRIPTS

@@ -54,8 +54,7 @@ _WORDS: Final = """
     read return rg rm sed set sleep sort source tail tee test touch tr trap true uniq unset wc wget which xargs
     [ [[ . : if then else fi for while until do done case esac in !
 """
-_EVERYDAY: Final = frozenset(_WORDS.split())
-"""They say little of what a hook is for."""
+_EVERYDAY: Final = frozenset(_WORDS.split())  # they say little of what a hook is for
 _SCRIPT: Final = re.compile(r".+\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|mts|cts|rb|pl|php|ps1|go|lua|fish|exe|bat|cmd)")
 _GENERAL: Final = frozenset({"main", "index", "hook", "hooks", "run", "cli", "__main__", "script", "mod"})
 _FOLDERS: Final = frozenset({"hooks", "scripts", "src", "dist", "bin", "lib", "tools", "build", "out", "cmd", ""})

@@ -9,8 +9,7 @@ import msgspec
 from billhook import strictjson
 from billhook.later import pattern
 
-GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)
-"""Words that only a guard has."""
+GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)  # words that only a guard has
 
 Scalar: TypeAlias = str | int | float | bool | None
 

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from billhook.store.interfaces import State, Value
 
 KIND: Final = "notices"
-_NAMED: Final = 5
-"""Hooks that a notice names; the rest is counted."""
-_LONGEST: Final = 300
-"""Characters of a reason."""
+_NAMED: Final = 5  # hooks that a notice names; the rest is counted
+_LONGEST: Final = 300  # characters of a reason
 _LONGEST_NAME: Final = 60
 _MOST_SHOWN: Final = 500
 _MOST_SESSIONS: Final = 1024
@@ -45,8 +43,7 @@ _TOLD_OTHERWISE: Final = {"library": frozenset({"open"}), "fire": frozenset({"op
 class Notice(NamedTuple):
     """One fact."""
 
-    keys: tuple[str, ...]
-    """The same as long as the fact is."""
+    keys: tuple[str, ...]  # the same as long as the fact is
     text: str
 
 
@@ -58,8 +55,7 @@ class Notices:
         self.host = _SPOKEN.get(host, host).removeprefix("http:")
         self._shown: dict[str, set[str]] = {}
         """By session that was looked up for this configuration: all that it was shown."""
-        self._waiting: dict[str, list[Notice]] = {}
-        """By session: what waits for an event that can carry it."""
+        self._waiting: dict[str, list[Notice]] = {}  # by session: what waits for an event that can carry it
         self._remembered = False
 
     def __call__(self, verdict: Verdict) -> tuple[str, ...]:

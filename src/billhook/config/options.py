@@ -11,8 +11,7 @@ import msgspec
 from billhook.config.findings import folded, nearest
 from billhook.config.nodes import Fields, Node
 
-LARGEST_LIMITS: Final = 50
-"""Limits that one file may set: each is looked at before every tool call."""
+LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
 
 
 class WrongError(Exception):
@@ -30,14 +29,10 @@ class Option(msgspec.Struct, frozen=True):
 
     name: str
     default: Any
-    read: Callable[[str, Node], Any]
-    """Its value from what a file says; raises WrongError."""
-    schema: dict[str, Any]
-    """The same for editors."""
-    by_project: Callable[[Any], bool] = lambda value: True
-    """Whether a file of the project may set this value."""
-    adds_up: bool = False
-    """Every file adds to it; otherwise the most trusted one decides."""
+    read: Callable[[str, Node], Any]  # its value from what a file says; raises WrongError
+    schema: dict[str, Any]  # the same for editors
+    by_project: Callable[[Any], bool] = lambda value: True  # whether a file of the project may set this value
+    adds_up: bool = False  # every file adds to it; otherwise the most trusted one decides
 
 
 def _flag(name: str, node: Node) -> bool:

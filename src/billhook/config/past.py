@@ -17,16 +17,14 @@ from billhook.errors import BillhookError
 from billhook.events import Event, parse
 from billhook.store.record import Record, Said
 
-Row = Mapping[str, Any]
-"""A hook as `billhook list --json` prints it, and as a kept configuration has it."""
+Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
 Standing = Literal["asked", "background", "skipped", "not asked"]
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
 _COMPARED: Final = ("events", "match", "if", "what", "kind", "dialect", "on_failure", "priority", "after", "timeout",
                     "background", "always", "trust", "state", "file")  # fmt: skip
 """What makes a hook another one, or lets it run or not; a line that moved does not."""
-_LONGEST: Final = 200
-"""Characters of a command or path in a reason."""
+_LONGEST: Final = 200  # characters of a command or path in a reason
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -42,42 +40,27 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     standing: Standing
-    why: str = ""
-    """Why it was skipped or not asked."""
-    said: Said | None = None
-    """What happened when it was asked."""
-    decided: bool = False
-    """It is one of those whose answer became the decision."""
-    own: bool = False
-    """It was a hook of the program that asked, which no file has."""
-    then: Row | None = None
-    """How it was configured; None: not known."""
-    now: Row | None = None
-    """How it is configured today; None: it is not."""
-    changes: tuple[Change, ...] = ()
-    """What differs between the two, where both are known."""
-    today: Explained | None = None
-    """What would become of it today, about the same event."""
+    why: str = ""  # why it was skipped or not asked
+    said: Said | None = None  # what happened when it was asked
+    decided: bool = False  # it is one of those whose answer became the decision
+    own: bool = False  # it was a hook of the program that asked, which no file has
+    then: Row | None = None  # how it was configured; None: not known
+    now: Row | None = None  # how it is configured today; None: it is not
+    changes: tuple[Change, ...] = ()  # what differs between the two, where both are known
+    today: Explained | None = None  # what would become of it today, about the same event
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
     """One record, and every hook that had to do with it."""
 
     record: Record
-    hooks: tuple[Considered, ...]
-    """Those that were come to, in that order; then those that were not asked."""
-    by: tuple[str, ...]
-    """Whose answers became the decision."""
-    known: bool
-    """The configuration of that moment is known."""
-    added: tuple[Row, ...]
-    """Hooks for this event that are configured today, and were not then."""
-    settings: tuple[Change, ...]
-    """What differs beside the hooks."""
-    today: Explanation | None = None
-    """The same event under the configuration of today; None where it can't be told."""
-    untold: tuple[str, ...] = ()
-    """What is not known, and why."""
+    hooks: tuple[Considered, ...]  # those that were come to, in that order; then those that were not asked
+    by: tuple[str, ...]  # whose answers became the decision
+    known: bool  # the configuration of that moment is known
+    added: tuple[Row, ...]  # hooks for this event that are configured today, and were not then
+    settings: tuple[Change, ...]  # what differs beside the hooks
+    today: Explanation | None = None  # the same event under the configuration of today; None where it can't be told
+    untold: tuple[str, ...] = ()  # what is not known, and why
 
     @property
     def removed(self) -> tuple[str, ...]:

@@ -14,10 +14,8 @@ from billhook.config.looking import Look
 from billhook.globs import segment_matches
 
 MAX_MATCHES: Final = 200
-MAX_NAMES: Final = 5_000
-"""Names of files that all patterns of one hook may look at."""
-MAX_SECONDS: Final = 1.0
-"""What all patterns of one load may take, together."""
+MAX_NAMES: Final = 5_000  # names of files that all patterns of one hook may look at
+MAX_SECONDS: Final = 1.0  # what all patterns of one load may take, together
 MAGIC: Final = re.compile(r"[*?\[]")
 _OUTSIDE: Final = "it leads out of the project"
 
@@ -26,8 +24,7 @@ class Matches(NamedTuple):
     """What a pattern stands for."""
 
     files: tuple[str, ...] = ()
-    problem: str = ""
-    """Why there may be more: the pattern was not followed, or not everywhere."""
+    problem: str = ""  # why there may be more: the pattern was not followed, or not everywhere
 
 
 class TooMuchError(Exception):
@@ -41,8 +38,7 @@ class Patterns:
         self.look = look
         self.tops = tuple({folder.rstrip("/"), look.real(folder).rstrip("/")})
         self.names = MAX_NAMES
-        self.listed: set[str] = set()
-        """Folders in which another file may appear that a pattern matches."""
+        self.listed: set[str] = set()  # folders in which another file may appear that a pattern matches
         self.problem = ""
 
     def matches(self, pattern: str) -> Matches:

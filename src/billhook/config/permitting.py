@@ -31,10 +31,8 @@ Kind = Literal["allow", "ask", "deny"]
 KINDS: Final[tuple[Kind, ...]] = ("allow", "ask", "deny")
 MODES: Final = ("bypassPermissions", "acceptEdits", "default", "dontAsk", "plan")
 """The permission modes, the loosest first."""
-OF_A_PROJECT: Final = ("dontAsk", "plan")
-"""Those that a file which came with a project may ask for."""
-NAME: Final = "permissions.allow"
-"""What the approval of a file's allow rules is called."""
+OF_A_PROJECT: Final = ("dontAsk", "plan")  # those that a file which came with a project may ask for
+NAME: Final = "permissions.allow"  # what the approval of a file's allow rules is called
 
 _LONGEST_TEXT: Final = 200
 _NAMED: Final = re.compile(r"([\w*][\w*-]*)\s*(?=\()")
@@ -46,16 +44,11 @@ class Permitted(msgspec.Struct, frozen=True):
 
     rule: Rule
     layer: Layer
-    place: str
-    """File and line as people write them: `.claude/settings.json:4`."""
-    folder: str = ""
-    """What relative paths in it start from: the project."""
-    kind: Kind = "allow"
-    """The list that it stands in."""
-    text: str = ""
-    """As it is written there, fit for one line."""
-    unread: bool = False
-    """It can't be read, so that it asks about every call of its tool."""
+    place: str  # File and line as people write them: `.claude/settings.json:4`
+    folder: str = ""  # what relative paths in it start from: the project
+    kind: Kind = "allow"  # the list that it stands in
+    text: str = ""  # as it is written there, fit for one line
+    unread: bool = False  # it can't be read, so that it asks about every call of its tool
     file: str = ""
     line: int = 0
     column: int = 0
@@ -74,10 +67,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     layer: Layer
     folder: str
     rules: tuple[Permitted, ...]
-    hash: str
-    """What their approval is kept under."""
-    before: tuple[str, ...] | None = None
-    """The rules that were approved last, if it has more now."""
+    hash: str  # what their approval is kept under
+    before: tuple[str, ...] | None = None  # the rules that were approved last, if it has more now
 
     @property
     def shown(self) -> str:
@@ -91,14 +82,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[Permitted, ...] = ()
     ask: tuple[Permitted, ...] = ()
     deny: tuple[Permitted, ...] = ()
-    mode: str = "default"
-    """The mode to start in, unless whoever starts says another."""
-    bypass_disabled: bool = False
-    """The mode bypassPermissions is refused."""
+    mode: str = "default"  # the mode to start in, unless whoever starts says another
+    bypass_disabled: bool = False  # the mode bypassPermissions is refused
     pending: tuple[Waiting, ...] = ()
     problems: tuple[Finding, ...] = ()
-    fatal: tuple[Finding, ...] = ()
-    """Rules that may be there and are not known: no agent starts before they are mended."""
+    fatal: tuple[Finding, ...] = ()  # rules that may be there and are not known: no agent starts before they are mended
 
 
 def rules_of(reads: Sequence["FileRead"], root: Path, trust: Trust) -> Rules:

@@ -32,8 +32,7 @@ class Imported(NamedTuple):
     """One name that a source imports."""
 
     module: str
-    level: int = 0
-    """The dots of a relative import."""
+    level: int = 0  # the dots of a relative import
 
 
 def imports(source: str) -> tuple[Imported, ...]:

@@ -16,8 +16,7 @@ from billhook.config.nodes import Fields, Node
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
-MAX_FINDINGS = 100
-"""Nobody reads more of one file, and hostile text could make a million."""
+MAX_FINDINGS = 100  # nobody reads more of one file, and hostile text could make a million
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _QUOTED_LENGTH = 40

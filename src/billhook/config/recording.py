@@ -43,8 +43,7 @@ _ABOUT_ALL: Final = frozenset(
 _PLACED: Final = {name: _ABOUT_ALL.difference(set(kind.__annotations__) & {*_WHOSE}) for name, kind in EVENTS.items()}
 """The same by event, without those that are its own all the same: a subagent's start is about that agent."""
 _OK, _NONE = Status.OK, Decision.NONE
-_MOST_EVENTS: Final = 256
-"""Kinds of events that are remembered: their names come from outside."""
+_MOST_EVENTS: Final = 256  # kinds of events that are remembered: their names come from outside
 
 
 class Recording:

@@ -22,13 +22,10 @@ _BUILT_IN = {"self-protection": "guards billhook's own configuration, approvals 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One hook: what it is, where it is from, how it stands."""
 
-    name: str
-    """As verdicts call it, unique here: `name`, `layer/name` or `layer/name#2`."""
+    name: str  # as verdicts call it, unique here: `name`, `layer/name` or `layer/name#2`
     what: str
-    kind: str
-    """run, exec, python, url, answer, built-in, or the kind of a handler that is not run yet; empty: broken."""
-    events: tuple[str, ...] = ()
-    """None: every event."""
+    kind: str  # run, exec, python, url, answer, built-in, or the kind of a handler that is not run yet; empty: broken
+    events: tuple[str, ...] = ()  # none: every event
     match: str | None = None
     part: str = ""
     when: str = ""
@@ -39,22 +36,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     background: bool = False
     always: bool = False
-    trust: str
-    """own, approved, not approved, changed, or built-in."""
+    trust: str  # own, approved, not approved, changed, or built-in
     state: State
     why: str = ""
-    effect: Effect
-    """What an engine does for it: runs it, blocks what it would have judged, or nothing."""
+    effect: Effect  # what an engine does for it: runs it, blocks what it would have judged, or nothing
     layer: str = ""
     file: str = ""
     line: int = 0
-    hash: str = ""
-    """What its approval is kept under, of hooks that have one; `exact_hash` of all others as well."""
+    hash: str = ""  # what its approval is kept under, of hooks that have one; `exact_hash` of all others as well
     entry: Entry | None = None
-    hooks: tuple[Hook, ...] = ()
-    """What an engine has for it, stand-ins included."""
-    declared: Declared | None = None
-    """None: a built-in, or what stands in for a file that can't be read."""
+    hooks: tuple[Hook, ...] = ()  # what an engine has for it, stand-ins included
+    declared: Declared | None = None  # none: a built-in, or what stands in for a file that can't be read
 
     @property
     def place(self) -> str:

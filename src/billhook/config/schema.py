@@ -26,8 +26,7 @@ _KINDS: Final = {
     "ask": "Rules for calls that a person is asked about",
     "deny": "Rules for calls that never run",
 }
-_COMMENTS: Final = r"^(x-|\$|//|_)"
-"""Keys that are nobody's business."""
+_COMMENTS: Final = r"^(x-|\$|//|_)"  # keys that are nobody's business
 
 
 def _ref(definition: str) -> Schema:

@@ -46,8 +46,7 @@ OWN_KEYS: Final = (
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
 
-_LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})
-"""Findings after which something of the file is missing."""
+_LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})  # findings after which something of the file is missing
 
 
 def read_file(file: str, layer: Layer, folder: str) -> FileRead:
@@ -112,8 +111,7 @@ class _File:
         self.permissions: list[tuple[Node, Node]] = []
         self.variables: frozenset[str] = frozenset()
         self.lost_gate = False
-        self.damaged = False
-        """What should be its hooks can't be read as such."""
+        self.damaged = False  # what should be its hooks can't be read as such
         self.native = source.path.endswith((".yaml", ".yml"))
         self.lesson = os.path.basename(source.path) == ".hooks.json"
         self.agent = sources.agent_of(source.path)

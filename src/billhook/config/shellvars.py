@@ -33,12 +33,9 @@ _VARIABLE: Final = r"\$(?:(\w+)|\{(\w+)\})"
 class Known(msgspec.Struct, frozen=True):
     """What a shell text says."""
 
-    text: str
-    """With a sign for each known value."""
-    commands: tuple[shell.SimpleCommand, ...]
-    """With their words as far as they are known."""
-    values: dict[int, str] = {}
-    """What each sign in the text stands for."""
+    text: str  # with a sign for each known value
+    commands: tuple[shell.SimpleCommand, ...]  # with their words as far as they are known
+    values: dict[int, str] = {}  # what each sign in the text stands for
 
 
 def known(text: str, folder: str, home: str, script: str) -> Known:

@@ -43,8 +43,7 @@ LARGEST = 1 << 20
 LARGEST_OF_A_PROJECT = 256 << 10
 """Bytes. A larger file is no configuration, and reading what nobody approved must not delay the hooks of others."""
 
-MOST_HOOKS = 2_000
-"""Hooks in one file of a project, for the same reason."""
+MOST_HOOKS = 2_000  # hooks in one file of a project, for the same reason
 
 Identity = tuple[int, ...]
 
@@ -54,22 +53,19 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     path: str
     layer: Layer
-    folder: str
-    """The project that relative paths in it start from."""
+    folder: str  # the project that relative paths in it start from
 
 
 class Found(msgspec.Struct, frozen=True):
     """Where we are, and every file that applies here."""
 
     project: str
-    files: tuple[SourceFile, ...]
-    """Those that exist (and those that were named, existing or not), most trusted first."""
+    files: tuple[SourceFile, ...]  # those that exist (and those that were named, existing or not), most trusted first
     probed: tuple[tuple[str, Identity], ...]
     """Every path that was looked at, with its identity at that time: while all are the same, so is the answer."""
     passed: tuple[tuple[str, bool], ...] = ()
     """The folders on the way up, and whether everybody may write there: that decides where the project ends."""
-    folder: str = ""
-    """Where we are."""
+    folder: str = ""  # where we are
 
 
 def find(
@@ -208,8 +204,7 @@ def identity(path: str) -> Identity:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-_NO_HOME = "/dev/null/"
-"""Below what is set as HOME where a program is to have none."""
+_NO_HOME = "/dev/null/"  # below what is set as HOME where a program is to have none
 
 
 def unreachable(found: Identity) -> bool:

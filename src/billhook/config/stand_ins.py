@@ -10,8 +10,7 @@ class Refusal(msgspec.Struct, frozen=True):
     """Can't be asked, and says why."""
 
     why: str
-    of: str = ""
-    """Whose place it takes: two of them are never the same hook."""
+    of: str = ""  # whose place it takes: two of them are never the same hook
 
     def __call__(self, ctx: Context) -> Reply:
         return Reply(status=Status.COULD_NOT_START, error=self.why)

@@ -25,8 +25,7 @@ _ITSELF: Final = {"sys.executable": "python", "process.execPath": "node"}
 class Started(NamedTuple):
     """What one call starts."""
 
-    scripts: tuple[str, ...]
-    """The names of scripts in it, as they are written there."""
+    scripts: tuple[str, ...]  # the names of scripts in it, as they are written there
     text: str
 
 

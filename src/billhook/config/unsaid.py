@@ -14,8 +14,7 @@ class Unsaid(NamedTuple):
     """What of a verdict does not reach the agent, or not now."""
 
     lost: tuple[str, ...] = ()
-    by_hook: tuple[tuple[str, ...], ...] = ()
-    """The same for each outcome, in their order: of what that hook said."""
+    by_hook: tuple[tuple[str, ...], ...] = ()  # the same for each outcome, in their order: of what that hook said
 
 
 def unsaid(verdict: Verdict, host: str) -> Unsaid:

@@ -16,8 +16,7 @@ from billhook.config.reading import MAX_DEPTH, Lines, Read, empty, in_order, quo
 if TYPE_CHECKING:
     import yaml
 
-MAX_VALUES = 20_000
-"""Aliases counted as often as they are used."""
+MAX_VALUES = 20_000  # aliases counted as often as they are used
 
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {"!", _TAG + "str", _TAG + "timestamp", _TAG + "binary", _TAG + "value", _TAG + "merge"}
@@ -60,8 +59,7 @@ class _Anchored(msgspec.Struct):
     """What an alias stands for. While it is still open there is no size."""
 
     item: "Node | None" = None
-    text: str | None = None
-    """How it stands there, if it is a scalar: it may be used as a key."""
+    text: str | None = None  # how it stands there, if it is a scalar: it may be used as a key
     size: int = 0
     height: int = 0
     mapping: bool = False
@@ -73,8 +71,7 @@ class _Open(msgspec.Struct):
     mapping: bool
     line: int
     column: int
-    before: int
-    """How many values had been counted when it began."""
+    before: int  # how many values had been counted when it began
     anchor: str | None
     height: int = 0
     items: list[Node] = []
@@ -83,8 +80,7 @@ class _Open(msgspec.Struct):
     key: Node | None = None
     expects_key: bool = True
     merges: bool = False
-    lost: bool = False
-    """Something in it can't be read, and without that it would mean something else."""
+    lost: bool = False  # something in it can't be read, and without that it would mean something else
 
 
 def read_yaml(text: str, file: str) -> Read:

@@ -43,20 +43,13 @@ MOST_ANSWER = (16 << 20) + 9
 LONGEST_EVENT = 100
 LONGEST_ADDRESS = 107 if sys.platform == "linux" else 103
 LONGEST_PATH = 4096
-GRACE = 0.5
-"""Seconds for `billhook hook` to answer by itself when a signal came."""
-EARLY = 0.05
-"""Seconds before the deadline, when it is asked to; a tenth of the time, if that is less."""
-BURIAL = 2.0
-"""Seconds for it to end its hooks after we have answered."""
-EXIT = 0.1
-"""Seconds between the end of its stdout and its own; later than that, a hook of it answers later."""
-SILENCE = 0.5
-"""Seconds after which a whole document on stdin counts as all that comes."""
-START = 5.0
-"""Seconds for the daemon to begin; half of the deadline, if that is less."""
-ANSWER = 600.0
-"""Seconds for the daemon to answer once it began, when there is no deadline."""
+GRACE = 0.5  # seconds for `billhook hook` to answer by itself when a signal came
+EARLY = 0.05  # seconds before the deadline, when it is asked to; a tenth of the time, if that is less
+BURIAL = 2.0  # seconds for it to end its hooks after we have answered
+EXIT = 0.1  # seconds between the end of its stdout and its own; later than that, a hook of it answers later
+SILENCE = 0.5  # seconds after which a whole document on stdin counts as all that comes
+START = 5.0  # seconds for the daemon to begin; half of the deadline, if that is less
+ANSWER = 600.0  # seconds for the daemon to answer once it began, when there is no deadline
 
 TOOL, PROMPT, PERMISSION, COMPACT, SUBAGENT, UNREFUSED = (
     frozenset(names.split())
@@ -142,14 +135,11 @@ class Call:
         self.event = b""
         self.lets_pass = False
         self.deadline_ms = 0
-        self.parts: list[bytes] = []
-        """What was read of stdin."""
+        self.parts: list[bytes] = []  # what was read of stdin
         self.more_stdin = False
         self.stdout_begun = False
-        self.said: list[bytes] = []
-        """What `billhook hook` has said on stdout, and nobody has seen yet."""
-        self.errors_seen = 0
-        """How much was passed on of what it said on stderr."""
+        self.said: list[bytes] = []  # what `billhook hook` has said on stdout, and nobody has seen yet
+        self.errors_seen = 0  # how much was passed on of what it said on stderr
         self.read_arguments()
         self.until = monotonic() + self.deadline_ms / 1000 if self.deadline_ms else FOR_EVER
 

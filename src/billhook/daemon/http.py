@@ -17,21 +17,17 @@ if TYPE_CHECKING:
     from billhook.daemon.http_routes import App
     from billhook.daemon.serving import Served
 
-PATIENCE: Final = 30.0
-"""Seconds that those who still wait for an answer have, when the server is closed."""
+PATIENCE: Final = 30.0  # seconds that those who still wait for an answer have, when the server is closed
 _BACKLOG: Final = 512
-_IDLE: Final = 15
-"""Seconds that a connection may be idle between two requests."""
+_IDLE: Final = 15  # seconds that a connection may be idle between two requests
 
 
 class Http:
     """A server that listens. Lives until it is closed."""
 
     def __init__(self, url: str, token: Path, app: "App", listener: asyncio.AbstractServer, state: Any) -> None:
-        self.url = url
-        """Where it listens, `http://127.0.0.1:8123`."""
-        self.token = token
-        """The file with the token."""
+        self.url = url  # Where it listens, `http://127.0.0.1:8123`
+        self.token = token  # the file with the token
         self._app, self._listener, self._state = app, listener, state
 
     @property

@@ -36,23 +36,19 @@ if TYPE_CHECKING:
 
 GLIMPSE: Final = 64 * 1024
 """Bytes of an event that is too large or came too slowly, in which its name and folder are looked for."""
-GRACE: Final = 0.2
-"""Seconds after its deadline in which the engine may still say what became of an event."""
+GRACE: Final = 0.2  # seconds after its deadline in which the engine may still say what became of an event
 PARAMETERS: Final = ("on_failure", "deadline", "event")
 _EVENT: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 _CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*")')
-_left_behind: set[asyncio.Task[Any]] = set()
-"""Tasks that were cancelled and are not waited for."""
+_left_behind: set[asyncio.Task[Any]] = set()  # tasks that were cancelled and are not waited for
 
 
 class Sent:
     """What somebody sent. Lives as long as its request."""
 
     def __init__(self, body: bytes, *, unread: str = "", project: str = "") -> None:
-        self.body = body
-        """All of it; of a body that could not be read to its end, the beginning."""
-        self.unread = unread
-        """Why it could not."""
+        self.body = body  # all of it; of a body that could not be read to its end, the beginning
+        self.unread = unread  # why it could not
         self.project = project
 
 
@@ -69,10 +65,8 @@ class OverHttp(Answering):
         self.agent = dialect if dialect in OTHERS else ""
         self._host = host
         self.verdict: Verdict | None = None
-        self.why = ""
-        """Why it could not be judged."""
-        self.fault: BillhookError | None = None
-        """What is wrong with what was sent."""
+        self.why = ""  # why it could not be judged
+        self.fault: BillhookError | None = None  # what is wrong with what was sent
         self._served, self._sent, self._query = served, sent, query
 
     def prepare(self, argv: list[str]) -> Heard | None:
@@ -183,8 +177,7 @@ class Worded(NamedTuple):
 
     output: dict[str, Any]
     lost: Sequence[str]
-    held: str = ""
-    """Context that waits for an event which can carry it."""
+    held: str = ""  # context that waits for an event which can carry it
 
 
 def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:

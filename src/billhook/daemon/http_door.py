@@ -23,10 +23,8 @@ from billhook.store.files import StoreError, state_root
 
 TOKEN: Final = "token"
 _SHORTEST: Final = 32
-LARGEST_HEAD: Final = 32 * 1024
-"""Bytes of a request's head."""
-_OPEN: Final = frozenset({"/healthz"})
-"""What needs no token."""
+LARGEST_HEAD: Final = 32 * 1024  # bytes of a request's head
+_OPEN: Final = frozenset({"/healthz"})  # what needs no token
 _DRAINED: Final = 16 * 1024 * 1024
 _DRAINING: Final = 5.0
 """Bytes and seconds that somebody who is refused may still send: who is cut off in mid-sentence does not listen."""

@@ -7,8 +7,7 @@ from starlette.responses import Response
 from billhook import strictjson
 from billhook.errors import BillhookError
 
-PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-"""What every answer says of itself."""
+PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}  # what every answer says of itself
 
 
 def said(value: object, status: int = 200, headers: Mapping[str, str] = {}) -> Response:

@@ -8,10 +8,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from billhook import strictjson
 
-SLOWEST: Final = 10.0
-"""Seconds for the head of a request, from its first byte, or from the beginning of a connection."""
-_MOST: Final = 1024
-"""Connections at once."""
+SLOWEST: Final = 10.0  # seconds for the head of a request, from its first byte, or from the beginning of a connection
+_MOST: Final = 1024  # connections at once
 
 
 class Careful(H11Protocol):

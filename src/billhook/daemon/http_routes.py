@@ -28,11 +28,9 @@ from billhook.tree import MARKER
 if TYPE_CHECKING:
     from billhook.daemon.serving import Served
 
-LARGEST: Final = 8 * 1024 * 1024
-"""Bytes of a body."""
+LARGEST: Final = 8 * 1024 * 1024  # bytes of a body
 _TOO_LARGE: Final = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
-SLOWEST: Final = 30.0
-"""Seconds for a body to come in."""
+SLOWEST: Final = 30.0  # seconds for a body to come in
 PROJECT: Final = "x-billhook-project"
 NOTE: Final = "X-Billhook-Note"
 INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME", MARKER)

@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from billhook.config import Config
     from billhook.store.redaction import Redactor
 
-HEARTBEAT: Final = 15.0
-"""Seconds of silence after which a reader gets a sign of life."""
-STALLED: Final = 60.0
-"""Seconds after which a reader that takes nothing is let go."""
+HEARTBEAT: Final = 15.0  # seconds of silence after which a reader gets a sign of life
+STALLED: Final = 60.0  # seconds after which a reader that takes nothing is let go
 _MOST_READERS: Final = 64
 _MOST_WAITING: Final = 256
 _MOST_BYTES: Final = 1024 * 1024
-_LARGEST: Final = 128 * 1024
-"""Bytes of one verdict; of a larger one only the gist is told."""
+_LARGEST: Final = 128 * 1024  # bytes of one verdict; of a larger one only the gist is told
 _GIST: Final = ("id", "time", "event", "session_id", "tool", "cwd", "host", "decision", "stop", "keep_going")
 _FILTERS: Final = ("session", "event")
 _log = logging.getLogger("billhook.daemon")

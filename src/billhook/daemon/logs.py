@@ -12,10 +12,8 @@ from typing import Any, Final
 from billhook.daemon import places
 
 _LARGEST: Final = 1_000_000
-_KEPT: Final = 3
-"""Files of that size: the log and two before it."""
-_EVERY: Final = 1.0
-"""Seconds between two lines of the same kind that anybody can cause."""
+_KEPT: Final = 3  # files of that size: the log and two before it
+_EVERY: Final = 1.0  # seconds between two lines of the same kind that anybody can cause
 
 log = logging.getLogger("billhook.daemon")
 

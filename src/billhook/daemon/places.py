@@ -16,8 +16,7 @@ from billhook.store.files import StoreError, private_folder
 SOCKET: Final = "s"
 LOCK: Final = "lock"
 LOG: Final = "log"
-_LONGEST: Final = 100
-"""Bytes of a path that every system takes for a socket."""
+_LONGEST: Final = 100  # bytes of a path that every system takes for a socket
 
 
 class AlreadyError(Exception):

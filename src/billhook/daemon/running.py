@@ -33,16 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IDLE", "AlreadyError", "Daemon", "run"]
 
-IDLE: Final = 3600.0
-"""Seconds without a request after which a daemon ends."""
-PATIENCE: Final = 30.0
-"""Seconds that running requests have when the daemon ends."""
-_LOOKED: Final = 1.0
-"""Seconds between two looks at what a daemon was made from."""
-_RESTS: Final = 600.0
-"""Seconds without a request after which Python workers are let go: each is as large as a daemon."""
-_RETRIES: Final = 60.0
-"""Seconds between two tries, at most, to listen at an address that is taken."""
+IDLE: Final = 3600.0  # seconds without a request after which a daemon ends
+PATIENCE: Final = 30.0  # seconds that running requests have when the daemon ends
+_LOOKED: Final = 1.0  # seconds between two looks at what a daemon was made from
+_RESTS: Final = 600.0  # seconds without a request after which Python workers are let go: each is as large as a daemon
+_RETRIES: Final = 60.0  # seconds between two tries, at most, to listen at an address that is taken
 _BACKLOG: Final = 512
 
 
@@ -55,8 +50,7 @@ class Daemon:
         self.folder = folder
         self.options = options
         self.idle = options.idle_exit
-        self.leaving = ""
-        """Why it takes no more requests."""
+        self.leaving = ""  # why it takes no more requests
         self.served = Served()
         self.server = Server(self.served.begin, refuse=self._refuse, about=self._about)
         self.http: Http | None = None

@@ -13,23 +13,20 @@ from billhook.answering import Heard
 from billhook.daemon import wire
 from billhook.daemon.logs import Seldom
 
-SLOWEST: Final = 30.0
-"""Seconds for a caller to send its request."""
+SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
 Begin = Callable[[wire.Asked], Heard | Coroutine[Any, Any, Heard]]
 """The answer to a request, or what is to be awaited for it. Neither raises."""
 
 _SOON: Final = 0.01
 _PAUSE: Final = 0.1
-_EARLIER: Final = 32
-"""Callers before one that are listened to once more."""
+_EARLIER: Final = 32  # callers before one that are listened to once more
 _CHUNK: Final = 1 << 18
 _FAMILY, _STREAM, _AT_ONCE = int(socket.AF_UNIX), int(socket.SOCK_STREAM), int(socket.MSG_DONTWAIT)
 _PEER: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
 _NOTHING: Final = memoryview(b"")
 _US: Final = os.geteuid().to_bytes(4, sys.byteorder)
-Socket = _socket.socket
-"""What `socket.socket` is made of, and all that is needed here: quicker to make, and to ask."""
+Socket = _socket.socket  # What `socket.socket` is made of, and all that is needed here: quicker to make, and to ask
 _stranger = Seldom("refused a caller that is another user")
 _garbage = Seldom("refused a request")
 _exhausted = Seldom("can't take a caller")
@@ -47,15 +44,11 @@ class Server:
         self.begin, self.refuse, self.about = begin, refuse, about
         self.room = memoryview(bytearray(_CHUNK))
         """What all read into: a buffer of its own for each would cost more than to read."""
-        self.connections: set[Connection] = set()
-        """Those that could not be answered at once."""
+        self.connections: set[Connection] = set()  # those that could not be answered at once
         self.served = 0
-        self.touched = 0.0
-        """When somebody last asked, by the loop's clock."""
-        self.silent: dict[Connection, None] = {}
-        """Those who have not asked yet, in the order in which they came."""
-        self.loop: asyncio.AbstractEventLoop
-        """Known when it listens."""
+        self.touched = 0.0  # when somebody last asked, by the loop's clock
+        self.silent: dict[Connection, None] = {}  # those who have not asked yet, in the order in which they came
+        self.loop: asyncio.AbstractEventLoop  # known when it listens
         self._listener: Socket | None = None
 
     def listen(self, listener: socket.socket) -> None:
@@ -108,11 +101,9 @@ class Connection:
         self.server, self._sock = server, sock
         self.task: asyncio.Task[None] | None = None
         self.is_closed = False
-        self._data: bytes | bytearray = b""
-        """What has come of the request."""
+        self._data: bytes | bytearray = b""  # what has come of the request
         self._wanted = -1
-        self._unsent = _NOTHING
-        """What is left of the answer."""
+        self._unsent = _NOTHING  # what is left of the answer
         self._reads = self._writes = False
         self._timer: asyncio.TimerHandle | None = None
 

@@ -31,10 +31,8 @@ _QUICK: Final = hashlib, re2
 """Libraries that take long to load and are quick then: where they are loaded, digests and searches use them."""
 _MOST_ENGINES: Final = 64
 _MOST_ENVIRONMENTS: Final = 512
-_LARGE: Final = 1 << 18
-"""Bytes of an environment that is not kept."""
-_MOST_WAITING: Final = 256
-"""Sessions of one engine whose late answers are kept: some never come back."""
+_LARGE: Final = 1 << 18  # bytes of an environment that is not kept
+_MOST_WAITING: Final = 256  # sessions of one engine whose late answers are kept: some never come back
 
 
 Observer = Callable[[Verdict, "Config", str], None]

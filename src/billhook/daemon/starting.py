@@ -18,17 +18,12 @@ from billhook.daemon.status import Status
 from billhook.errors import BillhookError
 from billhook.store.files import StoreError
 
-ANSWERS: Final = 3.0
-"""Seconds in which a daemon that is well says how it is, on a busy machine."""
-BEGINS: Final = 20.0
-"""Seconds in which one that was started serves."""
-ENDS: Final = 40.0
-"""Seconds in which one that was told to end has ended: it lets those who wait have their answers."""
-TAKEN: Final = 75
-"""The exit code of a daemon that found another one at work."""
+ANSWERS: Final = 3.0  # seconds in which a daemon that is well says how it is, on a busy machine
+BEGINS: Final = 20.0  # seconds in which one that was started serves
+ENDS: Final = 40.0  # seconds in which one that was told to end has ended: it lets those who wait have their answers
+TAKEN: Final = 75  # the exit code of a daemon that found another one at work
 
-Waiting = Callable[[], None]
-"""Called again and again while something takes its time."""
+Waiting = Callable[[], None]  # called again and again while something takes its time
 
 
 class SilentError(BillhookError):

@@ -13,23 +13,15 @@ class Status(msgspec.Struct, frozen=True):
     pid: int
     version: str
     socket: str
-    since: str
-    """When it began, in UTC."""
-    requests: int
-    """How many it has taken."""
-    busy: int
-    """How many it is answering."""
-    memory: int
-    """Bytes of memory in use; 0 where nobody can tell."""
-    idle_exit: float
-    """Seconds without a request after which it ends; 0: never."""
-    idle_left: float | None
-    """How many of them are left; None while it is busy, and where it never ends."""
-    http: str
-    """Where it listens for HTTP; nothing where it does not."""
+    since: str  # when it began, in UTC
+    requests: int  # how many it has taken
+    busy: int  # how many it is answering
+    memory: int  # bytes of memory in use; 0 where nobody can tell
+    idle_exit: float  # seconds without a request after which it ends; 0: never
+    idle_left: float | None  # how many of them are left; None while it is busy, and where it never ends
+    http: str  # where it listens for HTTP; nothing where it does not
     log: str
-    leaving: str
-    """Why it takes no more requests; nothing: it does."""
+    leaving: str  # why it takes no more requests; nothing: it does
 
 
 def memory_in_use() -> int:

@@ -11,10 +11,8 @@ import msgspec
 
 MAGIC: Final = b"bh\x00\x01"
 HEAD: Final = len(MAGIC) + 4
-ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"
-"""The question how the daemon is, whole: no agent's call begins like that."""
-LARGEST: Final = 1 << 26
-"""Bytes of a request."""
+ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"  # the question how the daemon is, whole: no agent's call begins like that
+LARGEST: Final = 1 << 26  # bytes of a request
 MOST_ARGUMENTS: Final = 64
 MOST_VARIABLES: Final = 8192
 
@@ -33,8 +31,7 @@ class Asked(msgspec.Struct, frozen=True):
     version: str
     argv: list[str]
     cwd: str
-    environ: bytes
-    """The variables as they came: most callers send the same again and again."""
+    environ: bytes  # the variables as they came: most callers send the same again and again
     stdin: bytes
 
 
@@ -90,11 +87,9 @@ class _Who(NamedTuple):
     environ: bytes
 
 
-_recent: list[_Who] = []
-"""Who asked lately: an agent says the same of itself at every event, and much of it."""
+_recent: list[_Who] = []  # who asked lately: an agent says the same of itself at every event, and much of it
 _MOST_RECENT: Final = 8
-_LARGE: Final = 1 << 18
-"""Bytes of somebody who is not remembered."""
+_LARGE: Final = 1 << 18  # bytes of somebody who is not remembered
 
 
 def _who(reader: "_Reader") -> _Who:

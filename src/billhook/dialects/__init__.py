@@ -28,8 +28,7 @@ _MADE_IN: Final = {
 }
 """By name: the module that has it, in its own `DIALECTS`."""
 
-AGENTS: Final = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")
-"""The dialects that coding agents speak."""
+AGENTS: Final = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")  # the dialects that coding agents speak
 
 
 class _Dialects(Mapping[str, Dialect]):

@@ -44,8 +44,7 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     meanings: Meanings
     voice: Voice
-    blocking: Callable[[int], bool] = _two
-    """The exit codes that block, whatever else is said."""
+    blocking: Callable[[int], bool] = _two  # the exit codes that block, whatever else is said
     closed: Literal["", "code", "answer"] = ""
     """Before a tool the agent itself does not make the call when a hook ends with another code than 0, or when its
     answer can't be understood."""

@@ -23,8 +23,7 @@ else:
 ENV_LIMIT = 64 * 1024
 """Bytes of one variable. The kernel refuses a process with one of 131,072, and a guard that can't start is off."""
 
-_GLIMPSE = ENV_LIMIT + 8
-"""Enough of a value to see that it is too long."""
+_GLIMPSE = ENV_LIMIT + 8  # enough of a value to see that it is too long
 
 HOOK_VARIABLES = ("HOOK_EVENT", "HOOK_TOOL_NAME", "HOOK_TOOL_INPUT", "HOOK_TOOL_IS_ERROR", "HOOK_TOOL_OUTPUT")
 """The variables of seeds 000, 003 and 004: set in their dialects only."""
@@ -45,8 +44,7 @@ class Written(NamedTuple):
 
     exit: Exit
     lost: tuple[str, ...]
-    held: str = ""
-    """Context that this event can't carry and a later one of this agent can: to be brought there."""
+    held: str = ""  # context that this event can't carry and a later one of this agent can: to be brought there
 
 
 class Dialect(Protocol):

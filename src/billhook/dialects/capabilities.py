@@ -29,28 +29,17 @@ FIELDS: Final = (
 class Can(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent does when it is told so on one event."""
 
-    allow: bool = False
-    """Runs it without asking the person."""
-    deny: bool = False
-    """Does not do it, and tells why."""
-    ask: bool = False
-    """Asks the person."""
-    rewrite_input: bool = False
-    """Runs the tool with another input."""
-    replace_output: bool = False
-    """Shows the model another output."""
-    context: bool = False
-    """Tells the model something."""
-    stop: bool = False
-    """Ends its run."""
-    keep_going: bool = False
-    """Goes on when it wanted to stop."""
-    message: bool = False
-    """Tells the person something."""
-    quiet: bool = False
-    """Knows `suppressOutput`: the answer is hidden from the person."""
-    instead: Mapping[str, str] = MappingProxyType({})
-    """For a field that is false: in one clause, what becomes of it."""
+    allow: bool = False  # runs it without asking the person
+    deny: bool = False  # does not do it, and tells why
+    ask: bool = False  # asks the person
+    rewrite_input: bool = False  # runs the tool with another input
+    replace_output: bool = False  # shows the model another output
+    context: bool = False  # tells the model something
+    stop: bool = False  # ends its run
+    keep_going: bool = False  # goes on when it wanted to stop
+    message: bool = False  # tells the person something
+    quiet: bool = False  # knows `suppressOutput`: the answer is hidden from the person
+    instead: Mapping[str, str] = MappingProxyType({})  # for a field that is false: in one clause, what becomes of it
 
     def wants(self) -> tuple[str, ...]:
         """The fields that are true."""

@@ -40,8 +40,7 @@ else:
     outputs, schema = later("billhook.outputs"), later("billhook.outputs.schema")
     fitting, printing = later("billhook.dialects.fitting"), later("billhook.dialects.printed")
 
-_SILENT = Written(exits(0), ())
-"""An answer that says nothing, in every event."""
+_SILENT = Written(exits(0), ())  # an answer that says nothing, in every event
 
 
 class JsonDialect(msgspec.Struct, frozen=True):
@@ -49,8 +48,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
 
     meanings: Meanings
     exit_2_blocks: bool = True
-    text_is_fine: bool = True
-    """Plain text on stdout is no failure (and context on some events)."""
+    text_is_fine: bool = True  # plain text on stdout is no failure (and context on some events)
 
     @property
     def event_names(self) -> Mapping[str, str]:
@@ -204,8 +202,7 @@ def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:
     return output.get("decision") == "block" and bool(output.get("reason"))
 
 
-_WAITING = ("PreToolUse", "PermissionRequest")
-"""Events on which a call waits for the answer."""
+_WAITING = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
 _NEVER_OPEN = {
     ("PreModelSwitch", Status.TIMED_OUT),
     ("WorktreeCreate", Status.FAILED),

@@ -22,8 +22,7 @@ from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.tools import ALSO_EDITS, canonical_input
 
-LONGEST_CONTEXT: Final = 10_000
-"""Characters; longer context is dropped by the agent."""
+LONGEST_CONTEXT: Final = 10_000  # characters; longer context is dropped by the agent
 _RENAMED: Final = {
     "tool_output": "tool_response",
     "error_message": "error",
@@ -53,8 +52,7 @@ _TOP: Final = {
     "continue": bool,
     "followup_message": str,
 }
-_EARLIER: Final = {"userMessage": "user_message", "agentMessage": "agent_message"}
-"""How the first versions spelt them."""
+_EARLIER: Final = {"userMessage": "user_message", "agentMessage": "agent_message"}  # how the first versions spelt them
 _WORDS: Final = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
 """An allow only says that this hook has no objection."""
 

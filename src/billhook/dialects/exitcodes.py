@@ -46,14 +46,10 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
     """One protocol of exit codes. Codes that a row doesn't name, and signals, are warnings."""
 
     meanings: Meanings
-    codes: Mapping[str, Mapping[int, Effect]]
-    """By event (PreToolUse, PostToolUse, anything else): what a code does."""
-    text: tuple[Stream, ...]
-    """Where the text of a deny or an inject is, in this order."""
-    input_as_text: bool = False
-    """`tool_input` is the command itself, not an object."""
-    compact_input: bool = False
-    """The text of the input is written without spaces, as seed 000 prints it."""
+    codes: Mapping[str, Mapping[int, Effect]]  # by event (PreToolUse, PostToolUse, anything else): what a code does
+    text: tuple[Stream, ...]  # where the text of a deny or an inject is, in this order
+    input_as_text: bool = False  # `tool_input` is the command itself, not an object
+    compact_input: bool = False  # the text of the input is written without spaces, as seed 000 prints it
     default_reason: str
 
     # -- speaking to a hook --

@@ -18,8 +18,7 @@ class Fitted(NamedTuple):
     """An answer that Claude Code takes."""
 
     answer: Answer
-    lost: str = ""
-    """How it differs from what the hook said; nothing: it does not."""
+    lost: str = ""  # how it differs from what the hook said; nothing: it does not
 
 
 def fitted(event: Event, answer: Answer) -> Fitted:

@@ -14,8 +14,7 @@ from billhook.answers import Answer, Decision
 from billhook.dialects.capabilities import CAPABILITIES, Can
 from billhook.events import Block, Event
 
-BEFORE: Final = ("PreToolUse", "PermissionRequest")
-"""Events on which a call waits for the answer."""
+BEFORE: Final = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
 _LONGEST_WANT: Final = 4000
 
 

@@ -28,8 +28,7 @@ class MisheardError(Exception):
 class Voice(Protocol):
     """How one agent differs from the others."""
 
-    part: str
-    """The narrower event of the agent that a hook was written for; usually none."""
+    part: str  # the narrower event of the agent that a hook was written for; usually none
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         """What the agent sends, with our names for its fields; the tool and its input are still the agent's."""

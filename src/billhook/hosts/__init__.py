@@ -21,68 +21,48 @@ Scope = Literal["user", "project"]
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """One coding agent."""
 
-    name: str
-    """What `--as` and `install` call it."""
-    title: str
-    """What people call it."""
-    program: str
-    """The executable that is looked for on PATH."""
-    project_file: str
-    """Where the entries of a project stand, relative to the project."""
-    user_file: str
-    """Where those of the user stand, relative to the home folder."""
+    name: str  # what `--as` and `install` call it
+    title: str  # what people call it
+    program: str  # the executable that is looked for on PATH
+    project_file: str  # where the entries of a project stand, relative to the project
+    user_file: str  # where those of the user stand, relative to the home folder
     home_variable: str = ""
     """The environment variable that moves the agent's own folder elsewhere; empty when it has none."""
     home_is: Literal["folder", "home"] = "folder"
     """What that variable names: the folder of `user_file` itself, or the home folder that it lies in."""
-    shape: Shape
-    """`nested`: event, groups with a matcher, handlers in `hooks`. `flat`: event, handlers."""
-    head: Mapping[str, int] = MappingProxyType({})
-    """Keys that a new file needs beside `hooks`."""
-    own_file: bool = False
-    """Whether the file is billhook's alone: the agent reads every file of that folder."""
+    shape: Shape  # `nested`: event, groups with a matcher, handlers in `hooks`. `flat`: event, handlers.
+    head: Mapping[str, int] = MappingProxyType({})  # keys that a new file needs beside `hooks`
+    own_file: bool = False  # whether the file is billhook's alone: the agent reads every file of that folder
     command_key: str = "command"
-    typed: bool = True
-    """Whether an entry says `"type": "command"`."""
+    typed: bool = True  # whether an entry says `"type": "command"`
     timeout_key: str = "timeout"
-    unit_per_second: int
-    """1: the agent counts its time-outs in seconds; 1000: in milliseconds."""
-    default_timeout: float
-    """Seconds that the agent gives a hook which says nothing."""
+    unit_per_second: int  # 1: the agent counts its time-outs in seconds; 1000: in milliseconds
+    default_timeout: float  # seconds that the agent gives a hook which says nothing
     longest: Mapping[str, float] = MappingProxyType({})
     """Events that the agent gives no more time than this, in seconds, whatever an entry says."""
     ending: tuple[float, int] = (5, 4500)
     """What SessionEnd gets when no hook needs more: the time-out in seconds, and our deadline in milliseconds."""
     fail_closed: tuple[str, str | bool] | None = None
     """The agent's own switch, key and value, that refuses when a hook fails; None when it has none."""
-    also_refused: frozenset[str] = frozenset()
-    """Events besides the usual ones that only this agent lets one refuse."""
-    named: bool = False
-    """Whether an entry may have a `name`."""
-    group: Mapping[str, bool] = MappingProxyType({})
-    """What the group of an entry says beside its handlers."""
-    http: bool = False
-    """Whether a hook may be an HTTP request."""
-    no_http: frozenset[str] = frozenset()
-    """Events that take no HTTP hook."""
+    also_refused: frozenset[str] = frozenset()  # events besides the usual ones that only this agent lets one refuse
+    named: bool = False  # whether an entry may have a `name`
+    group: Mapping[str, bool] = MappingProxyType({})  # what the group of an entry says beside its handlers
+    http: bool = False  # whether a hook may be an HTTP request
+    no_http: frozenset[str] = frozenset()  # events that take no HTTP hook
     spellings: Mapping[str, str]
     """Every event it has: the canonical name, and what it is called in this agent's file. Narrower events, and those
     that only it has, by its own name."""
-    events: tuple[str, ...]
-    """The canonical names of what `install` writes when nothing else is said."""
-    event_argument: bool = False
-    """Whether the entry has to say the event's name, because the payload doesn't."""
+    events: tuple[str, ...]  # the canonical names of what `install` writes when nothing else is said
+    event_argument: bool = False  # whether the entry has to say the event's name, because the payload doesn't
     refusals: Mapping[str, Mapping[str, str | bool]] = MappingProxyType({})
     """Events on which a refusal has to be JSON at exit code 0, and its fields but for the reason, which stands where
     the value is empty; everywhere else it is exit code 2 with the reason on stderr."""
     shared_refusals: Mapping[str, tuple[Mapping[str, str | bool], int]] = MappingProxyType({})
     """The same for a project's file that other agents read as well: fields, and exit code; at 2 also on stderr."""
-    parallel: bool = True
-    """Whether it runs the hooks of one event at once."""
+    parallel: bool = True  # whether it runs the hooks of one event at once
     traces: tuple[str, ...] = ("",)
     """Files and folders below its own folder by which one sees that somebody uses it; empty: the folder itself."""
-    marks: tuple[str, ...]
-    """Variables in the environment of what it runs, by which it can be told from the others."""
+    marks: tuple[str, ...]  # variables in the environment of what it runs, by which it can be told from the others
 
     def file(self, scope: Scope, project: str) -> str:
         """The file of the entries, as an absolute path."""
@@ -257,5 +237,4 @@ _ALL: Final = (
         marks=("CURSOR_AGENT", "CURSOR_VERSION", "CURSOR_PROJECT_DIR"),
     ),
 )
-HOSTS: Final[Mapping[str, Host]] = MappingProxyType({host.name: host for host in _ALL})
-"""Every agent, by its name."""
+HOSTS: Final[Mapping[str, Host]] = MappingProxyType({host.name: host for host in _ALL})  # every agent, by its name

@@ -14,15 +14,11 @@ from billhook.hosts.jsontext import Document, FaultyFileError, Value, measured
 class Handler(msgspec.Struct, frozen=True):
     """One handler of an agent's file."""
 
-    event: str
-    """What the agent calls it."""
-    at: int
-    """Which item of the event's list it is, or stands in."""
-    inner: int
-    """Which item of that group's `hooks`; -1 in a flat file."""
+    event: str  # what the agent calls it
+    at: int  # which item of the event's list it is, or stands in
+    inner: int  # which item of that group's `hooks`; -1 in a flat file
     data: dict[str, Any]
-    group: dict[str, Any]
-    """The group that it stands in, without its handlers; empty in a flat file."""
+    group: dict[str, Any]  # the group that it stands in, without its handlers; empty in a flat file
     line: int
 
 

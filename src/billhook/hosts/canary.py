@@ -27,19 +27,15 @@ from billhook.store.reading import LogReader
 from billhook.store.record import Record, Wanted
 from billhook.tree import processes
 
-SECONDS: Final = 60.0
-"""How long an agent may take to ask."""
+SECONDS: Final = 60.0  # how long an agent may take to ask
 _POLL: Final = 0.1
-_LATE: Final = 2.0
-"""Seconds after the agent's end in which a record may still be written."""
+_LATE: Final = 2.0  # seconds after the agent's end in which a record may still be written
 _OFFLINE: Final = "waiting for network"
 """What Codex says for ever when it has come to ask its model: nothing of what comes before is still to come."""
 _SETTLES: Final = 0.5
 _TAIL: Final = 4096
-_ENDS: Final = 3.0
-"""Seconds between TERM and KILL."""
-_EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})
-"""Events that come before a model is asked."""
+_ENDS: Final = 3.0  # seconds between TERM and KILL
+_EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})  # events that come before a model is asked
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -47,10 +43,8 @@ class Ran(msgspec.Struct, frozen=True):
 
     record: Record | None
     seconds: float
-    exit: int | None
-    """How the agent ended; None: it was ended."""
-    said: str
-    """The end of what it printed."""
+    exit: int | None  # how the agent ended; None: it was ended
+    said: str  # the end of what it printed
 
 
 def canary_finding(

@@ -13,8 +13,7 @@ import msgspec
 from billhook.hosts import HOSTS
 from billhook.hosts.trusting import dig, settings_of
 
-KEY: Final = "billhook-canary"
-"""What stands where a key has to be; nobody ever gets it."""
+KEY: Final = "billhook-canary"  # what stands where a key has to be; nobody ever gets it
 
 
 class Start(msgspec.Struct, frozen=True):

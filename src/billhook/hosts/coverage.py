@@ -23,12 +23,9 @@ from billhook.hosts.transcripts import Call, Lines, Result, Transcript
 from billhook.hosts.transcripts_claude import claude_transcripts
 from billhook.hosts.transcripts_codex import codex_transcripts
 
-MOST_SHOWN: Final = 1000
-"""Unseen calls that are kept one by one; beyond that they are counted."""
-_STILL_OPEN: Final = 600.0
-"""Seconds since a transcript was written in which a call without a result may yet get one."""
-_MOST_LOGS: Final = 50
-"""Projects that a session may have gone to, whose logs are read as well."""
+MOST_SHOWN: Final = 1000  # unseen calls that are kept one by one; beyond that they are counted
+_STILL_OPEN: Final = 600.0  # seconds since a transcript was written in which a call without a result may yet get one
+_MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs are read as well
 READERS: Final[Mapping[str, Callable[[str, Callable[[str], bool], float], Iterator[Transcript]]]] = {
     "claude": claude_transcripts,
     "codex": codex_transcripts,
@@ -51,23 +48,17 @@ class Coverage(msgspec.Struct, kw_only=True):
     sessions: int = 0
     calls: int = 0
     judged: int = 0
-    unjudged: int = 0
-    """They came to billhook, and no hook could be asked."""
-    afterwards: int = 0
-    """Only seen when they had run."""
+    unjudged: int = 0  # they came to billhook, and no hook could be asked
+    afterwards: int = 0  # only seen when they had run
     not_run: int = 0
     """The agent refused these itself: a tool that it has not, or called wrongly. No hook is asked about such."""
-    open: int = 0
-    """Just being made."""
+    open: int = 0  # just being made
     unseen: int = 0
-    shown: list[Unseen] = []
-    """The first of these."""
+    shown: list[Unseen] = []  # the first of these
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
-    unread: int = 0
-    """Lines that could not be read."""
+    unread: int = 0  # lines that could not be read
     bytes: int = 0
-    first: str = ""
-    """The oldest record of this agent in the log; empty: there is none."""
+    first: str = ""  # the oldest record of this agent in the log; empty: there is none
 
     @property
     def well(self) -> bool:

@@ -13,8 +13,7 @@ _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
 _ALSO: Final = {"claude": ("claude-agent-sdk",)}
 """Other names for an agent in the log: its transcripts are the same when a program of Python runs it."""
-_CLOCKS: Final = 60.0
-"""Seconds that a record may be older than its call."""
+_CLOCKS: Final = 60.0  # seconds that a record may be older than its call
 
 Kind = Literal["judged", "unjudged", "afterwards"]
 """Hooks were asked before it ran; it came to us, and no hook could be asked; it came only when it had run."""
@@ -37,16 +36,11 @@ class Seen:
         self._came: dict[str, list[_Came]] = {}
         """What came of a call, by its id. Models that run at home give the same ids again and again."""
         self.sessions: set[str] = set()
-        self.asking: set[str] = set()
-        """Sessions that brought a PreToolUse."""
-        self.agents: set[str] = set()
-        """Subagents that brought a PreToolUse."""
-        self.first = ""
-        """The oldest record of this agent."""
-        self.oldest = ""
-        """The oldest record at all."""
-        self.ends: dict[str, tuple[str, str]] = {}
-        """Of each session, its first and last record."""
+        self.asking: set[str] = set()  # sessions that brought a PreToolUse
+        self.agents: set[str] = set()  # subagents that brought a PreToolUse
+        self.first = ""  # the oldest record of this agent
+        self.oldest = ""  # the oldest record at all
+        self.ends: dict[str, tuple[str, str]] = {}  # of each session, its first and last record
 
     @property
     def logs(self) -> int:

@@ -37,11 +37,9 @@ class Called(msgspec.Struct, frozen=True):
     """What an entry of ours says."""
 
     dialect: str
-    deadline: int
-    """Milliseconds."""
+    deadline: int  # milliseconds
     program: str = ""
-    address: str = ""
-    """Where the daemon is asked over HTTP; then there is no program."""
+    address: str = ""  # where the daemon is asked over HTTP; then there is no program
 
 
 class Installation(msgspec.Struct, frozen=True):

@@ -16,8 +16,7 @@ class Finding(msgspec.Struct, frozen=True):
     """`warn`: something is left unjudged, or may be. `fail`: the agent does not ask billhook, or gets no answer."""
     about: About
     text: str
-    remedy: str = ""
-    """What a person types or does; nothing where all is well."""
+    remedy: str = ""  # what a person types or does; nothing where all is well
 
     @property
     def well(self) -> bool:

@@ -21,24 +21,18 @@ from billhook.store import heads
 from billhook.store.files import StoreError
 from billhook.store.places import log_folder
 
-_NEWEST: Final = 8 << 20
-"""Bytes of the log that are looked at, from its end."""
+_NEWEST: Final = 8 << 20  # bytes of the log that are looked at, from its end
 
 
 class Applying(msgspec.Struct, frozen=True):
     """The configured hooks, by what becomes of them in an agent."""
 
     run: int
-    blocks: int
-    """Stand in for what can't be used, and refuse."""
-    waiting: int
-    """Not approved."""
-    itself: int
-    """The agent runs these."""
-    never: int
-    """For events that the agent has not."""
-    idle: int
-    """Switched off, or not running for another reason."""
+    blocks: int  # stand in for what can't be used, and refuse
+    waiting: int  # not approved
+    itself: int  # the agent runs these
+    never: int  # for events that the agent has not
+    idle: int  # switched off, or not running for another reason
     built_in: int
 
 

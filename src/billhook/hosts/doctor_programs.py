@@ -11,8 +11,7 @@ from billhook.hosts import Host
 from billhook.hosts.doctor_finding import Finding
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
-_HIGHEST: Final = 6
-"""Folders above a program in which its package may say what it is."""
+_HIGHEST: Final = 6  # folders above a program in which its package may say what it is
 _LARGEST: Final = 1 << 20
 
 

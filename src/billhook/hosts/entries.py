@@ -13,11 +13,9 @@ import msgspec
 from billhook.dialects.names import whole
 from billhook.hosts import Host, Scope
 
-SECONDS: Final = 60.0
-"""The time-out that is written where no hook needs more."""
+SECONDS: Final = 60.0  # the time-out that is written where no hook needs more
 PROGRAM: Final = "billhook-hook"
-NAME: Final = "billhook"
-"""What an entry is called, where the agent lets it have a name."""
+NAME: Final = "billhook"  # what an entry is called, where the agent lets it have a name
 TOKEN_VARIABLE: Final = "BILLHOOK_TOKEN"
 PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
 REFUSED_WITHOUT: Final = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch"})
@@ -41,13 +39,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a person chose for the entries."""
 
     scope: Scope
-    program: str = PROGRAM
-    """What is run: an absolute path for the user's own file, the bare name in a project's."""
+    program: str = PROGRAM  # what is run: an absolute path for the user's own file, the bare name in a project's
     if_missing: IfMissing = "deny"
-    http: str = ""
-    """The daemon's address, such as `http://127.0.0.1:8123`; empty: a command is run."""
-    seconds: Mapping[str, float] = {}
-    """Events whose hooks need more time than usual."""
+    http: str = ""  # The daemon's address, such as `http://127.0.0.1:8123`; empty: a command is run
+    seconds: Mapping[str, float] = {}  # events whose hooks need more time than usual
 
 
 def entry(host: Host, event: str, options: Options) -> dict[str, Any]:

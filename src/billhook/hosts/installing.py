@@ -29,8 +29,7 @@ class FileChange(msgspec.Struct, frozen=True):
     """One file, before and after; None: there is none."""
 
     path: str
-    real: str
-    """What is written: links are followed."""
+    real: str  # what is written: links are followed
     before: bytes | None
     after: bytes | None
 
@@ -41,21 +40,15 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     host: Host
     scope: Scope
     state: State
-    files: tuple[FileChange, ...] = ()
-    """The agent's own file first, then the hooks.yaml, if handlers are moved."""
-    events: tuple[str, ...] = ()
-    """What the agent calls those that ask billhook from then on."""
-    adopted: tuple[str, ...] = ()
-    """The names of handlers that are moved, as hooks."""
+    files: tuple[FileChange, ...] = ()  # The agent's own file first, then the hooks.yaml, if handlers are moved
+    events: tuple[str, ...] = ()  # what the agent calls those that ask billhook from then on
+    adopted: tuple[str, ...] = ()  # the names of handlers that are moved, as hooks
     notes: tuple[str, ...] = ()
     shelf: Shelf
-    untouched: bool = False
-    """Nobody has changed the agent's file since we did."""
+    untouched: bool = False  # nobody has changed the agent's file since we did
     kept: Kept | None = None
-    restore: bytes | None = None
-    """The agent's file as it shall be without us."""
-    yaml_restore: bytes | None = None
-    """The hooks.yaml as it shall be then."""
+    restore: bytes | None = None  # the agent's file as it shall be without us
+    yaml_restore: bytes | None = None  # The hooks.yaml as it shall be then
 
     @property
     def file(self) -> str:

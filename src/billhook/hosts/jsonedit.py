@@ -16,14 +16,10 @@ _INDENT: Final = re.compile(r"[ \t]*")
 class Style(msgspec.Struct, frozen=True):
     """How a text is laid out."""
 
-    newline: str
-    """What ends a line."""
-    unit: str
-    """One step of indentation."""
-    lines: bool
-    """Values stand in lines of their own; otherwise the text is all in one line."""
-    spaced: bool
-    """A blank follows `:` and `,`."""
+    newline: str  # what ends a line
+    unit: str  # one step of indentation
+    lines: bool  # values stand in lines of their own; otherwise the text is all in one line
+    spaced: bool  # a blank follows `:` and `,`
 
     def rendered(self, value: object, indent: str, *, lines: bool) -> str:
         """A value as this style has it; `indent` is that of the line it stands in."""

@@ -24,8 +24,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CLOSES: Final = {"{": "}", "[": "]"}
-_HARMLESS: Final = frozenset({"BH105"})
-"""A key that is there twice: agents take the last one, and so do we."""
+_HARMLESS: Final = frozenset({"BH105"})  # a key that is there twice: agents take the last one, and so do we
 
 
 class FaultyFileError(BillhookError):
@@ -37,17 +36,13 @@ class Value(msgspec.Struct):
 
     kind: Kind
     start: int
-    end: int = 0
-    """Behind its last character."""
-    keys: list[tuple[str, int]] = []
-    """An object's keys and where each begins, in the order of the text."""
-    items: list["Value"] = []
-    """The values of an object or array."""
+    end: int = 0  # behind its last character
+    keys: list[tuple[str, int]] = []  # an object's keys and where each begins, in the order of the text
+    items: list["Value"] = []  # the values of an object or array
     inner_end: int = 0
     """Of an object or array: behind the last thing in it that is not white space, a comma and comments included."""
     trailing_comma: bool = False
-    line_comment: bool = False
-    """The last thing in it is a comment that goes to the end of its line."""
+    line_comment: bool = False  # the last thing in it is a comment that goes to the end of its line
 
     def index(self, key: str) -> int:
         """Which item belongs to a key, the last one as agents read it; -1 when there is none."""
@@ -66,8 +61,7 @@ class Document(msgspec.Struct, frozen=True):
     """A text and what stands in it."""
 
     text: str
-    root: Value | None
-    """None: there is nothing in it but white space and comments."""
+    root: Value | None  # none: there is nothing in it but white space and comments
 
     def plain(self, value: Value) -> object:
         """A value as Python has it."""

@@ -21,12 +21,9 @@ _YAML: Final = "hooks.yaml"
 class Adopted(msgspec.Struct, frozen=True):
     """One handler that was moved into a hooks.yaml."""
 
-    event: str
-    """What the agent calls it."""
-    entry: dict[str, Any]
-    """What stood in the event's list: a group with this one handler, or the handler itself."""
-    name: str
-    """What it is called in hooks.yaml."""
+    event: str  # what the agent calls it
+    entry: dict[str, Any]  # what stood in the event's list: a group with this one handler, or the handler itself
+    name: str  # What it is called in hooks.yaml
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +31,8 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     existed: bool
-    after: str
-    """The hash of that file with them."""
-    pieces: tuple[str, ...]
-    """The texts that were added."""
+    after: str  # the hash of that file with them
+    pieces: tuple[str, ...]  # the texts that were added
     handlers: tuple[Adopted, ...]
     made: tuple[str, ...] = ()
 
@@ -48,12 +43,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     scope: Scope
     file: str
-    existed: bool
-    """Whether there was a file before."""
-    after: str
-    """The hash of the file with our entries."""
-    made: tuple[str, ...] = ()
-    """Folders that had to be made for it."""
+    existed: bool  # whether there was a file before
+    after: str  # the hash of the file with our entries
+    made: tuple[str, ...] = ()  # folders that had to be made for it
     moved: Moved | None = None
 
 

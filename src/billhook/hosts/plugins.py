@@ -11,8 +11,7 @@ from billhook.config.shapes import read_file
 from billhook.hosts import HOSTS
 from billhook.hosts.trusting import settings_of
 
-_MOST: Final = 200
-"""Plugins that are looked at."""
+_MOST: Final = 200  # plugins that are looked at
 
 
 class PluginHook(msgspec.Struct, frozen=True):

@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 import msgspec
 
-LONGEST_LINE: Final = 16 << 20
-"""Bytes. Longer ones are passed over, and counted."""
+LONGEST_LINE: Final = 16 << 20  # Bytes. Longer ones are passed over, and counted.
 _CHUNK: Final = 1 << 20
 
 
@@ -19,17 +18,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One tool call of a transcript."""
 
     id: str
-    tool: str
-    """In the agent's own words."""
+    tool: str  # in the agent's own words
     input: Mapping[str, Any] = {}
-    time: str = ""
-    """UTC, ISO 8601."""
+    time: str = ""  # UTC, ISO 8601
     session: str = ""
-    agent: str = ""
-    """The subagent that made it; empty: the agent itself."""
+    agent: str = ""  # the subagent that made it; empty: the agent itself
     cwd: str = ""
-    elsewhere: bool = False
-    """It ran at the model's own service, where no hook is."""
+    elsewhere: bool = False  # it ran at the model's own service, where no hook is
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -12,8 +12,7 @@ from billhook.hosts.transcripts import Call, Found, Lines, Result, Transcript, n
 
 _LONGEST_NAME: Final = 200
 _REFUSED: Final = "<tool_use_error>"
-_STOPPED: Final = "[Request interrupted by user"
-"""How a result begins that is none of the tool's."""
+_STOPPED: Final = "[Request interrupted by user"  # how a result begins that is none of the tool's
 
 
 class _Block(msgspec.Struct):

@@ -15,8 +15,7 @@ _FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")
 _SERVICES: Final = ("web_search_call", "image_generation_call")
 _REFUSED: Final = ("unsupported call", "unsupported custom tool call", "failed to parse function arguments")
-_STOPPED: Final = "aborted by user"
-"""How a result begins that is none of the tool's."""
+_STOPPED: Final = "aborted by user"  # how a result begins that is none of the tool's
 
 
 class _Payload(msgspec.Struct):

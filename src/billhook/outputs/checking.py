@@ -10,8 +10,7 @@ from billhook.outputs.schema import ALL_SPECIFIC, CHECKS, PERMISSION_WORDS, UNIV
 PIPELINE = {"success", "data", "error", "durationms", "block", "blockreason", "contexttoinject"}
 """The fields of seed 002's handler result, folded."""
 
-_MAX_NOTES = 20
-"""Unknown fields that are looked at closely; hostile output may have a hundred thousand."""
+_MAX_NOTES = 20  # unknown fields that are looked at closely; hostile output may have a hundred thousand
 _MAX_NAME = 60
 
 
@@ -24,8 +23,7 @@ class Fields(NamedTuple):
 
     known: dict[str, Any]
     lost: list[str]
-    misses: list[str]
-    """Near misses: a failure, unless what was understood already denies."""
+    misses: list[str]  # near misses: a failure, unless what was understood already denies
 
 
 def checked(given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event: Event, meanings: Meanings) -> Fields:

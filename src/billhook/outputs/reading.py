@@ -39,8 +39,7 @@ from billhook.outputs.schema import (
 )
 
 _SPELT = {"continue_": "continue", "async_": "async"}
-LONGEST_TEXT = 1 << 16
-"""Characters of the text of a block; a hook may print a megabyte, and the model has to read it."""
+LONGEST_TEXT = 1 << 16  # characters of the text of a block; a hook may print a megabyte, and the model has to read it
 _FLAT = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
 
 

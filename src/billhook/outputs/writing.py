@@ -32,11 +32,9 @@ class _Writer:
         self.name = event.hook_event_name
         self.answer = answer
         self.meanings = meanings
-        self.fields = specific_fields(event)
-        """What may stand in hookSpecificOutput."""
+        self.fields = specific_fields(event)  # what may stand in hookSpecificOutput
         self.output: dict[str, Any] = {}
-        self.inside: dict[str, Any] = {}
-        """What does."""
+        self.inside: dict[str, Any] = {}  # what does
         self.lost: list[str] = []
 
     def promise(self) -> None:

@@ -37,24 +37,20 @@ class Call(msgspec.Struct, frozen=True):
 
     tool_use_id: str
     tool_name: str
-    tool_input: dict[str, Any]
-    """As rewritten."""
+    tool_input: dict[str, Any]  # as rewritten
     before: Verdict
-    result: ToolResult | None = None
-    """Set: it must not run, and this is what the model gets."""
+    result: ToolResult | None = None  # set: it must not run, and this is what the model gets
     began: float = 0.0
     sent: tuple[Any, str] | None = None
     """The input as the model wrote it, and its text; None when it was rewritten, or nobody told."""
 
 
-SentInput = str | dict[str, Any]
-"""A tool's input as the model wrote it: its JSON text, or what that says."""
+SentInput = str | dict[str, Any]  # a tool's input as the model wrote it: its JSON text, or what that says
 
 Execute = Callable[[dict[str, Any]], Any]
 """Runs a tool with its input, and may be async: gives a text or what JSON can say, and raises when the tool failed."""
 
-INTERRUPTS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
-"""What ends more than the tool."""
+INTERRUPTS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)  # what ends more than the tool
 
 
 class Calls:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from billhook.rules import Rule
 
 _UPDATES: Final = ("addRules", "replaceRules", "removeRules")
-_PATTERN: Final = frozenset("*?[]{}()\\:!\n")
-"""Characters that make a rule about more than the one call."""
+_PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that make a rule about more than the one call
 
 
 class GrantedRules:

@@ -13,12 +13,9 @@ class Ruling(msgspec.Struct, frozen=True):
 
     decision: Decision
     reason: str = ""
-    by: str = ""
-    """What decided: a rule, a mode."""
-    firm: bool = False
-    """It asks, and only the person may say yes: no hook answers in their place."""
-    rememberable: bool = True
-    """A yes may count for the rest of the session."""
+    by: str = ""  # what decided: a rule, a mode
+    firm: bool = False  # it asks, and only the person may say yes: no hook answers in their place
+    rememberable: bool = True  # a yes may count for the rest of the session
 
 
 class Permissions(Protocol):

@@ -32,8 +32,7 @@ from billhook.session.granted import GrantedRules
 from billhook.session.permission import Ask, HookPermissions, Permissions
 from billhook.session.waiting import HURRY, awaited
 
-FORCED_AT_MOST: Final = 8
-"""How often in a row hooks may keep an agent going that wants to stop."""
+FORCED_AT_MOST: Final = 8  # how often in a row hooks may keep an agent going that wants to stop
 
 
 SOURCES: Final = ("startup", "resume", "clear", "compact", "fork")
@@ -76,19 +75,14 @@ class Session:
         self.ask = ask
         self.permissions: Permissions = permissions or HookPermissions()
         self.permission_mode = permission_mode
-        self.granted = GrantedRules()
-        """Rules that PermissionRequest hooks added for this session."""
+        self.granted = GrantedRules()  # rules that PermissionRequest hooks added for this session
         self.transcript_path = os.fspath(transcript_path or "")
         self.model, self.agent_type = model, agent_type
-        self.turn = 0
-        """How many prompts it has had."""
-        self.stopped: str | None = None
-        """Why a hook ended the run; None: none did."""
-        self.end_reason = "other"
-        """What SessionEnd will say."""
+        self.turn = 0  # how many prompts it has had
+        self.stopped: str | None = None  # why a hook ended the run; None: none did
+        self.end_reason = "other"  # what SessionEnd will say
         self.has_ended = False
-        self._ids = {self.id}
-        """Its id, and those that it had before it was cleared."""
+        self._ids = {self.id}  # its id, and those that it had before it was cleared
         self._prompt_id: str | None = None
         self._contexts: list[tuple[str, str]] = []
         self._forced = 0

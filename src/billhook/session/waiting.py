@@ -3,8 +3,7 @@
 import inspect
 from typing import Any, Final
 
-HURRY: Final = 5.0
-"""Seconds for the hooks of an event that comes with an interrupt, and of the session's end."""
+HURRY: Final = 5.0  # seconds for the hooks of an event that comes with an interrupt, and of the session's end
 
 
 async def awaited(value: Any) -> Any:

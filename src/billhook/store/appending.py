@@ -18,8 +18,7 @@ from billhook.store.lines import Line
 
 CURRENT = "hooks.jsonl"
 LOCK = "hooks.lock"
-LONGEST_LINE = 16 << 20
-"""Bytes. A longer line is not looked at: it is none of ours."""
+LONGEST_LINE = 16 << 20  # Bytes. A longer line is not looked at: it is none of ours.
 _ROTATED = pattern(r"hooks-([0-9]{12})\.jsonl")
 _BLOCK = 64 << 10
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -36,8 +35,7 @@ class Fragment(NamedTuple):
 class End(NamedTuple):
     """What stands at the end of a file."""
 
-    last: Line | None
-    """The last record of ours; None: there is none in what was looked at."""
+    last: Line | None  # the last record of ours; None: there is none in what was looked at
     fragment: Fragment | None
 
 

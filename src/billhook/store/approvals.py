@@ -32,27 +32,19 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """One hook as it was approved, or the allow rules of a file."""
 
     hash: str
-    file: str
-    """The configuration file, absolute."""
+    file: str  # the configuration file, absolute
     name: str
     definition: dict[str, Any]
     gate: bool
-    files: dict[str, str] = {}
-    """The files it names, by absolute path, and their SHA-256; empty where there was none."""
-    beside: dict[str, str] = {}
-    """Likewise the code files that count because of the folder that they are in."""
-    links: dict[str, str] = {}
-    """Where those of them lie that are reached through links."""
+    files: dict[str, str] = {}  # the files it names, by absolute path, and their SHA-256; empty where there was none
+    beside: dict[str, str] = {}  # likewise the code files that count because of the folder that they are in
+    links: dict[str, str] = {}  # where those of them lie that are reached through links
     contents: dict[str, str] = {}
     """Their text as it was approved, to show what changed since. Long and binary ones are left out."""
-    approved_at: str
-    """UTC, ISO 8601."""
-    replaces: str = ""
-    """The hash of what was approved in this one's place before, if it was a change that was approved."""
-    how: str = ""
-    """How it was approved: `from a terminal`, for example."""
-    covers: int = 1
-    """The rule by which files were covered: an approval by an earlier rule covered fewer."""
+    approved_at: str  # UTC, ISO 8601
+    replaces: str = ""  # the hash of what was approved in this one's place before, if it was a change that was approved
+    how: str = ""  # how it was approved: `from a terminal`, for example
+    covers: int = 1  # the rule by which files were covered: an approval by an earlier rule covered fewer
 
     @property
     def covered(self) -> dict[str, str]:
@@ -81,8 +73,7 @@ class Approvals:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         self.folder = self.root / "billhook" / "approvals"
-        self.problems: list[str] = []
-        """What was found there and not believed, each thing once."""
+        self.problems: list[str] = []  # what was found there and not believed, each thing once
 
     def has(self, file: str, hash: str) -> bool:  # noqa: A002 (the word that the record uses)
         """Whether exactly this was approved for this configuration file. In doubt it was not."""

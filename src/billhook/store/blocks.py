@@ -9,24 +9,20 @@ from typing import Final, NamedTuple
 
 from billhook.store.finding import Find
 
-FIRST: Final = 16 << 10
-"""Bytes that are read at the end of a file first: a few records, without reading many."""
+FIRST: Final = 16 << 10  # bytes that are read at the end of a file first: a few records, without reading many
 BLOCK: Final = 256 << 10
 _AROUND: Final = 4 << 10
-LONGEST: Final = 16 << 20
-"""A longer line is passed over: no record is that long."""
+LONGEST: Final = 16 << 20  # a longer line is passed over: no record is that long
 
 
 class Block(NamedTuple):
     """Whole lines: `data[start:stop]`, valid until the next block is asked for."""
 
-    offset: int
-    """Where `data` begins in the file."""
+    offset: int  # where `data` begins in the file
     data: bytearray
     start: int
     stop: int
-    lost: int = 0
-    """Lines that were passed over here."""
+    lost: int = 0  # lines that were passed over here
 
     def lines(self) -> list[tuple[int, bytes | None]]:
         """Every line without its newline, with its offset in the file."""

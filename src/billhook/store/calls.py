@@ -14,25 +14,20 @@ from billhook import strictjson
 from billhook.store.interfaces import Value
 from billhook.store.scratch import Scratch
 
-LARGEST: Final = 256 << 10
-"""Bytes of what was said. Nobody keeps more: the other one then judges the call itself."""
-_MOST: Final = 32
-"""Calls of one session that are remembered."""
-_LONGEST: Final = 900.0
-"""Seconds after which a call that nobody said anything about is nobody's."""
+LARGEST: Final = 256 << 10  # Bytes of what was said. Nobody keeps more: the other one then judges the call itself.
+_MOST: Final = 32  # calls of one session that are remembered
+_LONGEST: Final = 900.0  # seconds after which a call that nobody said anything about is nobody's
 
 
 class Call(NamedTuple):
     """A call as one process sees it."""
 
     session: str
-    key: str
-    """What makes two calls the same one."""
+    key: str  # what makes two calls the same one
     entry: str
     """Through which entry of which file it came, as far as that can be told. No entry gets the same call twice: what
     comes through it once more is another call, unless several entries have the same words."""
-    window: float
-    """Seconds after the judgement in which it may still arrive through another entry."""
+    window: float  # seconds after the judgement in which it may still arrive through another entry
     times: int = 1
     """How many entries of the same words there are, where a call has an id: then it may come through each of them."""
 
@@ -41,10 +36,8 @@ class Taken(NamedTuple):
     """A call that was looked up."""
 
     id: str
-    mine: bool
-    """It is ours to judge."""
-    said: Value | None = None
-    """What was said of it; None: nothing yet."""
+    mine: bool  # it is ours to judge
+    said: Value | None = None  # what was said of it; None: nothing yet
 
 
 class Calls:

@@ -31,18 +31,14 @@ if sys.platform != "win32":
 
     _AT_ONCE: Final = LOCK_EX | LOCK_NB
 
-MAX_BYTES: Final = 64 << 20
-"""How long a file of the log grows before the next one is begun."""
-_OPEN_AT_ONCE: Final = 8
-"""Logs of one process that keep their descriptors."""
-_LOOK_AGAIN: Final = 0.25
-"""Seconds after which a writer makes sure that its file is still the one at the path."""
+MAX_BYTES: Final = 64 << 20  # how long a file of the log grows before the next one is begun
+_OPEN_AT_ONCE: Final = 8  # logs of one process that keep their descriptors
+_LOOK_AGAIN: Final = 0.25  # seconds after which a writer makes sure that its file is still the one at the path
 _ROOM: Final = lines.ROOM + 600
 """Bytes that a line adds to its record, and that are left free for the note that the file is full."""
 _QUICK: Final = 128 << 10
 _TRIES: Final = 30
-_new: Final = tuple.__new__
-"""What `Appended` does itself, with one call less: the log is written to at every event."""
+_new: Final = tuple.__new__  # what `Appended` does itself, with one call less: the log is written to at every event
 _let_others_run: Final[Callable[[], object]] = getattr(os, "sched_yield", lambda: sleep(0))
 
 
@@ -68,8 +64,7 @@ class EventLog:
         self.folder = folder
         self.path = folder / CURRENT
         self._full = max_bytes - _ROOM
-        self._roomy = self._full - LARGEST_LINE
-        """A file that is not longer has room for any line."""
+        self._roomy = self._full - LARGEST_LINE  # a file that is not longer has room for any line
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
         self._seal = lines.make_line
@@ -77,13 +72,11 @@ class EventLog:
         """Empty while a thread of this process is at work: who takes the one thing out has the turn. Quicker than a
         lock, and as atomic."""
         self._file = -1
-        self._size = 0
-        """Bytes of the file that are known: what stands there is `_seq`, `_hash` and before."""
+        self._size = 0  # bytes of the file that are known: what stands there is `_seq`, `_hash` and before
         self._seq = 0
         self._hash = ""
         self._look_again = 0.0
-        self._durable = 0
-        """With `sync`: the last record that is known to be on the disk."""
+        self._durable = 0  # with `sync`: the last record that is known to be on the disk
         self._flushing = allocate_lock()
         _living.add(self)
 
@@ -347,8 +340,7 @@ class EventLog:
 class _QuickLock(LockFile):
     """The lock against other processes, used by one thread at a time. Its user may lock `file` without ceremony."""
 
-    file = -1
-    """The descriptor; negative: it is not open."""
+    file = -1  # the descriptor; negative: it is not open
 
     def take(self, *, check: bool) -> None:
         """Wait for it."""
@@ -398,8 +390,7 @@ def _leave_logs_to_the_parent() -> None:
         log._after_fork()
 
 
-_opened: dict[tuple[Path, Path, int, bool], EventLog] = {}
-"""The logs that were used last, the latest at the end."""
+_opened: dict[tuple[Path, Path, int, bool], EventLog] = {}  # the logs that were used last, the latest at the end
 _living: WeakSet[EventLog] = WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_logs_to_the_parent)

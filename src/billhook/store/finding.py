@@ -5,8 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-Find = Callable[[bytes, int, int], int]
-"""As `bytearray.find`: what, from where, up to where; -1 when it is not there."""
+Find = Callable[[bytes, int, int], int]  # As `bytearray.find`: what, from where, up to where; -1 when it is not there
 
 
 def quick_find(buffer: bytearray) -> Find:

@@ -22,8 +22,7 @@ class Follower:
         self._held = ExitStack()
         self._file: int | None = None
         self._offset = 0
-        self._read: set[str] = set()
-        """The rotated files that are behind us."""
+        self._read: set[str] = set()  # the rotated files that are behind us
         with opened(folder, root) as within:
             if within is not None and since_now:
                 self._hold(within)  # before the others are listed: one that is rotated meanwhile is read out

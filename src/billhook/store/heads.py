@@ -21,8 +21,7 @@ class Exported(NamedTuple):
     """A head that lies in the folder."""
 
     head: Head
-    time: str
-    """When it was exported, in UTC."""
+    time: str  # when it was exported, in UTC
 
 
 def heads_file(target: Path, folder: Path) -> Path:

@@ -5,10 +5,8 @@ from typing import Final
 from billhook.store.interfaces import State, Value
 
 KIND: Final = "held"
-MOST: Final = 16
-"""Texts of one session."""
-LARGEST: Final = 64 << 10
-"""Characters of all of them."""
+MOST: Final = 16  # texts of one session
+LARGEST: Final = 64 << 10  # characters of all of them
 
 
 class Held:

@@ -16,10 +16,8 @@ from billhook import strictjson
 from billhook.later import pattern
 from billhook.store.digest import sha256
 
-START = b'{"v":1,"seq":'
-"""How every line of ours begins; also one that was never finished."""
-ROOM = 200
-"""More than what the chain adds to a record: version, number, two hashes, the newline."""
+START = b'{"v":1,"seq":'  # how every line of ours begins; also one that was never finished
+ROOM = 200  # more than what the chain adds to a record: version, number, two hashes, the newline
 _HEAD = pattern(START + rb'([1-9][0-9]{0,17}),"prev":"((?:[0-9a-f]{64})?)",(?:"note":"([a-z]+)",)?')
 _TAIL = pattern(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
@@ -32,8 +30,7 @@ class Line(NamedTuple):
     seq: int
     prev: str
     hash: str
-    note: str
-    """`torn`, `rotated`: about the log itself. Empty for a verdict."""
+    note: str  # `torn`, `rotated`: about the log itself. Empty for a verdict.
 
 
 def read_line(line: bytes) -> Line | None:

@@ -20,12 +20,10 @@ from typing import Final
 from billhook.store import files
 from billhook.store.files import StoreError
 
-PATIENCE: Final = 5.0
-"""Seconds for which a lock is waited for when nobody says otherwise."""
+PATIENCE: Final = 5.0  # seconds for which a lock is waited for when nobody says otherwise
 _SHORTEST, _LONGEST = 0.0002, 0.01
 """Seconds between two looks at a lock that somebody else holds: the wait doubles from the first to the second."""
-_PATIENT: Final = 0.5
-"""Seconds after which one who waits looks as often as at first."""
+_PATIENT: Final = 0.5  # seconds after which one who waits looks as often as at first
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -15,8 +15,7 @@ class LogFile(NamedTuple):
 
     path: Path
     descriptor: int
-    closed: bool
-    """Rotated: nobody adds to it."""
+    closed: bool  # rotated: nobody adds to it
 
     @property
     def size(self) -> int:

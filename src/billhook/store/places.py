@@ -9,8 +9,7 @@ from billhook.store.digest import sha256
 
 _PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _RESERVED = pattern(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
-_LONGEST = 200
-"""Bytes of a folder's name: file systems take 255, and something is added to some."""
+_LONGEST = 200  # bytes of a folder's name: file systems take 255, and something is added to some
 
 
 def file_name(key: str, folder: Path) -> str:

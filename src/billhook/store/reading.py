@@ -27,8 +27,7 @@ _ID_DIGITS: Final = 32
 _FIXED: Final = frozenset({"v", "seq", "prev", "id", "time", "mono", "event", "side", "hash"})
 """What a line says itself, whatever its side file says."""
 
-Progress = Callable[[int, int], None]
-"""Called now and then while a log is read: bytes done, bytes in all."""
+Progress = Callable[[int, int], None]  # called now and then while a log is read: bytes done, bytes in all
 
 
 class LogReader:

@@ -5,8 +5,7 @@ from typing import Any, Final
 import msgspec
 
 VERSION: Final = 1
-LARGEST_LINE: Final = 64 << 10
-"""Bytes. What a record has beyond that lies in a side file."""
+LARGEST_LINE: Final = 64 << 10  # Bytes. What a record has beyond that lies in a side file.
 LARGE_FIELDS: Final = ("input", "output", "fields", "context", "messages", "outcomes", "not_asked", "rewritten_input",
                        "rewritten_output")  # fmt: skip
 """The fields that may move to the side file, largest first, until the line fits."""
@@ -35,15 +34,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
     error: str | None = None
     lost: tuple[str, ...] = ()
-    output_bytes: int | None = None
-    """How much it printed or sent; None for what prints nothing."""
+    output_bytes: int | None = None  # how much it printed or sent; None for what prints nothing
     data: Any = None
     stop: bool = False
     keep_going: bool = False
-    context: str = ""
-    """What it told the model."""
-    message: str = ""
-    """What it told the user."""
+    context: str = ""  # what it told the model
+    message: str = ""  # what it told the user
     rewrote_input: bool = False
     rewrote_output: bool = False
 
@@ -52,53 +48,40 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One verdict, as the log has it. Fields that a later version adds are ignored by this one."""
 
     v: int
-    seq: int
-    """Counts from 1 in each log, without a gap."""
-    prev: str
-    """The hash of the record before; empty for the first."""
-    id: str
-    """The verdict's id: 32 hex digits that sort by time."""
-    time: str
-    """UTC, ISO 8601 with microseconds and `Z`."""
-    mono: float
-    """Seconds of the monotonic clock: durations between records of one boot don't depend on the wall clock."""
+    seq: int  # counts from 1 in each log, without a gap
+    prev: str  # the hash of the record before; empty for the first
+    id: str  # the verdict's id: 32 hex digits that sort by time
+    time: str  # UTC, ISO 8601 with microseconds and `Z`
+    mono: float  # seconds of the monotonic clock: durations between records of one boot don't depend on the wall clock
     event: str
     session_id: str = ""
     session_name: str = ""
     turn_id: str = ""
-    tool: str | None = None
-    """Its canonical name."""
+    tool: str | None = None  # its canonical name
     tool_use_id: str | None = None
     cwd: str = ""
     transcript_path: str = ""
     permission_mode: str | None = None
-    agent_id: str | None = None
-    """The subagent in which it happened."""
+    agent_id: str | None = None  # the subagent in which it happened
     agent_type: str | None = None
     project: str = ""
-    host: str = ""
-    """Who asked: `claude` and the other dialects of `billhook hook`, `fire`, `library`."""
+    host: str = ""  # who asked: `claude` and the other dialects of `billhook hook`, `fire`, `library`
     decision: str = "none"
     reason: str | None = None
     stop: bool = False
     keep_going: bool = False
     failed_open: int = 0
     duration_ms: float = 0.0
-    config: str = ""
-    """The hash of the configuration: `billhook/configs/{hash}.json` has it."""
-    redacted: int = 0
-    """How many texts were taken out."""
-    input: Any = None
-    """The tool's input; of other events, their own fields. Absent when the options say so."""
+    config: str = ""  # The hash of the configuration: `billhook/configs/{hash}.json` has it
+    redacted: int = 0  # how many texts were taken out
+    input: Any = None  # The tool's input; of other events, their own fields. Absent when the options say so.
     output: Any = None
-    fields: Any = None
-    """The fields of a tool's event that have no other place here, by the names that they came with."""
+    fields: Any = None  # the fields of a tool's event that have no other place here, by the names that they came with
     rewritten_input: Any = None
     rewritten_output: Any = None
     context: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
-    """What of the verdict could not be said to who asked, or is held for a later event."""
+    lost: tuple[str, ...] = ()  # what of the verdict could not be said to who asked, or is held for a later event
     outcomes: tuple[Said, ...] = ()
     not_asked: dict[str, str] = {}
     """For each configured hook of this event that was not asked, why: `did not match`, `condition false`,
@@ -107,8 +90,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
     """Not a verdict, but something about the log itself: `torn` (a line that a dying writer left unfinished was
     closed), `rotated` (the last line of a file). `event` is `log` then."""
-    hash: str
-    """SHA-256 of the line up to here, prev included: the text before `,"hash":`."""
+    hash: str  # SHA-256 of the line up to here, prev included: the text before `,"hash":`
 
     @property
     def judged(self) -> bool:
@@ -136,20 +118,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which records somebody wants. None: all."""
 
-    sessions: frozenset[str] | None = None
-    """Session ids."""
+    sessions: frozenset[str] | None = None  # session ids
     events: frozenset[str] | None = None
-    tools: frozenset[str] | None = None
-    """Canonical names."""
+    tools: frozenset[str] | None = None  # canonical names
     decisions: frozenset[str] | None = None
-    hook: str | None = None
-    """Records in which this hook has an outcome, or is not asked."""
-    since: str | None = None
-    """As `Record.time` is written."""
+    hook: str | None = None  # records in which this hook has an outcome, or is not asked
+    since: str | None = None  # As `Record.time` is written
     until: str | None = None
     project: str | None = None
-    text: str | None = None
-    """Somewhere in the record, side file included; capitals count."""
+    text: str | None = None  # somewhere in the record, side file included; capitals count
 
 
 ALL: Final = Wanted()

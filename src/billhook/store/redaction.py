@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 else:
     hashlib = later("hashlib")
 
-TOO_LONG: Final = ", too long to search"
-"""What the mark of a text says that was not searched."""
+TOO_LONG: Final = ", too long to search"  # what the mark of a text says that was not searched
 _MARK: Final = rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]"
 _MARK_BEGINS: Final = "[redacted "
 _SCHEMA: Final = frozenset(
@@ -37,21 +36,14 @@ _SCHEMA: Final = frozenset(
 """An object of these alone says what a secret has to look like, and holds none."""
 _NAME_FIELDS: Final = ("name", "key", "header", "field", "Name", "Key")
 _HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
-_ROUNDS: Final = 8
-"""More than any text has needed, hostile ones included."""
-_LONG: Final = 64 << 10
-"""Characters of a text that gets two rounds only: hostile ones of a megabyte would take seconds."""
-_SHORTEST: Final = 16
-"""Characters of a key of an object in which a secret could stand."""
-_NARROW: Final = 4096
-"""Characters of a text that is worth a look of its own at which rules could find something in it."""
-_LOOK: Final = 40
-"""Steps for each character of such a look."""
-_CALL: Final = 64
-"""Steps of one comparison with a short text."""
+_ROUNDS: Final = 8  # more than any text has needed, hostile ones included
+_LONG: Final = 64 << 10  # characters of a text that gets two rounds only: hostile ones of a megabyte would take seconds
+_SHORTEST: Final = 16  # characters of a key of an object in which a secret could stand
+_NARROW: Final = 4096  # characters of a text that is worth a look of its own at which rules could find something in it
+_LOOK: Final = 40  # steps for each character of such a look
+_CALL: Final = 64  # steps of one comparison with a short text
 _ARGUMENT: Final = 12_000
-_MOST_FOUND: Final = 2 * MOST_SECRETS
-"""By one rule in one text: marks are found as well."""
+_MOST_FOUND: Final = 2 * MOST_SECRETS  # by one rule in one text: marks are found as well
 _LONGEST_WORD: Final = 512
 """Characters by which a text is cut back to its last space, so that no half of a token is left."""
 
@@ -74,8 +66,7 @@ class Redactor:
         self._key = key
         self._root = root
         self._names = Names(more_keys)
-        self.count = 0
-        """How many texts were taken out so far, by all calls."""
+        self.count = 0  # how many texts were taken out so far, by all calls
         self.problem: StoreError | None = None
         """Why the user's key could not be had. Then a key of this process stands in: secrets are taken out all the
         same, but equal ones look equal only within this process."""

@@ -6,18 +6,12 @@ was not searched is ever written.
 
 from typing import Final
 
-MOST_CHARACTERS: Final = 4_000_000
-"""Of all texts of one event together."""
-MOST_SECRETS: Final = 2_000
-"""That are taken out one by one."""
-MOST_ITEMS: Final = 50_000
-"""Of all lists and objects together."""
-MOST_STEPS: Final = 200_000_000
-"""A step is a character that is compared with something: about a nanosecond."""
-NAME_STEPS: Final = 6_000
-"""What it costs to look at a word like `token`, and at what follows it."""
-PIECE_STEPS: Final = 3_000
-"""What it costs to look at a piece of text like `ghp_`."""
+MOST_CHARACTERS: Final = 4_000_000  # of all texts of one event together
+MOST_SECRETS: Final = 2_000  # that are taken out one by one
+MOST_ITEMS: Final = 50_000  # of all lists and objects together
+MOST_STEPS: Final = 200_000_000  # a step is a character that is compared with something: about a nanosecond
+NAME_STEPS: Final = 6_000  # what it costs to look at a word like `token`, and at what follows it
+PIECE_STEPS: Final = 3_000  # what it costs to look at a piece of text like `ghp_`
 _SHORT: Final = 4096
 """A text of up to so many characters may have all that is left; what is longer leaves something for the others."""
 _FEW: Final = 64

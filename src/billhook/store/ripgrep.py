@@ -12,14 +12,10 @@ from typing import Final
 
 FILES_AT_ONCE: Final = 8
 """For one process of it: enough that its start does not count, and few enough to show how far we are."""
-_FEWEST_BYTES: Final = 16 << 20
-"""Fewer are searched while ripgrep is still starting."""
-_LONGEST_NEEDLES: Final = 64 << 10
-"""Bytes: the system takes 128 KiB for one argument."""
-_MOST_OUTPUT: Final = 4 << 20
-"""Bytes. What is in so many lines is found sooner by reading all of them."""
-_PATIENCE: Final = 600.0
-"""Seconds. They are regular files, so nothing real takes that long."""
+_FEWEST_BYTES: Final = 16 << 20  # fewer are searched while ripgrep is still starting
+_LONGEST_NEEDLES: Final = 64 << 10  # bytes: the system takes 128 KiB for one argument
+_MOST_OUTPUT: Final = 4 << 20  # Bytes. What is in so many lines is found sooner by reading all of them.
+_PATIENCE: Final = 600.0  # Seconds. They are regular files, so nothing real takes that long.
 _FLAGS: Final = ("--no-config", "--fixed-strings", "--text", "--encoding=none", "--no-mmap", "--color=never",
                  "--case-sensitive", "--no-line-number", "--with-filename", "--null", "--no-heading", "--byte-offset",
                  "--max-columns=1", "--no-messages")  # fmt: skip

@@ -16,10 +16,8 @@ from billhook.store.files import StoreError
 from billhook.store.interfaces import Value
 from billhook.store.locking import LockFile
 
-LARGEST: Final = 4 << 20
-"""Bytes of a record."""
-PATIENCE: Final = 0.25
-"""Seconds for a lock that is held for less than a thousandth of that."""
+LARGEST: Final = 4 << 20  # bytes of a record
+PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
 
 
 class Scratch:

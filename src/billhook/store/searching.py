@@ -12,8 +12,7 @@ import msgspec
 from billhook import strictjson
 from billhook.store.record import Record, Said, Wanted
 
-Group = tuple[bytes, ...]
-"""One of these must be in a line."""
+Group = tuple[bytes, ...]  # one of these must be in a line
 
 SIDE: Final = b'"side":{'
 """In every line whose record has a side file. Inside a text it would be written with backslashes."""

@@ -66,8 +66,7 @@ FLAGS: Final = (
         r"[ \t=]{1,8}+(\\?[\"']?)[^\s=\"'\\]{1,200}+=([^\s\"'\\]++)",
     ),
 )
-_BACK: Final = 512
-"""How far before a flag its program may stand."""
+_BACK: Final = 512  # how far before a flag its program may stand
 
 
 def flags(text: str) -> Iterator[Span]:
@@ -283,8 +282,7 @@ def kubernetes_secrets(text: str) -> Iterator[Span]:
         found = _pattern(_KIND_SECRET).search(text, done)
 
 
-_MANIFEST: Final = 64 << 10
-"""How far from `kind: Secret` its data may be."""
+_MANIFEST: Final = 64 << 10  # how far from `kind: Secret` its data may be
 _KIND_SECRET: Final = r"kind\\{0,7}[\"']?\s{0,4}:\s{0,4}\\{0,7}[\"']?Secret\b"
 _DATA_IN_YAML: Final = (
     r"(?:(?<=\n)|(?<=\\n)|^)(?P<indent>[ ]{0,40}+)(?:data|stringData):[ \t]{0,8}+(?:#[^\n\\]*+)?+"

@@ -21,12 +21,9 @@ class Rule(msgspec.Struct, frozen=True):
     find: Callable[[str], Iterator[Span]]
     hints: tuple[str, ...]
     words: tuple[str, ...] = ()
-    shown: str = ""
-    """How documents show what it finds."""
-    looks_at: tuple[str, ...] = ()
-    """The pieces of text at each of which it looks, if that are not its hints."""
-    pattern: Pattern | None = None
-    """An expression that tells more than hints, which other texts have as well."""
+    shown: str = ""  # how documents show what it finds
+    looks_at: tuple[str, ...] = ()  # the pieces of text at each of which it looks, if that are not its hints
+    pattern: Pattern | None = None  # an expression that tells more than hints, which other texts have as well
 
     @property
     def pieces(self) -> tuple[str, ...]:

@@ -69,8 +69,7 @@ TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "a
 """Every name that counts has one of these in it, in small letters."""
 
 _HARMLESS_NAMES: Final = frozenset({"PWD", "OLDPWD", "Pass", "PASS", "keys", "key"})
-_LONGEST: Final = 256
-"""No name that anybody gave is longer; only its end is looked at."""
+_LONGEST: Final = 256  # no name that anybody gave is longer; only its end is looked at
 
 
 @functools.lru_cache(maxsize=4096)

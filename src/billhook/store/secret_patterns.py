@@ -25,8 +25,7 @@ class Pattern(msgspec.Struct, frozen=True):
     expression: str
     check: Callable[[str], bool] = lambda secret: True
 
-    rare: bool = False
-    """Whether its hints are rare in other texts: then nothing has to be looked at but them."""
+    rare: bool = False  # whether its hints are rare in other texts: then nothing has to be looked at but them
 
     @property
     def look(self) -> str:
@@ -111,8 +110,7 @@ def matching(pattern: Pattern, text: str) -> Iterator[Span]:
                 yield start, end
 
 
-_SIGNS: Final = "?&;#:_\"'"
-"""An expression that matches one of these first says itself that a word begins."""
+_SIGNS: Final = "?&;#:_\"'"  # an expression that matches one of these first says itself that a word begins
 _WORD_BEGINS: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9]m))"
 """RE2 can't look behind; for `re` it keeps long runs of letters from being tried at each of them."""
 

@@ -22,8 +22,7 @@ class Shape(msgspec.Struct, frozen=True):
     least: int
     body: str = "A-Za-z0-9_-"
     check: Callable[[str], bool] = lambda body: True
-    keeps_prefix: bool = False
-    """Of an address or a header only what follows the prefix is taken out."""
+    keeps_prefix: bool = False  # of an address or a header only what follows the prefix is taken out
 
 
 def _random(body: str) -> bool:
@@ -58,8 +57,7 @@ def looks_random(text: str) -> bool:
     return len(set(kinds)) > 1 and "digit" in kinds and turns >= len(text) / 5
 
 
-_ENOUGH: Final = 64
-"""Characters by which a random text is told from others."""
+_ENOUGH: Final = 64  # characters by which a random text is told from others
 
 
 def _kind(letter: str) -> str:
@@ -155,8 +153,7 @@ SHAPES: Final = (
 )  # fmt: skip
 """Each kind of token. A row belongs here if its prefix is rare in other texts, else into `secret_patterns`."""
 
-_SIGNS: Final = "?&;"
-"""A prefix that begins with one of these says itself that a word begins."""
+_SIGNS: Final = "?&;"  # a prefix that begins with one of these says itself that a word begins
 _SECRET_AFTER_ID: Final = (
     r"[\s,:;|\"'\\]{1,8}+(?:[A-Za-z_ ]{1,40}+[\"'\\]{0,4}+[\s=:,|\"'\\]{1,8}+)?([A-Za-z0-9/+]{40})"
 )
@@ -301,8 +298,7 @@ KEY_BODIES: Final = (
     *("MC4CAQAwBQYDK2V", "MFECAQEwBQYDK2V", "MFMCAQEwBQYDK2V", "b3BlbnNzaC1rZXktdjE", _ENCODED_BEGIN),
 )
 """How private keys begin in base64: RSA, EC, Ed25519, OpenSSH's own form, and a whole PEM file."""
-_DER_VERSION: Final = r"MII[A-Za-z0-9+/]{2}[AQgw]IBA"
-"""Only private keys have a version there."""
+_DER_VERSION: Final = r"MII[A-Za-z0-9+/]{2}[AQgw]IBA"  # only private keys have a version there
 _KEY_LIKE: Final = r"[A-Za-z0-9+/=]{24}"
 _FILL: Final = r"(?:\\++[nrt]|[\s\"'+,|>→-]|\\)"
 _BODY: Final = (

@@ -16,12 +16,9 @@ from billhook.store.secret_shapes import looks_random
 Span = tuple[int, int]
 
 _NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
-_REACH: Final = 64
-"""How far to either side of the word that counts a name is read."""
-_LONGEST_WORD: Final = 300
-"""Characters of a value by which it is told from code. What is longer is none."""
-_LONGEST_LIST: Final = 4096
-"""Characters of a list of secrets in which each is taken out for itself."""
+_REACH: Final = 64  # how far to either side of the word that counts a name is read
+_LONGEST_WORD: Final = 300  # Characters of a value by which it is told from code. What is longer is none.
+_LONGEST_LIST: Final = 4096  # characters of a list of secrets in which each is taken out for itself
 _MOST_PARTS: Final = 100
 _HARMLESS: Final = words(
     "none null nil undefined true false yes no on off required optional str string int integer bool boolean "

@@ -16,21 +16,17 @@ from billhook.store.logfiles import LogFile, LogFiles
 from billhook.store.record import Record, Wanted
 
 Kind = TypeVar("Kind")
-Lines = Iterable[tuple[int, bytes | None]]
-"""Lines with their offsets; None for one that is too long to be looked at."""
-_DEEPEST: Final = 500
-"""What an agent sends is refused beyond 400."""
+Lines = Iterable[tuple[int, bytes | None]]  # lines with their offsets; None for one that is too long to be looked at
+_DEEPEST: Final = 500  # what an agent sends is refused beyond 400
 
-_MANY_BLOCKS: Final = 16
-"""After these it pays to have a quicker way to find things."""
+_MANY_BLOCKS: Final = 16  # after these it pays to have a quicker way to find things
 
 
 class Entry(NamedTuple):
     """A record, and where it stands."""
 
     record: Record
-    line: bytes
-    """As it is in the file, without the newline."""
+    line: bytes  # as it is in the file, without the newline
     file: Path
     offset: int
 
@@ -63,8 +59,7 @@ class Sought:
         self._first = found[0] if found else None
         self._others = found[1:]
         self._seen = 0
-        self.foreign = 0
-        """Lines met so far that are none of ours."""
+        self.foreign = 0  # lines met so far that are none of ours
 
     @property
     def looks_at_all(self) -> bool:

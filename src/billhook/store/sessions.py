@@ -18,16 +18,13 @@ from billhook.store import names
 from billhook.store.interfaces import State, Value
 from billhook.strictjson import preview
 
-KEPT: Final = 500
-"""How many recent sessions of a project are remembered by name."""
-_LONGEST: Final = 1 << 19
-"""Characters of session ids in that list: ids may be of any length."""
+KEPT: Final = 500  # how many recent sessions of a project are remembered by name
+_LONGEST: Final = 1 << 19  # characters of session ids in that list: ids may be of any length
 VERBS: Final = frozenset({"list", "search", "show", "files", "stats", "rename", "verify", "export"})
 """The sub-commands of `billhook events`, which takes a session's name in the same place."""
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-_PREVIEWED: Final = 64
-"""Characters beyond which a name that is none is cut off in a message."""
+_PREVIEWED: Final = 64  # characters beyond which a name that is none is cut off in a message
 
 NameSource = Literal["generated", "existing", "user"]
 
@@ -37,11 +34,9 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: str
     name: str
-    source: NameSource
-    """`generated`, `user` (somebody chose it), `existing` (kept from the session that was cleared)."""
+    source: NameSource  # `generated`, `user` (somebody chose it), `existing` (kept from the session that was cleared)
     project: str
-    at: str
-    """When it got this name. UTC, ISO 8601 with microseconds and `Z`."""
+    at: str  # When it got this name. UTC, ISO 8601 with microseconds and `Z`.
 
 
 class Recent(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +44,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: str
     name: str
-    at: str
-    """When it was last started."""
+    at: str  # when it was last started
 
 
 class Sessions:

@@ -14,18 +14,13 @@ from billhook.store.digest import sha256
 from billhook.store.lines import ROOM
 from billhook.store.record import LARGE_FIELDS, LARGEST_LINE, Side
 
-LARGEST_BODY: Final = LARGEST_LINE - ROOM
-"""Bytes of an encoded record that fits into a line."""
+LARGEST_BODY: Final = LARGEST_LINE - ROOM  # bytes of an encoded record that fits into a line
 LARGEST_SIDE: Final = 1 << 30
-_STAY: Final = frozenset({"id", "time", "mono", "event"})
-"""Without these a line is no record."""
-_OLD: Final = 3600
-"""Seconds after which a file that is still called temporary was left by a writer that died."""
-_LOOK_AT: Final = 2000
-"""Names in the folder that are looked at for that: a process may write one side file and end."""
+_STAY: Final = frozenset({"id", "time", "mono", "event"})  # without these a line is no record
+_OLD: Final = 3600  # seconds after which a file that is still called temporary was left by a writer that died
+_LOOK_AT: Final = 2000  # names in the folder that are looked at for that: a process may write one side file and end
 _swept: Final[set[Path]] = set()
-_SIDE_ROOM: Final = 400
-"""Bytes that `side` takes in the line."""
+_SIDE_ROOM: Final = 400  # bytes that `side` takes in the line
 
 
 def side_path(folder: Path, sha256: str) -> Path:

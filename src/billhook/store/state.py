@@ -19,8 +19,7 @@ from billhook.store.interfaces import Value
 from billhook.store.locking import PATIENCE, locked
 from billhook.store.places import file_name
 
-LARGEST: Final = 4 << 20
-"""Bytes of a record."""
+LARGEST: Final = 4 << 20  # bytes of a record
 FOLDERS: Final = {
     "turns": "turns",
     "sessions": "billhook/sessions",
@@ -61,11 +60,9 @@ class FileState:
         self.root = Path(root)
         self._folders = {kind: self.root / folder for kind, folder in FOLDERS.items()}
         self._locks = self.root / "billhook" / "locks"
-        self.seconds = seconds
-        """How long an update waits for another one of the same record."""
+        self.seconds = seconds  # how long an update waits for another one of the same record
         self._seen: dict[tuple[str, str], _Seen] = {}
-        self._files: dict[tuple[str, str], str] = {}
-        """Where records lie whose names don't depend on the file system."""
+        self._files: dict[tuple[str, str], str] = {}  # where records lie whose names don't depend on the file system
 
     def read(self, kind: str, key: str) -> Value | None:
         """The record as it is now; None: there is none. Takes no lock, makes nothing. Raises StoreError."""

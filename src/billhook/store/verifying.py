@@ -20,17 +20,14 @@ from billhook.store.lines import Line
 from billhook.store.locking import locked
 from billhook.store.record import Side
 
-MOST_FINDINGS: Final = 1000
-"""More are counted, and not listed."""
-_PENDING: Final = 64
-"""Lines that one torn line and its repairs can leave. Of more, only the last are."""
+MOST_FINDINGS: Final = 1000  # more are counted, and not listed
+_PENDING: Final = 64  # Lines that one torn line and its repairs can leave. Of more, only the last are.
 _STEP: Final = 4 << 20
 _CONFIG: Final = re.compile(rb'"config":"([0-9a-f]{64})"')
 """What may be the hash of a record's configuration: to decode every line would take several times as long."""
 _HEADS: Final = ("billhook", "heads")
 
-Progress = Callable[[int, int], object]
-"""Called now and then with the bytes that are done and all there are."""
+Progress = Callable[[int, int], object]  # called now and then with the bytes that are done and all there are
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -55,10 +52,8 @@ class Broken(NamedTuple):
     """Something that is not as it was written."""
 
     file: Path
-    line: int
-    """From 1; 0 when it is about the file."""
-    seq: int | None
-    """The record's number, where one can be told."""
+    line: int  # from 1; 0 when it is about the file
+    seq: int | None  # the record's number, where one can be told
     what: str
 
     def __str__(self) -> str:
@@ -68,20 +63,15 @@ class Broken(NamedTuple):
 class Verified(NamedTuple):
     """What a log was found to be."""
 
-    records: int
-    """All of them, `notes` included."""
-    notes: int
-    """Records about the log itself: a torn line, a full file."""
+    records: int  # all of them, `notes` included
+    notes: int  # records about the log itself: a torn line, a full file
     files: int
     first_seq: int | None
     head: Head | None
     findings: list[Broken]
-    foreign: int
-    """Lines that are no records of ours."""
-    torn: int
-    """Lines that were never finished, and noted as such when the log was repaired. They are no findings."""
-    more: int
-    """Findings beyond those that are listed."""
+    foreign: int  # lines that are no records of ours
+    torn: int  # Lines that were never finished, and noted as such when the log was repaired. They are no findings.
+    more: int  # findings beyond those that are listed
 
     @property
     def ok(self) -> bool:
@@ -140,8 +130,7 @@ class _Walk:
         self.last: Line | None = None
         self.rewritten = False
         self.findings: list[Broken] = []
-        self.configs: set[bytes] = set()
-        """Hashes of configurations that were looked at."""
+        self.configs: set[bytes] = set()  # hashes of configurations that were looked at
         self.done = self.total = 0
 
     def all_files(self, folder: int) -> None:

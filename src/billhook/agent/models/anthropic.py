@@ -15,8 +15,7 @@ from billhook.agent.models.trying import answered
 from billhook.agent.models.variables import address_in, key_in
 from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
 
-MAX_TOKENS = 32_000
-"""The longest answer, thoughts included."""
+MAX_TOKENS = 32_000  # the longest answer, thoughts included
 
 _ENDS: dict[str, End] = {"max_tokens": "cut", "model_context_window_exceeded": "cut", "refusal": "refused"}
 

@@ -61,8 +61,7 @@ _SAID = {
 }
 
 
-_SHORTEST = 8
-"""Characters of a secret that is looked for in an error."""
+_SHORTEST = 8  # characters of a secret that is looked for in an error
 
 
 def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelError:

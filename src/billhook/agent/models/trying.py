@@ -13,10 +13,8 @@ from typing import Final
 from billhook.agent.model import Completion, Model, ModelError, Request, Say
 from billhook.agent.models.wire import Answer
 
-PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})
-"""Faults that may be over in a moment."""
-AGAIN: Final = 3
-"""How often an answer is asked for again of which something was said."""
+PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # faults that may be over in a moment
+AGAIN: Final = 3  # how often an answer is asked for again of which something was said
 _FIRST, _LONGEST = 0.5, 8.0
 
 Stream = Callable[[Request, Answer], AsyncGenerator[str, None]]

@@ -12,8 +12,7 @@ from billhook.agent.conversation import Block, Message, Text, ToolResult, ToolUs
 from billhook.agent.model import UNREADABLE, Completion, ModelError, Request
 from billhook.errors import StrictJSONError
 
-LONGEST_CONNECT = 10.0
-"""Seconds to wait for a service that may not be there at all."""
+LONGEST_CONNECT = 10.0  # seconds to wait for a service that may not be there at all
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -55,13 +54,10 @@ class Answer:
 
     def __init__(self, request: Request) -> None:
         self.parts: list[Text | Call] = []
-        self.calls: dict[int, Call] = {}
-        """Those among the parts, by the number that the service gave them."""
+        self.calls: dict[int, Call] = {}  # those among the parts, by the number that the service gave them
         self.usage = Usage()
-        self.end: End = ""
-        """How the service says that it ended. As long as it says nothing, nothing of it may be used."""
-        self.begun = False
-        """The service has begun to answer: from now on its SDK does not try again."""
+        self.end: End = ""  # How the service says that it ended. As long as it says nothing, nothing of it may be used.
+        self.begun = False  # the service has begun to answer: from now on its SDK does not try again
         self._taken = {use.id for message in request.messages for use in message.tool_uses}
 
     def add_text(self, piece: str) -> str:

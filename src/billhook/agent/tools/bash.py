@@ -24,8 +24,7 @@ Background = Callable[[str, str, Callable[[], Awaitable[str]]], Awaitable[str]]
 
 SECONDS = 120.0
 LONGEST = 600.0
-CAP = 30_000
-"""Characters of output that the model gets."""
+CAP = 30_000  # characters of output that the model gets
 CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 
 # The shell tells where it is in a file, whatever the command does to descriptors and variables: at its end, and in

@@ -16,10 +16,8 @@ from billhook.agent.tools import inputs
 from billhook.agent.tools.workspace import Workspace
 
 LINES = 2000
-CAP = 50_000
-"""Characters of a file that the model gets at once."""
-LARGEST = 64 << 20
-"""Bytes of a file that are looked at: nobody waits while gigabytes are counted."""
+CAP = 50_000  # characters of a file that the model gets at once
+LARGEST = 64 << 20  # bytes of a file that are looked at: nobody waits while gigabytes are counted
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 16

@@ -14,8 +14,7 @@ class Section(msgspec.Struct, frozen=True):
 
     code: str
     title: str
-    text: str
-    """Without the heading."""
+    text: str  # without the heading
 
     @property
     def summary(self) -> str:

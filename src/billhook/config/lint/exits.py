@@ -44,10 +44,8 @@ _CRASH = re.compile(
     re.I,
 )
 """Words around an exit that reports a fault of the hook's own."""
-_NEAR, _AROUND = 120, 400
-"""Characters before an exit: the message that goes with it, and the branch that it is in."""
-_MOST = 200
-"""Exits of one text that are looked at."""
+_NEAR, _AROUND = 120, 400  # characters before an exit: the message that goes with it, and the branch that it is in
+_MOST = 200  # exits of one text that are looked at
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*$", re.M)
 _BLOCKS_WITH_2 = frozenset({"claude", "claw", "claw-text"})
 
@@ -62,8 +60,7 @@ class Facts(msgspec.Struct, frozen=True):
     denies: bool
     refuses: bool
     refuses_with_1: int
-    ends_with_1: int
-    """An exit 1 that neither says no nor reports a fault."""
+    ends_with_1: int  # an exit 1 that neither says no nor reports a fault
 
 
 @functools.lru_cache(maxsize=256)

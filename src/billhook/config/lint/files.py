@@ -19,12 +19,9 @@ from billhook.config.declared import Declared, Exec, Python, Run
 from billhook.script import UNKNOWN
 from billhook.unwrap import SHELLS
 
-LARGEST: Final = 256 * 1024
-"""Bytes of a script that are looked at."""
-LONGEST: Final = 32 * 1024
-"""Characters of a command that is taken apart. No person wrote a longer one."""
-MOST: Final = 50
-"""Programs and scripts of one hook that are looked at."""
+LARGEST: Final = 256 * 1024  # bytes of a script that are looked at
+LONGEST: Final = 32 * 1024  # Characters of a command that is taken apart. No person wrote a longer one.
+MOST: Final = 50  # programs and scripts of one hook that are looked at
 
 _PROJECT: Final = "/@billhook-project@"
 _PROJECT_VARIABLE = re.compile(r"\$CLAUDE_PROJECT_DIR\b|\$\{CLAUDE_PROJECT_DIR(?::?-[^}]{0,200})?\}|\$PWD\b|\$\{PWD\}")
@@ -35,8 +32,7 @@ _HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\}")
 _FUNCTION = re.compile(r"(?:^|[\s;{(&|])(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)")
 _FUNCTION_WORD = re.compile(r"(?:^|[\s;{(&|])function\s+([A-Za-z_][\w-]*)")
 _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node|osascript|Rscript|lua")
-_RUNS_TEXT = re.compile(r"-\w*[cemnprEM]\w*|-|--eval|--print")
-"""Options after which no file comes: `-c`, `-m`, `-pe`."""
+_RUNS_TEXT = re.compile(r"-\w*[cemnprEM]\w*|-|--eval|--print")  # options after which no file comes: `-c`, `-m`, `-pe`
 _SHELL_RUNS_TEXT = re.compile(r"-\w*[cs]\w*|-")
 _PLAIN_WRAPPERS: Final = SHELLS | {"`", "sudo", "env", "timeout", "nohup", "exec", "command", "time", "nice", "xargs"}
 _LOOKS_FIRST: Final = frozenset({"[", "test", "command", "which", "type", "hash", "whence", "stat", "ls"})
@@ -53,16 +49,11 @@ BUILTINS: Final = frozenset(_BUILTINS.split())
 class Named(msgspec.Struct, frozen=True):
     """One program or script of a hook."""
 
-    word: str
-    """As the file has it, variables aside."""
-    path: str
-    """Absolute, or empty: a name that is looked for in PATH."""
-    direct: bool
-    """It is started itself; else an interpreter reads it."""
-    by_shell: bool
-    """A shell starts or reads it."""
-    of_project: bool
-    """It lies in whichever project is open."""
+    word: str  # as the file has it, variables aside
+    path: str  # absolute, or empty: a name that is looked for in PATH
+    direct: bool  # it is started itself; else an interpreter reads it
+    by_shell: bool  # a shell starts or reads it
+    of_project: bool  # it lies in whichever project is open
 
 
 def named(hook: Declared) -> list[Named]:

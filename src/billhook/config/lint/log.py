@@ -50,8 +50,7 @@ def _ended_by(quiet: Quiet) -> str:
     return " or ".join([*ended[:_NAMED], *(["others"] if len(ended) > _NAMED else [])])
 
 
-_NAMED = 3
-"""Hooks that came first and are named."""
+_NAMED = 3  # hooks that came first and are named
 
 
 def _times(count: int) -> str:
@@ -72,5 +71,4 @@ def _spoken(stats: HookStats) -> str:
     return f"the slowest of {stats.runs} runs took {took}" if stats.runs > 1 else f"its one run took {took}"
 
 
-_TWENTY = 20
-"""With fewer runs the 95th percentile is the longest."""
+_TWENTY = 20  # with fewer runs the 95th percentile is the longest

@@ -25,8 +25,7 @@ _TOOLS = """
     TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete TodoRead TodoWrite ToolSearch
     WebFetch WebSearch Write
 """
-TOOLS = frozenset(_TOOLS.split())
-"""The tools of the reference agent; those of MCP servers come on top."""
+TOOLS = frozenset(_TOOLS.split())  # the tools of the reference agent; those of MCP servers come on top
 _ELSEWHERE = {
     "run_shell_command": "Bash",
     "run_terminal_cmd": "Bash",
@@ -63,8 +62,7 @@ VALUES = {
 }
 """What the matched field of an event can be."""
 
-LONGEST = 4096
-"""Characters of a matcher or rule that is looked at. No person wrote a longer one."""
+LONGEST = 4096  # Characters of a matcher or rule that is looked at. No person wrote a longer one.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _RULE = re.compile(r"\s*([A-Za-z_]\w*)\((.+)\)\s*")
 _GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")
@@ -112,8 +110,7 @@ _CONDITION = re.compile(r"[=!]=|=~|\btool_(?:name|input)\b|\btool\.\w|\bmatches\
 _TOOL_IS = re.compile(r"\btool(?:_name|\.name)?\s{0,9}={2,3}\s{0,9}\\?[\"']([\w-]{1,64})")
 _NEGATION = re.compile(r"!=|\bnot\b|![\s(]{0,9}tool(?:_name)?\s{0,9}=", re.I)
 _EMPTY = re.compile(r"^\||(?<!\\)\|$|\|\||(?<!\\)\((?:\?:)?\||\|\)|(?<!\\)\((?:\?:)?\)")
-_NO_TOOL = "0"
-"""No tool is called so: what matches it matches everything."""
+_NO_TOOL = "0"  # no tool is called so: what matches it matches everything
 
 
 def _about_tools(hook: Declared) -> bool:
@@ -253,8 +250,7 @@ _NAME_LIST = re.compile(r"[A-Za-z0-9_]+(?:\s*[,|]\s*[A-Za-z0-9_]+)+")
 
 
 _SLASHED = re.compile(r"/(.+)/([a-z]*)")
-_LISTS = ("claude", "wildcard")
-"""Ways of matching that read `a|b` as two names."""
+_LISTS = ("claude", "wildcard")  # ways of matching that read `a|b` as two names
 _SIGNS = re.compile(r"\s{0,9}[;&+/]\s{0,9}|\s{1,9}(?:or|and)\s{1,9}|\s+")
 """What stands between names in other places, and here is part of one."""
 

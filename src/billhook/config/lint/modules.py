@@ -34,14 +34,10 @@ _MOVERS = ("__path__", "sys.modules", "meta_path", "path_hooks")
 class Place(msgspec.Struct, frozen=True):
     """How far a dotted name leads."""
 
-    found: int
-    """How many of its parts are there."""
-    file: str = ""
-    """The source of the last one, if it has one."""
-    folders: tuple[str, ...] = ()
-    """Where the next part would be."""
-    open: bool = False
-    """More of it may lie elsewhere, or only a running program knows."""
+    found: int  # how many of its parts are there
+    file: str = ""  # the source of the last one, if it has one
+    folders: tuple[str, ...] = ()  # where the next part would be
+    open: bool = False  # more of it may lie elsewhere, or only a running program knows
 
 
 def lint_module(hook: Declared) -> Iterator[Finding]:

@@ -20,16 +20,12 @@ class Deed(msgspec.Struct, frozen=True):
     """One thing that a command is told to do, and how that is spelt."""
 
     command: tuple[str, ...]
-    spellings: tuple[str, ...]
-    """Options that mean the same."""
-    anywhere: bool = False
-    """They may stand before and after the other words."""
-    whole: str = ""
-    """The rule that sees them all, if it is not `command *`."""
+    spellings: tuple[str, ...]  # options that mean the same
+    anywhere: bool = False  # they may stand before and after the other words
+    whole: str = ""  # the rule that sees them all, if it is not `command *`
 
 
-MOST = 100
-"""Rules that are held against each other. Who has more has them from a generator."""
+MOST = 100  # Rules that are held against each other. Who has more has them from a generator.
 
 DEEDS = (
     Deed(("git", "push"), ("--force", "-f"), anywhere=True),

@@ -35,8 +35,7 @@ def _milliseconds(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
 
 
-_SHORTEST = 200
-"""Milliseconds in which a command can hardly start; people who write less mean seconds."""
+_SHORTEST = 200  # milliseconds in which a command can hardly start; people who write less mean seconds
 
 
 def _looks_like_milliseconds(seconds: float) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from billhook import EVENTS, Engine, Event, PreToolUse, allow, deny, events, on
-from billhook.dialects import dialect
+from billhook.agents import dialect
 from harness import LOOPS, Bar, Case, Goal, Trial, awaited, looped
 
 _SPECIFIC = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}

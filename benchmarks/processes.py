@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from billhook import Context, Engine, Event, Hook, PreToolUse, command, process
-from billhook.dialects import dialect
+from billhook.agents import dialect
 from harness import PROCESSES, Bar, Case, Goal, Trial, awaited, looped
 
 # Reads all of its input and prints something short. (On a pipe; the size of a file `wc` would look up.)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from billhook import load_config
+from billhook.agents import DIALECTS
 from billhook.cli.main import VERBS
-from billhook.dialects import DIALECTS
 from billhook.events import EVENTS
 from replay import Session, replayed, steady
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from billhook import Engine, dialects
+from billhook import Engine, agents
 from billhook.builtins.self_protection import Protected, self_protection
 from billhook.errors import ContradictionError
 from billhook.events import PreToolUse
@@ -170,7 +170,7 @@ def test_what_agents_send_does_not_contradict_itself(agent: str, payload: dict[s
 
 def read(agent: str, payload: dict[str, Any]) -> PreToolUse:
     sent = {"hook_event_name": "PreToolUse", "cwd": "/p", **payload}
-    event = dialects.dialect(agent).read_call(json.dumps(sent).encode(), {})
+    event = agents.dialect(agent).read_call(json.dumps(sent).encode(), {})
     assert isinstance(event, PreToolUse)
     return event
 

@@ -38,7 +38,7 @@ ENGINE = {"observing", "plan", "background", "stepping", "callbacks", "progress"
 
 MAY_KNOW: dict[str, set[str]] = {
     **dict.fromkeys(VOCABULARY, VOCABULARY),
-    "dialects": VOCABULARY | {"dialects"},
+    "agents": VOCABULARY | {"agents"},
     **{name: {"errors", "exits", "later"} | PROCESS for name in PROCESS},
     **dict.fromkeys(ENGINE, VOCABULARY | ENGINE),
     "callbacks": VOCABULARY | {"stepping"},
@@ -47,16 +47,16 @@ MAY_KNOW: dict[str, set[str]] = {
     "observing": VOCABULARY | {"stepping"},
     "plan": VOCABULARY,
     "progress": VOCABULARY,
-    "handlers": VOCABULARY | {"dialects", "process", "login", "callbacks", "stepping"},
-    "webhooks": VOCABULARY | {"dialects"},
-    **dict.fromkeys(WORKER, VOCABULARY | PROCESS | WORKER | {"dialects", "callbacks", "stepping", "__version__"}),
+    "handlers": VOCABULARY | {"agents", "process", "login", "callbacks", "stepping"},
+    "webhooks": VOCABULARY | {"agents"},
+    **dict.fromkeys(WORKER, VOCABULARY | PROCESS | WORKER | {"agents", "callbacks", "stepping", "__version__"}),
     "store": {"errors", "later", "caller", "strictjson", "store"},
     "builtins": VOCABULARY | {"store", "callbacks", "builtins"},
     "config": VOCABULARY
-    | {"dialects", "handlers", "webhooks", "worker", "plan", "engine", "spawn", "store", "builtins", "config"},
+    | {"agents", "handlers", "webhooks", "worker", "plan", "engine", "spawn", "store", "builtins", "config"},
     "session": VOCABULARY | ENGINE | {"store"},
     "agent": VOCABULARY | ENGINE | {"store", "process", "spawn", "config", "session", "agent", "__version__"},
-    "adapters": VOCABULARY | {"dialects", "engine", "config", "session", "adapters"},
+    "adapters": VOCABULARY | {"agents", "engine", "config", "session", "adapters"},
 }
 """What a module may import, by the first part of its name. What is not listed here may know everything."""
 
@@ -141,10 +141,10 @@ def test_the_walker_sees_every_way_to_import() -> None:
     forbidden = [
         "from billhook.handlers import command",
         "from billhook import process",
-        "from billhook import answers, dialects",
+        "from billhook import answers, agents",
         "import billhook.process",
-        "import billhook.dialects.claude as c",
-        "from billhook.dialects.base import fit",
+        "import billhook.agents.claude as c",
+        "from billhook.agents.child import fit",
         "from . import login",
         "from .config import load",
         "def f():\n    from billhook.cli import main",
@@ -163,7 +163,7 @@ def test_the_walker_sees_every_way_to_import() -> None:
     for source in fine:
         assert offences(source, "engine") == [], source
     assert offences("from billhook.events import Event", "process")
-    assert offences("from billhook.dialects import dialect", "outputs.reading")
+    assert offences("from billhook.agents import dialect", "outputs.reading")
     assert offences("from ..engine import Engine", "outputs.reading")
     assert offences("from . import schema", "outputs.reading") == []
     assert offences("from billhook.engine import Engine", "match")

@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from billhook import Context, Decision, Engine, Hook, PreToolUse, Status, Verdict, command
-from billhook.dialects import dialect
+from billhook.agents import dialect
 from billhook.extras import install_command
 from billhook.webhooks import Webhook, address_allowed, address_problem, webhook
 from descriptors import open_descriptors

@@ -15,7 +15,7 @@ The map, lowest layer first:
 
 - what is said: `events`, `answers`, `outputs` (the JSON of answers), `meanings` (what words mean per dialect), `hook`,
   `match`, `rules` and `shell`, `tools`, `strictjson`, `errors`
-- how it is said on a wire: `dialects`
+- how it is said on a wire: `agents`
 - how it is done: `process`, `login`, `callbacks`, `handlers`, `webhooks` and `worker` (they make a hook's `run`),
   `plan` (order, matching), `stepping`, `background`, and `engine`, the loop that everybody reads first
 - what is made from it: `store` (what is kept on disk: approvals, state, the event log), `builtins` (hooks that ship),

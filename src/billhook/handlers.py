@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import msgspec
 
 from billhook import caller
+from billhook.agents import dialect
+from billhook.agents.child import fit, inherited
+from billhook.agents.claude import promised
 from billhook.answers import Answer, Reply, Status
-from billhook.dialects import dialect
-from billhook.dialects.base import fit, inherited
-from billhook.dialects.claude import promised
 from billhook.errors import UsageError
 from billhook.hook import Context
 from billhook.later import later

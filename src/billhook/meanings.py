@@ -1,7 +1,7 @@
 """What the same words mean in each dialect: one row each, and nothing but data.
 
 The rows are vocabulary, so that matching, reading a callback's dict and folding can ask them without knowing how a
-dialect is spoken on a wire; the speaking is in `billhook.dialects`.
+dialect is spoken on a wire; the speaking is in `billhook.agents`.
 """
 
 from collections.abc import Mapping

@@ -17,9 +17,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from billhook import caller
+from billhook.agents import CLAUDE, dialect
+from billhook.agents.claude import JsonDialect
 from billhook.answers import FAILURES, Reply, Status
-from billhook.dialects import CLAUDE, dialect
-from billhook.dialects.claude import JsonDialect
 from billhook.events import Event
 from billhook.exits import Exit
 from billhook.hook import Context

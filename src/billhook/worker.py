@@ -26,8 +26,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from billhook import caller, strictjson
+from billhook.agents.child import inherited
 from billhook.answers import FAILURES, NOTHING, Outcome, Reply, Status
-from billhook.dialects.base import inherited
 from billhook.errors import UsageError
 from billhook.exits import Exit
 from billhook.hook import Context

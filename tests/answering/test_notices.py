@@ -9,12 +9,12 @@ import pytest
 
 from answering.agents import GOLDEN, Agent, golden, said
 from billhook import caller
+from billhook.agents.base import CAPABILITIES
 from billhook.caller import Caller
 from billhook.config import load_config
 from billhook.config.approving import approve_entry
 from billhook.config.known_gates import acknowledge, missing
 from billhook.config.notices import _AGENTS
-from billhook.dialects.capabilities import CAPABILITIES
 from cli.place import Place
 
 THEIRS = "hooks:\n  lint: {events: PostToolUse, run: 'true'}\n  never: {events: PreToolUse, deny: not here}\n"
@@ -146,8 +146,8 @@ def test_in_the_words_of_each_agent(theirs: Agent, host: str) -> None:
 
 
 def _row(host: str, payload: dict[str, Any], argument: str) -> bool:
+    from billhook.agents import dialect
     from billhook.answering.received import received
-    from billhook.dialects import dialect
 
     found = received(dialect(host), json.dumps(payload).encode(), {}, argument)
     spoken = dialect(host)

@@ -8,12 +8,12 @@ import pytest
 
 from answering.agents import Agent, said
 from billhook.agent.shown import judged
+from billhook.agents import dialect
+from billhook.agents.base import CAPABILITIES
 from billhook.answers import Answer, Outcome, fold
 from billhook.config.declared import Declared, Run
 from billhook.config.hosting import Agent as Host
 from billhook.config.hosting import limits
-from billhook.dialects import dialect
-from billhook.dialects.capabilities import CAPABILITIES
 from billhook.events import parse
 from cli.place import Place
 

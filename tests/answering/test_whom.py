@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from answering.agents import GOLDEN, Agent, golden, said
+from billhook.agents.detect import who_calls
 from billhook.answering.received import received_from
-from billhook.answering.whom import who_calls
 from billhook.config import load_config
 from billhook.config.approving import approve_entry
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from billhook import EVENTS, Context, Decision, Event, Status
+from billhook.agents import dialect
 from billhook.config import load_config
 from billhook.config.configured import standing
-from billhook.dialects import dialect
 from billhook.events import parse
 from billhook.exits import Exit
 from cli.place import Place

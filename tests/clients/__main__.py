@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from billhook.dialects.capabilities import CAPABILITIES
+from billhook.agents.base import CAPABILITIES
 from clients import golden, installing, table, waiting
 from clients.agents import AGENTS, find, version
 from clients.cases import BY_NAME, Case

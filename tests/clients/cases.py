@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.dialects.capabilities import can
+from billhook.agents.base import can
 from billhook.hosts import HOSTS
 from clients.agents import Agent, Place
 from clients.running import Ran

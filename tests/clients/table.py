@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from billhook.dialects.capabilities import can
+from billhook.agents.base import can
 from clients.agents import AGENTS
 from clients.cases import BY_NAME, CASES
 from clients.proving import Seen

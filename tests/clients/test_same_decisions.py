@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.dialects.capabilities import can
+from billhook.agents.base import can
 from clients.agents import AGENTS, Place, find
 from clients.proving import BILLHOOK, installing
 from clients.running import Run, plain_environment, run

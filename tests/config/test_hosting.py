@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from billhook.agents.base import CAPABILITIES
 from billhook.config import load_config
 from billhook.config.hosting import Agent, limits
-from billhook.dialects.capabilities import CAPABILITIES
 from billhook.hosts import HOSTS
 
 CASES: dict[str, tuple[str, str, list[str]]] = {

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from billhook.agents import dialect
+from billhook.agents.base import CAPABILITIES
+from billhook.agents.names import EVENT_NAMES, NARROWER, canonical_event
 from billhook.answers import Status
 from billhook.daemon import client as python_client
-from billhook.dialects import dialect
-from billhook.dialects.capabilities import CAPABILITIES
-from billhook.dialects.names import EVENT_NAMES, NARROWER, canonical_event
 from billhook.events import EVENTS, Block, parse
 from billhook.exits import Exit
 from daemon import calling

@@ -18,14 +18,14 @@ import pytest
 from msgspec.structs import replace
 
 from billhook import __version__
+from billhook.agents import DIALECTS
+from billhook.agents.base import CAPABILITIES
 from billhook.answering.received import guessed
 from billhook.answers import Answer, Decision, ask, defer, deny, inject, keep_going, stop
 from billhook.daemon.http import address, serve
 from billhook.daemon.http_answers import as_json, held
 from billhook.daemon.http_door import _no_token
 from billhook.daemon.serving import Served
-from billhook.dialects import DIALECTS
-from billhook.dialects.capabilities import CAPABILITIES
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Block, Event, parse
 from billhook.exits import Exit

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from billhook.dialects import AGENTS
-from billhook.dialects.capabilities import CAPABILITIES, FIELDS, NARROWER_CAPABILITIES, Can
-from billhook.dialects.names import EVENT_NAMES, NARROWER, TITLES
+from billhook.agents import AGENTS
+from billhook.agents.base import CAPABILITIES, FIELDS, NARROWER_CAPABILITIES, Can
+from billhook.agents.names import EVENT_NAMES, NARROWER, TITLES
 from billhook.meanings import MEANINGS
 from billhook.tools import NAMINGS
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from billhook.agents import AGENTS, dialect
+from billhook.agents.base import can
+from billhook.agents.child import Written
 from billhook.answers import Answer, Decision, allow, ask, deny, inject, notify, rewrite, stop
-from billhook.dialects import AGENTS, dialect
-from billhook.dialects.base import Written
-from billhook.dialects.capabilities import can
 from billhook.events import Event
 from dialects.clients_as_measured import CLIENTS, Effect
 from strategies import BASE, answers, sample

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from billhook import events
+from billhook.agents import dialect
+from billhook.agents.names import canonical_event
+from billhook.agents.universal import speaker
 from billhook.answering.received import received
 from billhook.answers import rewrite
-from billhook.dialects import dialect
-from billhook.dialects.names import canonical_event
-from billhook.dialects.universal import speaker
 from billhook.errors import EventError
 from billhook.events import EVENTS, Event, OtherEvent
 from billhook.hook import Context

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from billhook.agents import dialect
 from billhook.answers import Answer, Decision, deny, rewrite
-from billhook.dialects import dialect
 from billhook.engine import Engine
 from billhook.events import Event
 from billhook.hook import Context, Hook

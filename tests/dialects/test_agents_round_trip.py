@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from billhook.agents import AGENTS, DIALECTS, canonical_event, dialect
+from billhook.agents.base import CAPABILITIES, FIELDS, NARROWER_CAPABILITIES, Can, can
+from billhook.agents.names import EVENT_NAMES, NARROWER, OTHERS
 from billhook.answers import Answer, Decision, Status, allow, ask, deny, inject, keep_going, notify, rewrite, stop
-from billhook.dialects import AGENTS, DIALECTS, canonical_event, dialect
-from billhook.dialects.capabilities import CAPABILITIES, FIELDS, NARROWER_CAPABILITIES, Can, can
-from billhook.dialects.names import EVENT_NAMES, NARROWER, OTHERS
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
 from strategies import answers, sample, some_events

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from billhook import meanings as rows
+from billhook.agents import dialect
+from billhook.agents.claude import JsonDialect
 from billhook.answers import NOTHING, Answer, Decision, Reply, Status
-from billhook.dialects import dialect
-from billhook.dialects.claude import JsonDialect
 from billhook.events import EVENTS
 from billhook.exits import Exit
 from strategies import SAMPLES, sample

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from billhook import PreToolUse, SessionEnd
+from billhook.agents import dialect
 from billhook.answers import NOTHING, Answer, Decision, Status
-from billhook.dialects import dialect
 from billhook.events import Event
 from billhook.exits import Exit
 

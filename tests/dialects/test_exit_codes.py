@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
+from billhook.agents import DIALECTS
 from billhook.answers import NOTHING, Answer, Decision, Outcome, Reply, Status, Verdict
-from billhook.dialects import DIALECTS
 from billhook.engine import Engine
 from billhook.exits import Exit
 from billhook.handlers import command

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from billhook.agents import dialect
 from billhook.answers import Answer, Status
-from billhook.dialects import dialect
 from billhook.exits import Exit
 from billhook.meanings import MEANINGS
 from strategies import sample

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from billhook import Answer, rewrite
-from billhook.dialects import dialect
+from billhook.agents import dialect
 from billhook.events import PostToolUse, PostToolUseFailure
 
 SHELL = {"stdout": "secret", "stderr": "more of it", "interrupted": False, "isImage": False}

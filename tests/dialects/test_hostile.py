@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from billhook.agents import AGENTS, DIALECTS
 from billhook.answers import NOTHING, Decision, Reply, Status
-from billhook.dialects import AGENTS, DIALECTS
 from billhook.exits import Exit
 from strategies import SAMPLES, names, sample
 

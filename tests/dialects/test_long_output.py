@@ -3,8 +3,8 @@
 import pytest
 
 from billhook import PreToolUse
+from billhook.agents import DIALECTS, dialect
 from billhook.answers import Decision, Status
-from billhook.dialects import DIALECTS, dialect
 from billhook.exits import Exit
 
 EVENT = PreToolUse(tool_name="Bash", tool_input={"command": "ls"})

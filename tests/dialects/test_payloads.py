@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook import events
+from billhook.agents import DIALECTS, dialect
+from billhook.agents.child import ENV_LIMIT, Call, fit, inherited
 from billhook.answers import Answer, Outcome
-from billhook.dialects import DIALECTS, dialect
-from billhook.dialects.base import ENV_LIMIT, Call, fit, inherited
 from billhook.engine import Engine
 from billhook.errors import EventError, UsageError
 from billhook.events import Event

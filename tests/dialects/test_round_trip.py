@@ -5,8 +5,8 @@ import json
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from billhook.agents import DIALECTS
 from billhook.answers import NOTHING, Answer, Decision, Status, deny, inject, keep_going, rewrite, stop
-from billhook.dialects import DIALECTS
 from billhook.events import Event
 from strategies import SAMPLES, answers, sample, some_events
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from billhook.agents import DIALECTS
 from billhook.config.declared import Run
 from billhook.config.installed import is_billhook
 from billhook.daemon import client
-from billhook.dialects import DIALECTS
 from billhook.hosts import HOSTS, Host
 from billhook.hosts.entries import REFUSED_WITHOUT, Options, command, entry, is_refused, is_written, times
 from billhook.meanings import MEANINGS

@@ -417,7 +417,7 @@ def test_async_can_not_judge() -> None:
 
 def test_async_timeout_is_in_seconds() -> None:
     """`AsyncTimeout int // seconds`."""
-    from billhook.dialects import SPEC
+    from billhook.agents import SPEC
     from billhook.exits import Exit
 
     event = parse(wire("Notification"))

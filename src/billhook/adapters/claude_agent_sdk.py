@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 from billhook import meanings
 from billhook.adapters.runs import Hooks, Tell, engine_for, not_installed, say
-from billhook.dialects.fitting import fitted
+from billhook.agents.downgrade import shape_output
 from billhook.engine import Engine
 from billhook.errors import UsageError
 from billhook.events import EVENTS, parse
@@ -57,7 +57,7 @@ def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
             event = parse(payload)
             verdict = await engine.fire(event, deadline=deadline)
             rows = meanings.CLAUDE
-            answer = fitted(event, verdict.as_answer(rows.join)).answer
+            answer = shape_output(event, verdict.as_answer(rows.join)).answer
             output, lost = write_output(event, answer, rows)
         except Exception as error:  # Claude Code is told that it failed, and blocks, but not its person
             say([f"{payload.get('hook_event_name')} was not judged: {type(error).__name__}: {error}"], tell)

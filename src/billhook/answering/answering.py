@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from billhook import caller
+from billhook.agents.detect import OTHERS, dialect_of
 from billhook.answering.arguments import Arguments
 from billhook.answering.at_once import may_go_on, nobody_waits
 from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received, received_from
 from billhook.answering.saying import lines_for_people
-from billhook.answering.whom import OTHERS, dialect_of
 from billhook.answers import NOTHING, Answer, Decision, Verdict
 from billhook.errors import BillhookError, ContradictionError, EventError, UsageError
 from billhook.events import EVENTS, Block, Event
 from billhook.later import later
 
 if TYPE_CHECKING:
-    from billhook import dialects
+    from billhook import agents
+    from billhook.agents import Dialect
     from billhook.answering.once import Judged
     from billhook.config import Config, configured
     from billhook.config import inside as insides
     from billhook.config.inside import Inside
-    from billhook.dialects import Dialect
 else:
-    dialects = later("billhook.dialects")
+    agents = later("billhook.agents")
     configured = later("billhook.config.configured")
     insides = later("billhook.config.inside")
 
@@ -180,7 +180,7 @@ class Answering:
 
     @property
     def dialect(self) -> "Dialect":
-        return dialects.dialect(self.spoken)
+        return agents.dialect(self.spoken)
 
     def _read(self, env: Mapping[str, str], here: str) -> Event:
         self.stdin = b""  # a signal that ends the reading must not make us begin again
@@ -434,7 +434,7 @@ def _without_stand_ins(config: "Config") -> "Config":
 
 def _for_part(config: "Config", name: str) -> "Config":
     """The hooks for a narrower event alone, where an entry is for just that: the others hear of the whole event."""
-    from billhook.dialects.names import whole
+    from billhook.agents.names import whole
 
     if whole(name) == name:
         return config

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from billhook.agents import Dialect
 from billhook.answers import Answer
-from billhook.dialects import Dialect
 from billhook.events import Event
 from billhook.store.files import StoreError
 from billhook.store.held import LARGEST, Held

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from billhook import caller
-from billhook.answering.whom import dialect_of, event_of, who_calls
+from billhook.agents.detect import dialect_of, event_of, who_calls
 from billhook.errors import BillhookError, EventError
 from billhook.events import EVENTS, Event, parse
 from billhook.later import later, pattern
 
 if TYPE_CHECKING:
-    from billhook import dialects
-    from billhook.dialects import Dialect
+    from billhook import agents
+    from billhook.agents import Dialect
 else:
-    dialects = later("billhook.dialects")
+    agents = later("billhook.agents")
 
 _NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
@@ -32,7 +32,7 @@ class MistypedError(BillhookError):
 def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
     """The event on stdin, in the dialect of the agent that `--as` named; where that is Claude Code, of the one that
     really calls: and which agent that is. Raises as `received` does."""
-    dialect = dialects.dialect(said)
+    dialect = agents.dialect(said)
     if said != "claude":
         return received(dialect, stdin, env, argument), said
     try:
@@ -54,7 +54,7 @@ def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: st
 
         stdin = strictjson.written(payload_of(payload))
     name = argument or event_of(agent, payload)
-    return received(dialects.dialect(dialect_of(agent)), stdin, env, name), agent
+    return received(agents.dialect(dialect_of(agent)), stdin, env, name), agent
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:
@@ -91,7 +91,7 @@ def canonical(name: str) -> str:
     does."""
     if name in EVENTS:
         return name
-    from billhook.dialects.names import canonical_event
+    from billhook.agents.names import canonical_event
 
     return canonical_event(name)
 

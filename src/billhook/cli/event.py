@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from billhook import strictjson, tools
+from billhook.agents.names import OTHERS
 from billhook.answering.received import canonical, probable
 from billhook.cli.show import note
 from billhook.cli.values import json_of, json_or_text, text_of
 from billhook.config.sources import project_folders
-from billhook.dialects.names import OTHERS
 from billhook.errors import EventError, UsageError
 from billhook.events import EVENTS, Event, decode, parse
 from billhook.store.digest import sha256

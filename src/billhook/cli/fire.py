@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from billhook import process
+from billhook.agents import DIALECTS
 from billhook.answers import Decision, OnFailure, Status, Verdict
 from billhook.cli.event import build_event
 from billhook.cli.firing import catch_signals, fire
@@ -17,7 +18,6 @@ from billhook.cli.show import not_written, note, safe, say, verdict_text
 from billhook.cli.table import first_problem, with_shown_paths
 from billhook.cli.values import one_of, seconds
 from billhook.config import configured
-from billhook.dialects import DIALECTS
 from billhook.engine import Engine
 from billhook.errors import UsageError
 from billhook.events import Event

@@ -108,7 +108,7 @@ def _condition(declared: Declared) -> Condition | None:
 def _match(declared: Declared) -> str | None:
     if not declared.part:
         return declared.match
-    from billhook.dialects.names import TOOLS_OF
+    from billhook.agents.names import TOOLS_OF
 
     return TOOLS_OF[declared.part]
 

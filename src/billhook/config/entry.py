@@ -265,7 +265,7 @@ class Entry:
         """What a name that only agents use means in this file: our name where it has one, else itself."""
         if self.where.agent != "plugin" and not self.where.of_another:
             return ""
-        from billhook.dialects.names import canonical_event, is_own_name, own_events
+        from billhook.agents.names import canonical_event, is_own_name, own_events
 
         if self.where.of_another:
             return own_events(self.where.agent, name)
@@ -273,7 +273,7 @@ class Entry:
 
     def _agents_own(self, name: str) -> str:
         """An agent's name for a part of an event, or for one that only it has, in a file of ours."""
-        from billhook.dialects.names import OTHERS, TOOLS_OF
+        from billhook.agents.names import OTHERS, TOOLS_OF
 
         ours = self.shape == "yaml" and not self.where.of_another
         return name if ours and (name in TOOLS_OF or name in OTHERS) else ""
@@ -282,7 +282,7 @@ class Entry:
         """The part of an event that is named, and the event; a part stands alone, because it decides what is sent."""
         if self.shape != "yaml" or all(name in EVENTS for name in events):
             return "", events
-        from billhook.dialects.names import TOOLS_OF, whole
+        from billhook.agents.names import TOOLS_OF, whole
 
         parts = [name for name in events if name in TOOLS_OF]
         if parts and len(events) > 1:
@@ -292,7 +292,7 @@ class Entry:
         return alone, tuple(dict.fromkeys(whole(name) for name in events)) if parts else events
 
     def _not_its_event(self, name: str, node: Node | None) -> None:
-        from billhook.dialects.names import EVENT_NAMES, TITLES, canonical_event, own_name
+        from billhook.agents.names import EVENT_NAMES, TITLES, canonical_event, own_name
 
         title = TITLES[self.where.agent]
         meant = own_name(self.where.agent, canonical_event(name)) or nearest(

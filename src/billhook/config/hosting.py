@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
+from billhook.agents.base import CAPABILITIES, TAKEN_OVER, can
+from billhook.agents.names import own_name
 from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.lint.files import LARGEST, scripts
-from billhook.dialects.capabilities import CAPABILITIES, TAKEN_OVER, can
-from billhook.dialects.names import own_name
 from billhook.events import EVENTS, Block
 from billhook.match import compile_matcher
 from billhook.meanings import meanings

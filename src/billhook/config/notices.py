@@ -149,17 +149,17 @@ class Notices:
         return () if self.host in _AGENTS else _TOLD_OTHERWISE.get(self.host, ("open", "pending"))
 
     def _can_show(self, event: Event) -> bool:
-        from billhook import dialects
-        from billhook.dialects.capabilities import can
+        from billhook import agents
+        from billhook.agents.base import can
 
         if self.host not in _AGENTS:
-            return self.host not in dialects.DIALECTS
-        row = getattr(dialects.dialect(self.host), "row", None)
+            return self.host not in agents.DIALECTS
+        row = getattr(agents.dialect(self.host), "row", None)
         return bool(can(self.host, event.hook_event_name).message if row is None else row(event).message)
 
     @property
     def _ever_shows(self) -> bool:
-        from billhook.dialects.capabilities import CAPABILITIES
+        from billhook.agents.base import CAPABILITIES
 
         return any(row.message for row in CAPABILITIES.get(self.host, {}).values())
 

@@ -17,7 +17,7 @@ _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
 
 def tools_of(part: str) -> str:
     """The matcher for the tools that a part is about."""
-    from billhook.dialects.names import TOOLS_OF
+    from billhook.agents.names import TOOLS_OF
 
     return TOOLS_OF.get(part, "")
 

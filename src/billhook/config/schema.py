@@ -6,11 +6,11 @@ It is for editors: it knows every key in both spellings and says what each is fo
 import re
 from typing import Any, Final, Literal
 
+from billhook.agents.names import TOOLS_OF
 from billhook.config.keys import ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, SPELLINGS, TYPES
 from billhook.config.options import LIMIT, OPTIONS
 from billhook.config.permitting import MODES
 from billhook.config.shapes import OWN_KEYS, SWITCHES
-from billhook.dialects.names import TOOLS_OF
 from billhook.events import EVENTS
 from billhook.meanings import MEANINGS
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from billhook.agents import DIALECTS, Dialect
 from billhook.answers import NOTHING, Answer, Verdict
-from billhook.dialects import DIALECTS, Dialect
 from billhook.events import Event
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from billhook import caller, strictjson
+from billhook.agents.codec import AgentDialect
+from billhook.agents.detect import OTHERS
 from billhook.answering import Answering, Arguments, Heard
 from billhook.answering.received import MistypedError
 from billhook.answering.session_folder import began_in
-from billhook.answering.whom import OTHERS
 from billhook.answers import UNSET, Answer, Decision, Verdict
 from billhook.callbacks import in_thread
 from billhook.config.configured import NotLoadedError
-from billhook.dialects.agent import AgentDialect
 from billhook.errors import BillhookError, EventError, UsageError
 from billhook.events import Event
 from billhook.exits import Exit
@@ -30,9 +30,9 @@ from billhook.outputs import write_output
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from billhook.agents import Dialect
     from billhook.config import Config
     from billhook.daemon.serving import Served
-    from billhook.dialects import Dialect
 
 GLIMPSE: Final = 64 * 1024
 """Bytes of an event that is too large or came too slowly, in which its name and folder are looked for."""
@@ -186,9 +186,9 @@ def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
         return _of_agent(dialect, event, answer)
     unfit = ""
     if dialect.meanings.name == "claude" and answer.updated_output is not UNSET:
-        from billhook.dialects.fitting import fitted
+        from billhook.agents.downgrade import shape_output
 
-        answer, unfit = fitted(event, answer)
+        answer, unfit = shape_output(event, answer)
     output, lost = write_output(event, answer, dialect.meanings)
     if answer.stop and event.gates and not _refuses(dialect, event, output):
         # A run can't be ended at every event, but what was about to happen can be refused.

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from billhook import caller
-from billhook.dialects.names import EVENT_NAMES, NARROWER, TITLES
+from billhook.agents.names import EVENT_NAMES, NARROWER, TITLES
 
 Shape = Literal["nested", "flat"]
 Scope = Literal["user", "project"]

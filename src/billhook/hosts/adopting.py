@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from billhook.agents.names import own_events
 from billhook.config.declared import Action, Exec, Run, Url
 from billhook.config.installed import is_billhook
 from billhook.config.keys import BUILTINS
 from billhook.config.naming import checked_name, free_name, made_name
-from billhook.dialects.names import own_events
 from billhook.hosts import Host
 from billhook.hosts.agentfile import Handler
 from billhook.hosts.entries import is_written

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from billhook.agents.names import NARROWER, canonical_event
 from billhook.config import load_config
 from billhook.config.declared import Declared, Layer, needs_consent
-from billhook.dialects.names import NARROWER, canonical_event
 from billhook.errors import UsageError
 from billhook.events import EVENTS
 from billhook.hosts import Host

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from billhook.dialects.names import whole
+from billhook.agents.names import whole
 from billhook.hosts import Host, Scope
 
 SECONDS: Final = 60.0  # the time-out that is written where no hook needs more

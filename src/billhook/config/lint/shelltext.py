@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from billhook.agents.child import HOOK_VARIABLES
 from billhook.config.declared import Declared, Run
 from billhook.config.findings import Finding
 from billhook.config.lint.files import LONGEST, scripts
 from billhook.config.lint.found import edit, finding
 from billhook.config.sources import agent_of
-from billhook.dialects.base import HOOK_VARIABLES
 from billhook.meanings import meanings
 
 # -- BH406: variables that look as if an agent set them

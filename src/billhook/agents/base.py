@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.dialects.names import NARROWER
+from billhook.agents.names import NARROWER
 
 FIELDS: Final = (
     "allow",

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from billhook import events, strictjson, tools
 from billhook import meanings as rows
-from billhook.answers import NOTHING, Answer, Reply, Status
-from billhook.dialects.base import (
+from billhook.agents.child import (
     TOO_LONG,
     Call,
     Written,
@@ -28,8 +27,9 @@ from billhook.dialects.base import (
     output_text,
     settled,
 )
-from billhook.dialects.printed import Printed, names_a_field, objection_in, printed
-from billhook.dialects.receiving import consistent
+from billhook.agents.decode_event import consistent
+from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
+from billhook.answers import NOTHING, Answer, Reply, Status
 from billhook.errors import ContradictionError, EventError, StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit

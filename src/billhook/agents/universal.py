@@ -9,12 +9,11 @@ from collections.abc import Mapping
 import msgspec
 
 from billhook import meanings as rows
+from billhook.agents.base import Can
+from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, spoken
+from billhook.agents.decode_event import received_object
+from billhook.agents.names import NARROWER, own_name
 from billhook.answers import Answer, Decision
-from billhook.dialects.agent import AgentDialect
-from billhook.dialects.capabilities import Can
-from billhook.dialects.names import NARROWER, own_name
-from billhook.dialects.receiving import received_object
-from billhook.dialects.voice import Payload, Plain, Said, known, spoken
 from billhook.events import Block, Event
 
 _TOP = {"decision": str, "reason": str, "permissionDecision": str, "permission": str, "hookSpecificOutput": dict}
@@ -98,7 +97,7 @@ class UniversalDialect(AgentDialect, frozen=True, kw_only=True):
     """Reads what any agent sends, and denies so that all of them obey."""
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        from billhook.dialects import dialect
+        from billhook.agents import dialect
 
         return dialect(speaker(received_object(stdin))).read_call(stdin, env)
 

@@ -6,19 +6,19 @@ A hook runs at every tool call and speaks one of them: each codec is imported wh
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from billhook.dialects.base import Call, Dialect, Written
 from billhook.errors import UsageError
 
 if TYPE_CHECKING:
-    from billhook.dialects.claude import CLAUDE, SPEC
-    from billhook.dialects.names import canonical_event
+    from billhook.agents.child import Call, Dialect, Written
+    from billhook.agents.claude import CLAUDE, SPEC
+    from billhook.agents.names import canonical_event
 
 _MADE_IN: Final = {
     "claude": "claude",
     "spec": "claude",
-    "claw": "exitcodes",
-    "claw-text": "exitcodes",
-    "lesson": "exitcodes",
+    "claw": "seeds",
+    "claw-text": "seeds",
+    "lesson": "seeds",
     "codex": "codex",
     "gemini": "gemini",
     "qwen": "qwen",
@@ -31,13 +31,13 @@ _MADE_IN: Final = {
 AGENTS: Final = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")  # the dialects that coding agents speak
 
 
-class _Dialects(Mapping[str, Dialect]):
+class _Dialects(Mapping[str, "Dialect"]):
     """All dialects by name. Lives as long as the process; looking at the names imports nothing."""
 
     def __init__(self) -> None:
         self._made: dict[str, Dialect] = {}
 
-    def __getitem__(self, name: str) -> Dialect:
+    def __getitem__(self, name: str) -> "Dialect":
         made = self._made.get(name)
         if made is None:
             from importlib import import_module
@@ -55,10 +55,10 @@ class _Dialects(Mapping[str, Dialect]):
         return len(_MADE_IN)
 
 
-DIALECTS: Mapping[str, Dialect] = _Dialects()
+DIALECTS: Mapping[str, "Dialect"] = _Dialects()
 
 
-def dialect(name: str) -> Dialect:
+def dialect(name: str) -> "Dialect":
     """A dialect by name; UsageError names the ones that exist."""
     try:
         return DIALECTS[name]
@@ -69,11 +69,15 @@ def dialect(name: str) -> Dialect:
 def __getattr__(name: str) -> object:
     """What only those pay for who use it."""
     if name == "canonical_event":
-        from billhook.dialects.names import canonical_event
+        from billhook.agents.names import canonical_event
 
         return canonical_event
     if name in ("CLAUDE", "SPEC"):
         return DIALECTS[name.lower()]
+    if name in ("Call", "Dialect", "Written"):
+        from billhook.agents import child
+
+        return getattr(child, name)
     raise AttributeError(f"module `{__name__}` has no `{name}`")
 
 

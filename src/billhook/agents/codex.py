@@ -11,10 +11,20 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook import meanings as rows
+from billhook.agents.codec import (
+    AgentDialect,
+    MisheardError,
+    Payload,
+    Plain,
+    Said,
+    known,
+    one_of,
+    own_input,
+    refusal,
+    spoken,
+)
+from billhook.agents.names import own_name
 from billhook.answers import NOTHING, Answer, Decision, Reply
-from billhook.dialects.agent import AgentDialect, own_input
-from billhook.dialects.names import own_name
-from billhook.dialects.voice import MisheardError, Payload, Plain, Said, known, one_of, refusal, spoken
 from billhook.events import Block, Event
 
 _TOP: Final = {"continue": bool, "stopReason": str, "suppressOutput": bool, "systemMessage": str}

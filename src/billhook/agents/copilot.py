@@ -12,10 +12,9 @@ from msgspec import UNSET
 
 from billhook import meanings as rows
 from billhook import strictjson
+from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
+from billhook.agents.names import canonical_event, own_name
 from billhook.answers import Answer, Decision
-from billhook.dialects.agent import AgentDialect, own_input
-from billhook.dialects.names import canonical_event, own_name
-from billhook.dialects.voice import Payload, Plain, Said, known, one_of, refusal, spoken
 from billhook.errors import StrictJSONError
 from billhook.events import Block, Event
 from billhook.tools import NAMINGS, canonical_input

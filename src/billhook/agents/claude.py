@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from billhook import events, strictjson
 from billhook import meanings as rows
-from billhook.answers import NOTHING, UNSET, Answer, Decision, Reply, Status
-from billhook.dialects.base import (
+from billhook.agents.child import (
     TOO_LONG,
     Call,
     Written,
@@ -22,7 +21,8 @@ from billhook.dialects.base import (
     launch_note,
     settled,
 )
-from billhook.dialects.receiving import consistent
+from billhook.agents.decode_event import consistent
+from billhook.answers import NOTHING, UNSET, Answer, Decision, Reply, Status
 from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.exits import Exit
@@ -32,13 +32,13 @@ from billhook.meanings import Meanings
 
 if TYPE_CHECKING:
     from billhook import outputs
-    from billhook.dialects import fitting
-    from billhook.dialects import printed as printing
-    from billhook.dialects.printed import Printed
+    from billhook.agents import downgrade
+    from billhook.agents import stdout as printing
+    from billhook.agents.stdout import Printed
     from billhook.outputs import schema
 else:
     outputs, schema = later("billhook.outputs"), later("billhook.outputs.schema")
-    fitting, printing = later("billhook.dialects.fitting"), later("billhook.dialects.printed")
+    downgrade, printing = later("billhook.agents.downgrade"), later("billhook.agents.stdout")
 
 _SILENT = Written(exits(0), ())  # an answer that says nothing, in every event
 
@@ -99,7 +99,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
             return Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
         shaped, change = answer, ""
         if self.exit_2_blocks and answer.updated_output is not UNSET:
-            shaped, change = fitting.fitted(event, answer)
+            shaped, change = downgrade.shape_output(event, answer)
         output, lost = outputs.write_output(event, shaped, self.meanings)
         if change:
             lost.append(change)

@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from billhook import meanings as rows
 from billhook import strictjson
+from billhook.agents.base import Can
+from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
+from billhook.agents.names import own_name
 from billhook.answers import Answer, Decision
-from billhook.dialects.agent import AgentDialect, own_input
-from billhook.dialects.capabilities import Can
-from billhook.dialects.names import own_name
-from billhook.dialects.voice import Payload, Plain, Said, known, one_of, refusal, spoken
 from billhook.errors import StrictJSONError
 from billhook.events import Event
 from billhook.tools import ALSO_EDITS, canonical_input

@@ -25,266 +25,71 @@ The map, lowest layer first:
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from billhook.answers import (
-        Answer,
-        Decision,
-        Outcome,
-        Reply,
-        Status,
-        Verdict,
-        allow,
-        ask,
-        defer,
-        deny,
-        fold,
-        inject,
-        keep_going,
-        notify,
-        rewrite,
-        stop,
-    )
-    from billhook.builtins.metrics import Metrics
-    from billhook.callbacks import callback, on
-    from billhook.config.approving import approve
-    from billhook.config.loaded import Config
-    from billhook.config.loading import load, load_config
-    from billhook.engine import Engine
-    from billhook.errors import (
-        BillhookError,
-        EventError,
-        PlanError,
-        RuleError,
-        StrictJSONError,
-        UnrecordedError,
-        UsageError,
-    )
-    from billhook.events import (
-        EVENTS,
-        ConfigChange,
-        CwdChanged,
-        DirectoryAdded,
-        Elicitation,
-        ElicitationResult,
-        Event,
-        FileChanged,
-        InstructionsLoaded,
-        MessageDisplay,
-        Notification,
-        OtherEvent,
-        PermissionDenied,
-        PermissionRequest,
-        PostCompact,
-        PostModelSwitch,
-        PostToolBatch,
-        PostToolUse,
-        PostToolUseFailure,
-        PreCompact,
-        PreModelSwitch,
-        PreToolUse,
-        SessionEnd,
-        SessionStart,
-        Setup,
-        Stop,
-        StopFailure,
-        SubagentStart,
-        SubagentStop,
-        TaskCompleted,
-        TaskCreated,
-        TeammateIdle,
-        UserPromptExpansion,
-        UserPromptSubmit,
-        WorktreeCreate,
-        WorktreeRemove,
-    )
-    from billhook.handlers import command, execute, literal
-    from billhook.hook import Context, Hook, Known, Source
-    from billhook.session import Question, Ruling, Session, SyncSession, ToolResult
-    from billhook.webhooks import webhook
-    from billhook.worker import python
+if TYPE_CHECKING:  # at run time: `_MODULES`
+    from billhook.answers import *  # noqa: F403
+    from billhook.builtins.metrics import Metrics as Metrics
+    from billhook.callbacks import callback as callback
+    from billhook.callbacks import on as on
+    from billhook.config.approving import approve as approve
+    from billhook.config.loaded import Config as Config
+    from billhook.config.loading import load as load
+    from billhook.config.loading import load_config as load_config
+    from billhook.engine import Engine as Engine
+    from billhook.errors import *  # noqa: F403
+    from billhook.events import *  # noqa: F403
+    from billhook.handlers import command as command
+    from billhook.handlers import execute as execute
+    from billhook.handlers import literal as literal
+    from billhook.hook import Context as Context
+    from billhook.hook import Hook as Hook
+    from billhook.hook import Known as Known
+    from billhook.hook import Source as Source
+    from billhook.session import *  # noqa: F403
+    from billhook.webhooks import webhook as webhook
+    from billhook.worker import python as python
 
 __version__ = "0.1.0"
 
-_LATER = {
-    "Answer": "answers",
-    "BillhookError": "errors",
-    "Config": "config.loaded",
-    "ConfigChange": "events",
-    "Context": "hook",
-    "CwdChanged": "events",
-    "Decision": "answers",
-    "DirectoryAdded": "events",
-    "EVENTS": "events",
-    "Elicitation": "events",
-    "ElicitationResult": "events",
-    "Engine": "engine",
-    "Event": "events",
-    "EventError": "errors",
-    "FileChanged": "events",
-    "Hook": "hook",
-    "InstructionsLoaded": "events",
-    "Known": "hook",
-    "MessageDisplay": "events",
-    "Metrics": "builtins.metrics",
-    "Notification": "events",
-    "OtherEvent": "events",
-    "Outcome": "answers",
-    "PermissionDenied": "events",
-    "PermissionRequest": "events",
-    "PlanError": "errors",
-    "PostCompact": "events",
-    "PostModelSwitch": "events",
-    "PostToolBatch": "events",
-    "PostToolUse": "events",
-    "PostToolUseFailure": "events",
-    "PreCompact": "events",
-    "PreModelSwitch": "events",
-    "PreToolUse": "events",
-    "Question": "session",
-    "Reply": "answers",
-    "RuleError": "errors",
-    "Ruling": "session",
-    "Session": "session",
-    "SessionEnd": "events",
-    "SessionStart": "events",
-    "Setup": "events",
-    "Source": "hook",
-    "Status": "answers",
-    "Stop": "events",
-    "StopFailure": "events",
-    "StrictJSONError": "errors",
-    "SubagentStart": "events",
-    "SubagentStop": "events",
-    "SyncSession": "session",
-    "TaskCompleted": "events",
-    "TaskCreated": "events",
-    "TeammateIdle": "events",
-    "ToolResult": "session",
-    "UnrecordedError": "errors",
-    "UsageError": "errors",
-    "UserPromptExpansion": "events",
-    "UserPromptSubmit": "events",
-    "Verdict": "answers",
-    "WorktreeCreate": "events",
-    "WorktreeRemove": "events",
-    "allow": "answers",
-    "approve": "config.approving",
-    "ask": "answers",
-    "callback": "callbacks",
-    "command": "handlers",
-    "defer": "answers",
-    "deny": "answers",
-    "execute": "handlers",
-    "fold": "answers",
-    "inject": "answers",
-    "keep_going": "answers",
-    "literal": "handlers",
-    "load": "config.loading",
-    "load_config": "config.loading",
-    "notify": "answers",
-    "on": "callbacks",
-    "python": "worker",
-    "rewrite": "answers",
-    "stop": "answers",
-    "webhook": "webhooks",
+_MODULES = {
+    "billhook.answers": """
+        Answer Decision Outcome Reply Status Verdict
+        allow ask defer deny fold inject keep_going notify rewrite stop
+    """,
+    "billhook.builtins.metrics": "Metrics",
+    "billhook.callbacks": "callback on",
+    "billhook.config.approving": "approve",
+    "billhook.config.loaded": "Config",
+    "billhook.config.loading": "load load_config",
+    "billhook.engine": "Engine",
+    "billhook.errors": "BillhookError EventError PlanError RuleError StrictJSONError UnrecordedError UsageError",
+    "billhook.events": """
+        EVENTS Event OtherEvent
+        PreToolUse PostToolUse PostToolUseFailure PostToolBatch PermissionRequest PermissionDenied
+        UserPromptSubmit UserPromptExpansion Notification MessageDisplay SessionStart SessionEnd Setup Stop StopFailure
+        SubagentStart SubagentStop TeammateIdle TaskCreated TaskCompleted PreCompact PostCompact
+        PreModelSwitch PostModelSwitch Elicitation ElicitationResult ConfigChange InstructionsLoaded
+        CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove
+    """,
+    "billhook.handlers": "command execute literal",
+    "billhook.hook": "Context Hook Known Source",
+    "billhook.session": "Question Ruling Session SyncSession ToolResult",
+    "billhook.webhooks": "webhook",
+    "billhook.worker": "python",
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
     """Every name is imported when it is first used: a process that answers one event needs few of them."""
-    if name not in _LATER:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'billhook' has no attribute {name!r}")
     import importlib
 
-    found = getattr(importlib.import_module(f"billhook.{_LATER[name]}"), name)
-    globals()[name] = found
+    found = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
     return found
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-__all__ = [
-    "EVENTS",
-    "Answer",
-    "BillhookError",
-    "Config",
-    "ConfigChange",
-    "Context",
-    "CwdChanged",
-    "Decision",
-    "DirectoryAdded",
-    "Elicitation",
-    "ElicitationResult",
-    "Engine",
-    "Event",
-    "EventError",
-    "FileChanged",
-    "Hook",
-    "InstructionsLoaded",
-    "Known",
-    "MessageDisplay",
-    "Metrics",
-    "Notification",
-    "OtherEvent",
-    "Outcome",
-    "PermissionDenied",
-    "PermissionRequest",
-    "PlanError",
-    "PostCompact",
-    "PostModelSwitch",
-    "PostToolBatch",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PreCompact",
-    "PreModelSwitch",
-    "PreToolUse",
-    "Question",
-    "Reply",
-    "RuleError",
-    "Ruling",
-    "Session",
-    "SessionEnd",
-    "SessionStart",
-    "Setup",
-    "Source",
-    "Status",
-    "Stop",
-    "StopFailure",
-    "StrictJSONError",
-    "SubagentStart",
-    "SubagentStop",
-    "SyncSession",
-    "TaskCompleted",
-    "TaskCreated",
-    "TeammateIdle",
-    "ToolResult",
-    "UnrecordedError",
-    "UsageError",
-    "UserPromptExpansion",
-    "UserPromptSubmit",
-    "Verdict",
-    "WorktreeCreate",
-    "WorktreeRemove",
-    "allow",
-    "approve",
-    "ask",
-    "callback",
-    "command",
-    "defer",
-    "deny",
-    "execute",
-    "fold",
-    "inject",
-    "keep_going",
-    "literal",
-    "load",
-    "load_config",
-    "notify",
-    "on",
-    "python",
-    "rewrite",
-    "stop",
-    "webhook",
-]

@@ -184,44 +184,49 @@ def test_several_tasks_share_the_cursor() -> None:
 
 
 FAULTS: dict[str, tuple[str, str, str, str]] = {
-    "an unknown key": ("- text: a\n- txet: b\n", "2:3", "turn 2 has an unknown key `txet`", "did you mean `text`?"),
+    "an unknown key": (
+        "- text: a\n- txet: b\n",
+        "",
+        "$[1]: object contains unknown field `txet`",
+        "did you mean `text`?",
+    ),
     "an unknown key of a tool": (
         "- tool:\n    name: Bash\n    inputs: {}\n",
-        "3:5",
-        "the tool of turn 1 has an unknown key `inputs`",
+        "",
+        "$[0].tool: object contains unknown field `inputs`",
         "did you mean `input`?",
     ),
-    "an unknown key at the top": ("turn: []\n", "1:1", "a script has an unknown key `turn`", "did you mean `turns`?"),
-    "no name": ("- tool: {input: {}}\n", "1:9", "the tool of turn 1 has no `name`", "as in"),
-    "an empty name": ("- tool: ''\n", "1:3", "the tool of turn 1 has no `name`", "as in"),
-    "an input that is text": ("- tool: {name: A, input: ls}\n", "1:26", "input of the tool of turn 1 is a string", ""),
-    "an input of no tool": ("- text: a\n  input: {a: 1}\n", "2:10", "`input` of turn 1 belongs to no tool", ""),
-    "a second input": ("- tool: {name: A}\n  input: {a: 1}\n", "2:10", "`input` of turn 1 belongs to no tool", ""),
-    "tools that are no list": ("- tools: {name: A}\n", "1:10", "`tools` of turn 1 is a mapping", "make it a list"),
-    "a number as text": ("- text: 12\n", "1:9", "the text of turn 1 is a number, not text", "put it in quotes"),
-    "a plain text": ("- text: a\n- done\n", "2:3", "turn 2 is a string, not a mapping", "as in `- text: done`"),
-    "an empty turn": ("- {}\n", "1:3", "turn 1 says nothing", "give it a `text`"),
-    "a text for a list": ("turns: done\n", "1:8", "a list of turns is wanted, and this is a string", ""),
+    "an unknown key at the top": ("turn: []\n", "", "$: object contains unknown field `turn`", "did you mean `turns`?"),
+    "no name": ("- tool: {input: {}}\n", "", "$[0].tool: object missing required field `name`", "as in"),
+    "an empty name": ("- tool: ''\n", "", "$[0]: a tool has no `name`", "as in"),
+    "an input that is text": ("- tool: {name: A, input: ls}\n", "", "$[0].tool.input: expected `object`", ""),
+    "an input of no tool": ("- text: a\n  input: {a: 1}\n", "", "$[0]: `input` or `id` without a tool", ""),
+    "a second input": ("- tool: {name: A}\n  input: {a: 1}\n", "", "$[0]: `input` or `id` without a tool", ""),
+    "tools that are no list": ("- tools: {name: A}\n", "", "$[0].tools: expected `array`, got `object`", ""),
+    "a number as text": ("- text: 12\n", "", "$[0].text: expected `str | null`, got `int`", "put it in quotes"),
+    "a plain text": ("- text: a\n- done\n", "", "$[1]: expected `object`, got `str`", "as in `- text: done`"),
+    "an empty turn": ("- {}\n", "", "$[0]: an empty turn", "give it a `text`"),
+    "a text for a list": ("turns: done\n", "", "$.turns: expected `array`, got `str`", ""),
     "an unknown error": (
         "- error: overlooked\n",
-        "1:10",
-        "the error of turn 1 is of no known kind: `overlooked`",
+        "",
+        "$[0].error: unknown kind `overlooked`",
         "did you mean `overloaded`?",
     ),
-    "an error and a text": ("- error: unknown\n  text: b\n", "2:9", "turn 1 has an `error` and a `text`", ""),
-    "an agent without turns": ("agents: {a: 1}\n", "1:13", "a list of turns is wanted, and this is a number", ""),
-    "broken YAML": ("- text: a\n- tool: {name: Bash\n", "3:1", "without a `,` or its `}`", "add the"),
-    "a key twice": ("- text: a\n  text: b\n", "2:3", "the key `text` is here twice", "remove one"),
+    "an error and a text": ("- error: unknown\n  text: b\n", "", "$[0]: an `error` is a turn of its own", ""),
+    "an agent without turns": ("agents: {a: 1}\n", "", "$.agents[...]: expected `array`, got `int`", ""),
+    "broken YAML": ("- text: a\n- tool: {name: Bash\n", ":3:1", "without a `,` or its `}`", "add the"),
+    "a key twice": ("- text: a\n  text: b\n", ":2:3", "the key `text` is here twice", "remove one"),
 }
 
 
 @pytest.mark.parametrize(("text", "place", "message", "hint"), FAULTS.values(), ids=FAULTS)
 def test_a_bad_file_is_refused(text: str, place: str, message: str, hint: str, tmp_path: Path) -> None:
-    """The error names file, line and column, says what is wrong, and what to write instead."""
+    """The error names the file and the JSON path, says what is wrong, and what to write instead."""
     file = script(tmp_path, text)
     with pytest.raises(UsageError) as caught:
         Scripted.read(file)
-    assert caught.value.place.startswith(f"{file}:{place}")
+    assert caught.value.place.startswith(f"{file}{place}")
     assert message in caught.value.message
     assert caught.value.hint and hint in caught.value.hint
 
@@ -246,8 +251,8 @@ def test_a_file_that_holds_no_script(content: bytes, message: str, tmp_path: Pat
 
 
 def test_a_bad_list_is_refused_as_well() -> None:
-    """In Python there is no line, but the turn has its number."""
-    with pytest.raises(UsageError, match=r"^turn 2 has an unknown key `txt`\n\nhint: did you mean `text`\?$"):
+    """The JSON path names the turn."""
+    with pytest.raises(UsageError, match=r"^\$\[1\]: object contains unknown field `txt`\n\nhint: did you mean `text`"):
         Scripted([{"text": "a"}, {"txt": "b"}])
 
 

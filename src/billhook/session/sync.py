@@ -1,21 +1,55 @@
 """The same session for loops that are not async: each call blocks until its hooks have answered."""
 
 import asyncio
+import functools
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from billhook import stepping
 from billhook.answers import Verdict
 from billhook.engine import Engine
 from billhook.events import Event
-from billhook.session.calls import INTERRUPTS, Call, Execute, SentInput, ToolResult, copied, interruption, shown
+from billhook.session.calls import INTERRUPTS, Execute, SentInput, ToolResult, copied, interruption, shown
 from billhook.session.session import Session
 from billhook.session.waiting import awaited
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _blocking(
+    method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SyncSession", P], T]:
+    """A method of Session, as the session's own class has it, that blocks until it is done."""
+
+    @functools.wraps(method)
+    def blocking(self: "SyncSession", /, *args: P.args, **options: P.kwargs) -> T:
+        start: Callable[P, Coroutine[Any, Any, T]] = getattr(self.session, method.__name__)
+        return _run(start(*args, **options))
+
+    return blocking
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return stepping.run(coroutine)
+    return stepping.run_aside(coroutine)
+
+
+class _Attribute(Generic[T]):
+    """An attribute of the session, to be read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: "SyncSession", kind: type | None = None) -> T:
+        value: T = getattr(owner.session, self.name)
+        return value
 
 
 class SyncSession:
@@ -33,59 +67,28 @@ class SyncSession:
     ) -> None:
         _run(self.session.__aexit__(kind, error, trace))
 
-    @property
-    def id(self) -> str:
-        return self.session.id
+    id = _Attribute[str]()
+    cwd = _Attribute[str]()
+    transcript_path = _Attribute[str]()
+    permission_mode = _Attribute[str]()
+    turn = _Attribute[int]()
+    stopped = _Attribute[str | None]()
 
-    @property
-    def cwd(self) -> str:
-        return self.session.cwd
-
-    @property
-    def transcript_path(self) -> str:
-        return self.session.transcript_path
-
-    @property
-    def permission_mode(self) -> str:
-        return self.session.permission_mode
-
-    @property
-    def turn(self) -> int:
-        return self.session.turn
-
-    @property
-    def stopped(self) -> str | None:
-        return self.session.stopped
-
-    def take_context(self) -> str:
-        return self.session.take_context()
+    clear = _blocking(Session.clear)
+    prompt = _blocking(Session.prompt)
+    stop = _blocking(Session.stop)
+    failed = _blocking(Session.failed)
+    notify = _blocking(Session.notify)
+    compact = _blocking(Session.compact)
+    before_tool = _blocking(Session.before_tool)
+    after_tool = _blocking(Session.after_tool)
+    batch = _blocking(Session.batch)
 
     def fire(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
         return _run(self.session.fire(event, deadline=deadline, **fields))
 
-    def clear(self, *, session_id: str = "", transcript_path: str | os.PathLike[str] | None = None) -> None:
-        _run(self.session.clear(session_id=session_id, transcript_path=transcript_path))
-
-    def prompt(self, text: str) -> Verdict:
-        return _run(self.session.prompt(text))
-
-    def stop(self, last_message: str | None = None) -> Verdict:
-        return _run(self.session.stop(last_message))
-
-    def failed(self, error: str, *, details: str | None = None, last_message: str | None = None) -> Verdict:
-        return _run(self.session.failed(error, details=details, last_message=last_message))
-
-    def notify(self, message: str, *, type: str, title: str | None = None) -> Verdict:  # noqa: A002 (its word)
-        return _run(self.session.notify(message, type=type, title=title))
-
-    def compact(
-        self,
-        summarise: Callable[[], str],
-        *,
-        trigger: Literal["manual", "auto"] = "manual",
-        instructions: str | None = None,
-    ) -> str | None:
-        return _run(self.session.compact(summarise, trigger=trigger, instructions=instructions))
+    def take_context(self) -> str:
+        return self.session.take_context()
 
     def subagent(
         self,
@@ -123,24 +126,3 @@ class SyncSession:
         except Exception as error:
             return self.after_tool(call, error=shown(error))
         return self.after_tool(call, output)
-
-    def before_tool(
-        self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: SentInput | None = None
-    ) -> Call:
-        return _run(self.session.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent))
-
-    def after_tool(
-        self, call: Call, output: Any = None, *, error: str | None = None, is_interrupt: bool = False
-    ) -> ToolResult:
-        return _run(self.session.after_tool(call, output, error=error, is_interrupt=is_interrupt))
-
-    def batch(self, calls: Sequence[Mapping[str, Any]]) -> Verdict:
-        return _run(self.session.batch(calls))
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return stepping.run(coroutine)
-    return stepping.run_aside(coroutine)

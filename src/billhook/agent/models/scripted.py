@@ -50,8 +50,8 @@ class Scripted:
         self.requests.append(request)
         turn = self._next(request)
         await asyncio.sleep(0)  # a real model gives others their turn as well
-        if turn.error:
-            raise ModelError(turn.message, kind=turn.error)
+        if turn.error is not None:
+            raise ModelError(turn.error.message, kind=turn.error.kind)
         for piece in _pieces(turn.text):
             say(piece)
         message = self._message(turn, request)

@@ -14,36 +14,42 @@ Or a mapping: `turns` has such a list, `agents` one for each agent that has turn
 """
 
 import codecs
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 import msgspec
 
 from billhook.agent.models.failures import KINDS
 from billhook.config.findings import nearest
-from billhook.config.nodes import Fields, Node
 from billhook.errors import UsageError
 
 _LARGEST = 1 << 24
 _WHAT = "a script is a YAML or JSON list of turns, such as `- text: done`"
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One use of a tool. Without an `id` it gets one when it is played."""
 
     name: str
-    input: dict[str, Any]
+    input: dict[str, Any] = {}
     id: str = ""
 
 
+class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The call of the model fails."""
+
+    kind: str = "unknown"
+    message: str = ""
+
+
 class Turn(msgspec.Struct, frozen=True):
-    """What the model answers once: texts and calls, or an error (one of `failures.KINDS`) with its message."""
+    """What the model answers once."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
-    error: str = ""
-    message: str = ""
+    error: Error | None = None
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -51,6 +57,20 @@ class Script(msgspec.Struct, frozen=True):
 
     turns: tuple[Turn, ...]
     agents: dict[str, tuple[Turn, ...]] = {}
+
+
+class _WrittenTurn(msgspec.Struct, forbid_unknown_fields=True):
+    text: str | None = None
+    tool: str | Call | None = None
+    tools: list[Call] = []
+    error: str | Error | None = None
+    input: dict[str, Any] | None = None
+    id: str = ""
+
+
+class _WrittenScript(msgspec.Struct, forbid_unknown_fields=True):
+    turns: list[_WrittenTurn] = []
+    agents: dict[str, list[_WrittenTurn]] = {}
 
 
 def read_script(file: Path) -> Script:
@@ -66,114 +86,62 @@ def read_script(file: Path) -> Script:
     read = read_text(text, str(file), _LARGEST)
     for finding in read.findings:
         raise UsageError(finding.message, place=finding.place, hint=finding.hint)
-    assert read.node is not None
-    if read.node.value == Fields(()):
+    script = read.node.plain() if read.node is not None else {}
+    if not script:
         raise UsageError("the script is empty", place=str(file), hint=_WHAT)
-    return _Reader(str(file)).script(read.node)
+    try:
+        return script_of(script)
+    except UsageError as error:
+        raise UsageError(error.message, place=str(file), hint=error.hint) from None
 
 
 def script_of(value: Any) -> Script:
-    """The same from Python's lists and dicts. Raises UsageError."""
-    return _Reader("").script(_node(value))
+    """The same from Python's lists and dicts. Raises UsageError, which names the JSON path of the fault."""
+    try:
+        if isinstance(value, Mapping):
+            script = msgspec.convert(value, _WrittenScript)
+            agents = {name: _turns(turns, f"$.agents.{name}") for name, turns in script.agents.items()}
+            return Script(_turns(script.turns, "$.turns"), agents)
+        return Script(_turns(msgspec.convert(value, list[_WrittenTurn]), "$"))
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `")
+        message = f"{path.rstrip('`') or '$'}: {text[:1].lower()}{text[1:]}"
+        raise UsageError(message, hint=_hint(text)) from None
 
 
-def _node(value: Any) -> Node:
-    """A value that stands in no file."""
-    if isinstance(value, Mapping):
-        return Node(Fields(tuple((Node(str(key), 0, 0), _node(one)) for key, one in value.items())), 0, 0)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return Node(tuple(_node(one) for one in value), 0, 0)
-    return Node(value, 0, 0)
+def _turns(written: Iterable[_WrittenTurn], path: str) -> tuple[Turn, ...]:
+    return tuple(_turn(turn, f"{path}[{number}]") for number, turn in enumerate(written))
 
 
-class _Reader:
-    """One reading of one script."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    def refuse(self, message: str, node: Node, hint: str) -> Never:
-        place = f"{self.file}:{node.line}:{node.column}" if self.file else ""
-        raise UsageError(message, place=place, hint=hint)
-
-    def script(self, node: Node) -> Script:
-        if not isinstance(node.value, Fields):
-            return Script(self.turns(node))
-        said = self.fields(node, "a script", ("turns", "agents"))
-        agents = said.get("agents")
-        own = self.fields(agents, "`agents`") if agents else {}
-        turns = said.get("turns")
-        return Script(self.turns(turns) if turns else (), {name: self.turns(one) for name, one in own.items()})
-
-    def turns(self, node: Node) -> tuple[Turn, ...]:
-        if not isinstance(node.value, tuple):
-            self.refuse(f"a list of turns is wanted, and this is {node.kind}", node, "as in `- text: done`")
-        return tuple(self.turn(one, number) for number, one in enumerate(node.value, 1))
-
-    def turn(self, node: Node, number: int) -> Turn:
-        said = self.fields(node, f"turn {number}", ("text", "tool", "tools", "error", "input", "id"))
-        if "error" in said:
-            return self.failure(said, number)
-        if not said.keys() & {"text", "tool", "tools"}:
-            self.refuse(f"turn {number} says nothing", node, "give it a `text`, a `tool`, `tools` or an `error`")
-        text = self.text(said["text"], f"the text of turn {number}") if "text" in said else ""
-        return Turn(text, tuple(self.calls(said, node, number)))
-
-    def calls(self, said: dict[str, Node], node: Node, number: int) -> Iterable[Call]:
-        place = f"the tool of turn {number}"
-        if "tool" in said and isinstance(said["tool"].value, str):
-            yield self.call({"name": said["tool"], **_only(said, "input", "id")}, node, place)
-        elif extra := _only(said, "input", "id"):
-            word, where = next(iter(extra.items()))
-            self.refuse(
-                f"`{word}` of turn {number} belongs to no tool", where, f"put `{word}` beside the tool's `name`"
-            )
-        elif "tool" in said:
-            yield self.call(self.fields(said["tool"], place, ("name", "input", "id")), said["tool"], place)
-        if "tools" in said:
-            if not isinstance(said["tools"].value, tuple):
-                self.refuse(f"`tools` of turn {number} is {said['tools'].kind}", said["tools"], "make it a list")
-            for one in said["tools"].value:
-                place = f"a tool of turn {number}"
-                yield self.call(self.fields(one, place, ("name", "input", "id")), one, place)
-
-    def call(self, said: dict[str, Node], node: Node, place: str) -> Call:
-        if "name" not in said or said["name"].value == "":
-            self.refuse(f"{place} has no `name`", node, "as in `{name: Bash, input: {command: ls}}`")
-        given = said.get("input")
-        if given is not None and not isinstance(given.value, Fields):
-            self.refuse(f"the input of {place} is {given.kind}", given, "make it a mapping, as in `{command: ls}`")
-        own_id = self.text(said["id"], f"the id of {place}") if "id" in said else ""
-        return Call(self.text(said["name"], f"the name of {place}"), given.plain() if given else {}, own_id)
-
-    def failure(self, said: dict[str, Node], number: int) -> Turn:
-        error = said["error"]
-        for word in [word for word in said if word != "error"]:
-            self.refuse(f"turn {number} has an `error` and a `{word}`", said[word], "make two turns of it")
-        place = f"the error of turn {number}"
-        parts = self.fields(error, place, ("kind", "message")) if isinstance(error.value, Fields) else {"kind": error}
-        kind = self.text(parts["kind"], place) if "kind" in parts else "unknown"
-        if kind not in KINDS:
-            self.refuse(f"{place} is of no known kind: `{kind}`", parts["kind"], _meant(kind, KINDS))
-        message = self.text(parts["message"], f"the message of {place}") if "message" in parts else ""
-        return Turn(error=kind, message=message or f"the script says `{kind}`")
-
-    def fields(self, node: Node, what: str, known: tuple[str, ...] = ()) -> dict[str, Node]:
-        if not isinstance(node.value, Fields):
-            self.refuse(f"{what} is {node.kind}, not a mapping", node, "as in `- text: done`")
-        for key, _ in node.value:
-            if known and key.value not in known:
-                self.refuse(f"{what} has an unknown key `{key.value}`", key, _meant(str(key.value), known))
-        return {str(key.value): one for key, one in node.value}
-
-    def text(self, node: Node, what: str) -> str:
-        if not isinstance(node.value, str):
-            self.refuse(f"{what} is {node.kind}, not text", node, "put it in quotes")
-        return node.value
+def _turn(written: _WrittenTurn, path: str) -> Turn:
+    tool, error = written.tool, written.error
+    if error is not None:
+        if written != _WrittenTurn(error=error):
+            raise UsageError(f"{path}: an `error` is a turn of its own", hint="make two turns of it")
+        return Turn(error=_error(error, path))
+    if isinstance(tool, str):
+        tool = Call(tool, written.input or {}, written.id)
+    elif written.input is not None or written.id:
+        raise UsageError(f"{path}: `input` or `id` without a tool", hint="put it beside the tool's `name`")
+    calls = (*([tool] if tool else []), *written.tools)
+    if written.text is None and not calls:
+        raise UsageError(f"{path}: an empty turn", hint="give it a `text`, a `tool`, `tools` or an `error`")
+    if not all(call.name for call in calls):
+        raise UsageError(f"{path}: a tool has no `name`", hint="as in `{name: Bash, input: {command: ls}}`")
+    return Turn(written.text or "", calls)
 
 
-def _only(said: dict[str, Node], *names: str) -> dict[str, Node]:
-    return {name: said[name] for name in names if name in said}
+def _error(error: str | Error, path: str) -> Error:
+    given = Error(error) if isinstance(error, str) else error
+    if given.kind not in KINDS:
+        raise UsageError(f"{path}.error: unknown kind `{given.kind}`", hint=_meant(given.kind, KINDS))
+    return Error(given.kind, given.message or f"the script says `{given.kind}`")
+
+
+def _hint(error: str) -> str:
+    if unknown := re.search("unknown field `(.*)`", error):
+        return _meant(unknown[1], (*_WrittenTurn.__struct_fields__, "turns", "agents", "name", "kind", "message"))
+    return "put it in quotes" if error.startswith("Expected `str") else "as in `- text: done`"
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

@@ -165,9 +165,11 @@ def test_a_stop_at_the_start_of_a_subagent(project: Project) -> None:
 @pytest.mark.parametrize(
     ("given", "content"),
     [
-        pytest.param({"prompt": "look"}, "`description` is missing", id="no description"),
-        pytest.param({"description": "look"}, "`prompt` is missing", id="no prompt"),
-        pytest.param({"description": "look", "prompt": ["a"]}, "`prompt` must be a text", id="a wrong prompt"),
+        pytest.param({"prompt": "look"}, "`description` is missing: it must be a text", id="no description"),
+        pytest.param({"description": "look"}, "`prompt` is missing: it must be a text", id="no prompt"),
+        pytest.param(
+            {"description": "look", "prompt": ["a"]}, "`prompt` must be a text, not a list", id="a wrong prompt"
+        ),
     ],
 )
 def test_a_subagent_without_a_task(given: dict[str, Any], content: str, project: Project) -> None:
@@ -309,8 +311,10 @@ def test_the_end_of_a_session_ends_its_tasks(project: Project) -> None:
     ("given", "content"),
     [
         pytest.param({"task_id": "task_9"}, "no task `task_9`; there are none", id="a task that is not there"),
-        pytest.param({}, "`task_id` is missing", id="no id"),
-        pytest.param({"task_id": "task_1", "wait": "long"}, "`wait` must be a number of seconds", id="a wrong wait"),
+        pytest.param({}, "`task_id` is missing: it must be a text", id="no id"),
+        pytest.param(
+            {"task_id": "task_1", "wait": "long"}, "`wait` must be a number of seconds, not a text", id="a wrong wait"
+        ),
     ],
 )
 def test_wrong_questions_about_tasks(given: dict[str, Any], content: str, project: Project) -> None:

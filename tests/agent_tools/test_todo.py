@@ -20,19 +20,9 @@ def test_the_answer_shows_the_list(tmp_path: Path) -> None:
     assert Agent(tmp_path).call("TodoWrite", todos=todos) == shown
 
 
-def test_each_call_gives_the_whole_list_and_a_mistake_changes_nothing(tmp_path: Path) -> None:
-    """The second list takes the place of the first; a broken one doesn't."""
-    from billhook.agent.tools.todo import TodoList, todo_write
-
-    todos = TodoList()
-    agent = Agent(tmp_path)
-    agent.tools["TodoWrite"] = todo_write(todos)
-    agent.call("TodoWrite", todos=[{"content": "a", "status": "pending"}, {"content": "b", "status": "pending"}])
-    agent.call("TodoWrite", todos=[{"content": "c", "status": "pending"}])
-    agent.fails("TodoWrite", todos=[{"content": "d", "status": "pending"}, {"content": "e", "status": "odd"}])
-    assert [todo.content for todo in todos.todos] == ["c"]
-    assert agent.call("TodoWrite", todos=[]) == "The list is empty"
-    assert todos.todos == ()
+def test_an_empty_list(tmp_path: Path) -> None:
+    """Nothing is left to do."""
+    assert Agent(tmp_path).call("TodoWrite", todos=[]) == "The list is empty"
 
 
 WRONG: dict[str, tuple[Any, str]] = {

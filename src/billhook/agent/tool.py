@@ -20,7 +20,6 @@ class Tool(msgspec.Struct, frozen=True):
 
     spec: ToolSpec
     run: Callable[[Input], Awaitable[Any]]
-    reads_only: bool = False  # it changes nothing outside the conversation, so nobody has to be asked
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """Claude, through Anthropic's own SDK: the Messages API, streamed."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from anthropic import AsyncAnthropic, Timeout
@@ -8,10 +8,9 @@ from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
 from anthropic.types import Usage as UsageAtStart
 
 from billhook import strictjson
-from billhook.agent.conversation import Block, Message, Text, ToolResult, Usage
-from billhook.agent.model import Completion, Request, Say
-from billhook.agent.models.failures import failure
-from billhook.agent.models.trying import answered
+from billhook.agent.conversation import Block, Text, ToolResult, Usage
+from billhook.agent.model import Request
+from billhook.agent.models.trying import Service
 from billhook.agent.models.variables import address_in, key_in
 from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
 
@@ -20,12 +19,11 @@ MAX_TOKENS = 32_000  # the longest answer, thoughts included
 _ENDS: dict[str, End] = {"max_tokens": "cut", "model_context_window_exceeded": "cut", "refusal": "refused"}
 
 
-class Anthropic:
-    """One model of Anthropic's. Calls that fail for a while are tried again: by the SDK, and by `trying` once an answer
-    has begun.
+class Anthropic(Service):
+    """One model of Anthropic's. Thoughts are neither shown nor sent back: they are bound to everything before them, and
+    a hook may change that."""
 
-    Thoughts are neither shown nor sent back: they are bound to everything before them, and a hook may change that.
-    """
+    service = "anthropic"
 
     def __init__(
         self,
@@ -38,44 +36,30 @@ class Anthropic:
     ) -> None:
         """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer's. `timeout` is how many
         seconds nothing may come. Raises UsageError for a key or an address that is none."""
-        name, self._key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-        self._model, self._retries = model, max_retries
+        name, key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
         self._max_tokens = max_tokens
-        self._client = AsyncAnthropic(
-            api_key=self._key if name == "ANTHROPIC_API_KEY" else None,
-            auth_token=self._key if name == "ANTHROPIC_AUTH_TOKEN" else None,
+        client = AsyncAnthropic(
+            api_key=key if name == "ANTHROPIC_API_KEY" else None,
+            auth_token=key if name == "ANTHROPIC_AUTH_TOKEN" else None,
             base_url=address_in(env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
             max_retries=max_retries,
             timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
         )
+        super().__init__(model, key, client, max_retries)
 
-    @property
-    def name(self) -> str:
-        return f"anthropic:{self._model}"
-
-    async def complete(self, request: Request, say: Say) -> Completion:
-        return await answered(self._pieces, request, say, service="anthropic", retries=self._retries)
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    async def _pieces(self, request: Request, answer: Answer) -> AsyncGenerator[str, None]:
-        """The texts of the answer as they come; the rest goes into `answer`."""
-        try:
-            # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
-            async with await self._client.messages.create(**self._body(request), stream=True) as events:
-                answer.begun = True
-                async for event in events:
-                    if piece := _take(event, answer):
-                        yield piece
-        except Exception as error:
-            raise failure(error, "anthropic", [self._key]) from None
+    def _open(self, request: Request) -> Awaitable[Any]:
+        # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
+        opened: Awaitable[Any] = self._client.messages.create(**self._body(request), stream=True)
+        return opened
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": self._max_tokens,
-            "messages": [_message(one) for one in merged(request.messages)],
+            "messages": [
+                {"role": one.role, "content": [_block(block) for block in one.content]}
+                for one in merged(request.messages)
+            ],
         }
         if request.system:
             body["system"] = request.system
@@ -86,9 +70,25 @@ class Anthropic:
             ]
         return dict(sayable(body))
 
-
-def _message(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "content": [_block(block) for block in message.content]}
+    def _take(self, event: RawMessageStreamEvent, answer: Answer) -> str:
+        match event.type:
+            case "message_start":
+                answer.usage = _usage(event.message.usage, answer.usage)
+            case "content_block_start" if event.content_block.type == "tool_use":
+                block = event.content_block
+                answer.add_call(
+                    event.index, Call(block.id, block.name, strictjson.dumps(block.input) if block.input else "")
+                )
+            case "content_block_start" if event.content_block.type == "text":
+                return answer.add_text(event.content_block.text)
+            case "content_block_delta" if event.delta.type == "input_json_delta":
+                answer.calls[event.index].arguments += event.delta.partial_json
+            case "content_block_delta" if event.delta.type == "text_delta":
+                return answer.add_text(event.delta.text)
+            case "message_delta":
+                answer.usage = _usage(event.usage, answer.usage)
+                answer.end = _ENDS.get(event.delta.stop_reason, "complete") if event.delta.stop_reason else answer.end
+        return ""
 
 
 def _block(block: Block) -> dict[str, Any]:
@@ -99,28 +99,6 @@ def _block(block: Block) -> dict[str, Any]:
         result = {"type": "tool_result", "tool_use_id": block.tool_use_id, "content": content}
         return {**result, "is_error": True} if block.is_error else result
     return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
-
-
-def _take(event: RawMessageStreamEvent, answer: Answer) -> str:
-    """Put one event into the answer; gives the text that it brought."""
-    match event.type:
-        case "message_start":
-            answer.usage = _usage(event.message.usage, answer.usage)
-        case "content_block_start" if event.content_block.type == "tool_use":
-            block = event.content_block
-            answer.add_call(
-                event.index, Call(block.id, block.name, strictjson.dumps(block.input) if block.input else "")
-            )
-        case "content_block_start" if event.content_block.type == "text":
-            return answer.add_text(event.content_block.text)
-        case "content_block_delta" if event.delta.type == "input_json_delta":
-            answer.calls[event.index].arguments += event.delta.partial_json
-        case "content_block_delta" if event.delta.type == "text_delta":
-            return answer.add_text(event.delta.text)
-        case "message_delta":
-            answer.usage = _usage(event.usage, answer.usage)
-            answer.end = _ENDS.get(event.delta.stop_reason, "complete") if event.delta.stop_reason else answer.end
-    return ""
 
 
 def _usage(said: UsageAtStart | MessageDeltaUsage, before: Usage) -> Usage:

@@ -1,66 +1,48 @@
 """Why a model gave no answer, in the words that StopFailure knows."""
 
 from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from billhook.agent.model import ModelError
 
-KINDS = (
-    "authentication_failed",
-    "billing_error",
-    "rate_limit",
-    "overloaded",
-    "invalid_request",
-    "model_not_found",
-    "server_error",
-    "max_output_tokens",
-    "unknown",
-)
 
-_BY_WORD = {
-    # Anthropic's error types
-    "authentication_error": "authentication_failed",
-    "permission_error": "authentication_failed",
-    "billing_error": "billing_error",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "overloaded",
-    "invalid_request_error": "invalid_request",
-    "not_found_error": "model_not_found",
-    "api_error": "server_error",
-    "timeout_error": "server_error",
-    # OpenAI's error codes and types
-    "invalid_api_key": "authentication_failed",
-    "insufficient_quota": "billing_error",
-    "billing_not_active": "billing_error",
-    "billing_hard_limit_reached": "billing_error",
-    "rate_limit_exceeded": "rate_limit",
-    "model_not_found": "model_not_found",
-    "server_error": "server_error",
-}
-_BY_STATUS = {
-    400: "invalid_request",
-    401: "authentication_failed",
-    402: "billing_error",
-    403: "authentication_failed",
-    404: "model_not_found",
-    408: "server_error",
-    413: "invalid_request",
-    422: "invalid_request",
-    429: "rate_limit",
-    503: "overloaded",
-    529: "overloaded",
-}
-_SAID = {
-    "authentication_failed": ("refused the key", "check the key, and that it may use this model"),
-    "billing_error": ("wants to be paid first", "look at the account's balance and limits"),
-    "rate_limit": ("got too many requests", "wait a while, or ask for a higher limit"),
-    "overloaded": ("is overloaded", "try again later"),
-    "invalid_request": ("refused the request", ""),
-    "model_not_found": ("has no such model", "check the model's name and the base URL"),
-    "server_error": ("failed", "try again later"),
-    "unknown": ("gave no answer", ""),
-}
+class _Kind(NamedTuple):
+    what: str  # what the service did
+    hint: str
+    statuses: tuple[int, ...] = ()
+    words: str = ""  # error types of Anthropic, error codes and types of OpenAI
 
 
+_TABLE: Final = {
+    "authentication_failed": _Kind(
+        "refused the key",
+        "check the key, and that it may use this model",
+        (401, 403),
+        "authentication_error permission_error invalid_api_key",
+    ),
+    "billing_error": _Kind(
+        "wants to be paid first",
+        "look at the account's balance and limits",
+        (402,),
+        "billing_error insufficient_quota billing_not_active billing_hard_limit_reached",
+    ),
+    "rate_limit": _Kind(
+        "got too many requests",
+        "wait a while, or ask for a higher limit",
+        (429,),
+        "rate_limit_error rate_limit_exceeded",
+    ),
+    "overloaded": _Kind("is overloaded", "try again later", (503, 529), "overloaded_error"),
+    "invalid_request": _Kind("refused the request", "", (400, 413, 422), "invalid_request_error"),
+    "model_not_found": _Kind(
+        "has no such model", "check the model's name and the base URL", (404,), "not_found_error model_not_found"
+    ),
+    "server_error": _Kind("failed", "try again later", (408,), "api_error timeout_error server_error"),
+    "unknown": _Kind("gave no answer", ""),
+}
+KINDS: Final = (*_TABLE, "max_output_tokens")
+_BY_WORD: Final = {word: name for name, kind in _TABLE.items() for word in kind.words.split()}
+_BY_STATUS: Final = {status: name for name, kind in _TABLE.items() for status in kind.statuses}
 _SHORTEST = 8  # characters of a secret that is looked for in an error
 
 
@@ -71,7 +53,7 @@ def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelErro
     status = status if isinstance(status, int) and status >= 400 else None
     said = _message(error)
     kind = _kind(error, status, said)
-    what, hint = _SAID[kind]
+    what, hint, *_ = _TABLE[kind]
     if kind == "server_error" and not status:
         what = _on_the_way(error)
     for secret in secrets:

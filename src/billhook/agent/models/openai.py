@@ -1,6 +1,6 @@
 """Models of OpenAI, and of the many services that speak like it: Chat Completions, streamed, through OpenAI's SDK."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any
 
 from openai import AsyncOpenAI, Timeout
@@ -9,53 +9,36 @@ from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
 from billhook import strictjson
 from billhook.agent.conversation import Message, ToolResult, Usage
-from billhook.agent.model import Completion, Request, Say
-from billhook.agent.models.failures import failure
-from billhook.agent.models.trying import answered
+from billhook.agent.model import Request
+from billhook.agent.models.trying import Service
 from billhook.agent.models.variables import address_in, key_in
 from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
 
 _ENDS: dict[str, End] = {"length": "cut", "content_filter": "refused"}
 
 
-class OpenAI:
-    """One model of OpenAI's, or of the service at OPENAI_BASE_URL. Calls that fail for a while are tried again: by
-    the SDK, and by `trying` once an answer has begun. OPENAI_ORG_ID and OPENAI_PROJECT_ID count as well."""
+class OpenAI(Service):
+    """One model of OpenAI's, or of the service at OPENAI_BASE_URL. OPENAI_ORG_ID and OPENAI_PROJECT_ID count, too."""
+
+    service = "openai"
 
     def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
         """The key is OPENAI_API_KEY. `timeout` is how many seconds nothing may come. Raises UsageError for a key or an
         address that is none."""
-        _, self._key = key_in(env, "OPENAI_API_KEY")
-        self._model, self._retries = model, max_retries
-        self._client = AsyncOpenAI(
-            api_key=self._key,
+        _, key = key_in(env, "OPENAI_API_KEY")
+        client = AsyncOpenAI(
+            api_key=key,
             organization=env.get("OPENAI_ORG_ID") or None,
             project=env.get("OPENAI_PROJECT_ID") or None,
             base_url=address_in(env, "OPENAI_BASE_URL", "https://api.openai.com/v1"),
             max_retries=max_retries,
             timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
         )
+        super().__init__(model, key, client, max_retries)
 
-    @property
-    def name(self) -> str:
-        return f"openai:{self._model}"
-
-    async def complete(self, request: Request, say: Say) -> Completion:
-        return await answered(self._pieces, request, say, service="openai", retries=self._retries)
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    async def _pieces(self, request: Request, answer: Answer) -> AsyncGenerator[str, None]:
-        """The texts of the answer as they come; the rest goes into `answer`."""
-        try:
-            async with await self._client.chat.completions.create(**self._body(request), stream=True) as chunks:
-                answer.begun = True
-                async for chunk in chunks:
-                    if piece := _take(chunk, answer):
-                        yield piece
-        except Exception as error:
-            raise failure(error, "openai", [self._key]) from None
+    def _open(self, request: Request) -> Awaitable[Any]:
+        opened: Awaitable[Any] = self._client.chat.completions.create(**self._body(request), stream=True)
+        return opened
 
     def _body(self, request: Request) -> dict[str, Any]:
         system = [{"role": "system", "content": request.system}] if request.system else []
@@ -73,6 +56,18 @@ class OpenAI:
                 for tool in request.tools
             ]
         return dict(sayable(body))
+
+    def _take(self, event: ChatCompletionChunk, answer: Answer) -> str:
+        if event.usage:
+            answer.usage = Usage(event.usage.prompt_tokens, event.usage.completion_tokens)
+        if not event.choices:
+            return ""
+        choice = event.choices[0]
+        if choice.finish_reason:
+            answer.end = _ENDS.get(choice.finish_reason, "complete")
+        for part in choice.delta.tool_calls or ():
+            _take_call(part, answer)
+        return answer.add_text(choice.delta.content or choice.delta.refusal or "")
 
 
 def _messages(message: Message) -> Iterator[dict[str, Any]]:
@@ -96,20 +91,6 @@ def _tool_calls(message: Message) -> list[dict[str, Any]]:
         }
         for use in message.tool_uses
     ]
-
-
-def _take(chunk: ChatCompletionChunk, answer: Answer) -> str:
-    """Put one chunk into the answer; gives the text that it brought."""
-    if chunk.usage:
-        answer.usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
-    if not chunk.choices:
-        return ""
-    choice = chunk.choices[0]
-    if choice.finish_reason:
-        answer.end = _ENDS.get(choice.finish_reason, "complete")
-    for part in choice.delta.tool_calls or ():
-        _take_call(part, answer)
-    return answer.add_text(choice.delta.content or choice.delta.refusal or "")
 
 
 def _take_call(part: ChoiceDeltaToolCall, answer: Answer) -> None:

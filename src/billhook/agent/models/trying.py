@@ -5,12 +5,13 @@ Nothing of such an answer was used, so that asking again is safe: at most a pers
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from itertools import count
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from billhook.agent.model import Completion, Model, ModelError, Request, Say
+from billhook.agent.models.failures import failure
 from billhook.agent.models.wire import Answer
 
 PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # faults that may be over in a moment
@@ -44,6 +45,44 @@ async def answered(stream: Stream, request: Request, say: Say, *, service: str, 
                 raise BrokeOffError(error.message, kind=error.kind, details=error.details, hint=error.hint) from None
         await asyncio.sleep(_pause(tried))
     raise AssertionError("counting does not end")
+
+
+class Service:
+    """A model behind an SDK of its own. Calls that fail for a while are tried again: by the SDK, and by `answered` once
+    an answer has begun. A subclass gives `_open`, which starts a streamed call, and `_take`."""
+
+    service: ClassVar[str]
+
+    def __init__(self, model: str, key: str, client: Any, max_retries: int) -> None:
+        self._model, self._key, self._client, self._retries = model, key, client, max_retries
+
+    @property
+    def name(self) -> str:
+        return f"{self.service}:{self._model}"
+
+    async def complete(self, request: Request, say: Say) -> Completion:
+        return await answered(self._pieces, request, say, service=self.service, retries=self._retries)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _pieces(self, request: Request, answer: Answer) -> AsyncGenerator[str, None]:
+        """The texts of the answer as they come; the rest goes into `answer`."""
+        try:
+            async with await self._open(request) as events:
+                answer.begun = True
+                async for event in events:
+                    if piece := self._take(event, answer):
+                        yield piece
+        except Exception as error:
+            raise failure(error, self.service, [self._key]) from None
+
+    def _open(self, request: Request) -> Awaitable[Any]:
+        raise NotImplementedError
+
+    def _take(self, event: Any, answer: Answer) -> str:
+        """Put one event into the answer; gives the text that it brought."""
+        raise NotImplementedError
 
 
 async def completed(model: Model, request: Request, say: Say, tell: Callable[[str], None]) -> Completion:

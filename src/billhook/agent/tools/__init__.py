@@ -3,10 +3,10 @@
 from billhook.agent.tool import Tool
 from billhook.agent.tools.bash import Background, bash
 from billhook.agent.tools.files import edit, read, write
-from billhook.agent.tools.todo import TodoList, todo_write
+from billhook.agent.tools.todo import todo_write
 from billhook.agent.tools.workspace import Workspace
 
-__all__ = ["Background", "TodoList", "Workspace", "standard_tools"]
+__all__ = ["Background", "Workspace", "standard_tools"]
 
 
 def standard_tools(workspace: Workspace, *, background: Background | None = None) -> list[Tool]:
@@ -15,10 +15,4 @@ def standard_tools(workspace: Workspace, *, background: Background | None = None
     `background` makes a task of a command that is to run on: it gets a subject, a description and the job, and gives
     what the model is told. Without it there is no running in the background.
     """
-    return [
-        bash(workspace, background),
-        read(workspace),
-        write(workspace),
-        edit(workspace),
-        todo_write(TodoList()),
-    ]
+    return [bash(workspace, background), read(workspace), write(workspace), edit(workspace), todo_write()]

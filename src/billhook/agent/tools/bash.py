@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from billhook import process
-from billhook.agent.model import ToolSpec
 from billhook.agent.tool import Input, Tool, ToolError
 from billhook.agent.tools import inputs
 from billhook.agent.tools.output import Output
@@ -40,24 +39,22 @@ def bash(workspace: Workspace, background: Background | None = None) -> Tool:
     """The tool that runs commands. With `background` it can leave one running."""
 
     async def run(given: Input) -> str:
-        command = inputs.text(given, "command")
+        command = given["command"]
         if not command.strip() or "\0" in command:
             raise ToolError("`command` must be a shell command: it is blank, or holds a NUL character")
-        description = inputs.optional_text(given, "description")
-        milliseconds = inputs.count(given, "timeout")
-        if not inputs.flag(given, "run_in_background"):
-            return await _foreground(command, workspace, _seconds(milliseconds, SECONDS))
+        if not given.get("run_in_background"):
+            return await _foreground(command, workspace, _seconds(given, SECONDS))
         if background is None:
             raise ToolError("`run_in_background`: nothing can be run in the background here; run it without")
-        cwd, seconds = workspace.cwd, _seconds(milliseconds, LONGEST)
-        subject = description or command.strip().splitlines()[0][:80]
+        cwd, seconds = workspace.cwd, _seconds(given, LONGEST)
+        subject = given.get("description") or command.strip().splitlines()[0][:80]
         return await background(subject, command, lambda: _shell(command, cwd, seconds))
 
-    return Tool(SPEC, run)
+    return inputs.tool(SPEC, run)
 
 
-def _seconds(milliseconds: int | None, default: float) -> float:
-    return default if milliseconds is None else min(milliseconds / 1000, LONGEST)
+def _seconds(given: Input, default: float) -> float:
+    return min(given["timeout"] / 1000, LONGEST) if "timeout" in given else default
 
 
 async def _foreground(command: str, workspace: Workspace, seconds: float) -> str:
@@ -133,25 +130,19 @@ def _move(workspace: Workspace, folder: str) -> str:
     return ""
 
 
-SPEC = ToolSpec(
+SPEC = inputs.spec(
     "Bash",
     "Run a shell command in the workspace. `cd` lasts until the next call; variables and functions don't. Standard "
     "input is empty. What the command leaves running is ended with it: give `run_in_background` for a server or a long "
     f"job. Of a long output you get the beginning and the end, {CAP:,} characters in all.",
-    {
-        "type": "object",
-        "properties": {
-            "command": {"type": "string", "minLength": 1, "description": "The command, or several lines of them"},
-            "timeout": {
-                "type": "integer",
-                "minimum": 1,
-                "description": f"Milliseconds after which it is ended: {SECONDS * 1000:.0f} when not given (in the "
-                f"background {LONGEST * 1000:.0f}), at most {LONGEST * 1000:.0f}",
-            },
-            "run_in_background": {"type": "boolean", "description": "Don't wait for its end"},
-            "description": {"type": "string", "description": "What it does, in five to ten words"},
-        },
-        "required": ["command"],
-        "additionalProperties": False,
+    "command",
+    command={"type": "string", "minLength": 1, "description": "The command, or several lines of them"},
+    timeout={
+        "type": "integer",
+        "minimum": 1,
+        "description": f"Milliseconds after which it is ended: {SECONDS * 1000:.0f} when not given (in the "
+        f"background {LONGEST * 1000:.0f}), at most {LONGEST * 1000:.0f}",
     },
+    run_in_background={"type": "boolean", "description": "Don't wait for its end"},
+    description={"type": "string", "description": "What it does, in five to ten words"},
 )

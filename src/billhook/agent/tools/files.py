@@ -5,12 +5,11 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from billhook.agent.model import ToolSpec
 from billhook.agent.tool import Input, Tool, ToolError
 from billhook.agent.tools import inputs
 from billhook.agent.tools.workspace import Workspace
@@ -28,7 +27,7 @@ def read(workspace: Workspace) -> Tool:
 
     async def run(given: Input) -> str:
         path = _path(workspace, given)
-        first, lines = inputs.count(given, "offset") or 1, inputs.count(given, "limit") or LINES
+        first, lines = given.get("offset", 1), given.get("limit", LINES)
         with _opened(workspace, path) as file:
             if b"\0" in file.read(8192):
                 raise ToolError(
@@ -37,7 +36,7 @@ def read(workspace: Workspace) -> Tool:
             file.seek(0)
             return _part(file, first, lines) or f"(`{workspace.name(path)}` is empty)"
 
-    return Tool(READ, run, reads_only=True)
+    return inputs.tool(READ, run)
 
 
 def write(workspace: Workspace) -> Tool:
@@ -45,12 +44,12 @@ def write(workspace: Workspace) -> Tool:
 
     async def run(given: Input) -> str:
         path = _path(workspace, given)
-        content = inputs.text(given, "content", empty=True)
+        content = given["content"]
         _replace(workspace, path, content.encode())
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         return f"Wrote {_number(lines, 'line')} to {workspace.name(path)}"
 
-    return Tool(WRITE, run)
+    return inputs.tool(WRITE, run)
 
 
 def edit(workspace: Workspace) -> Tool:
@@ -58,9 +57,7 @@ def edit(workspace: Workspace) -> Tool:
 
     async def run(given: Input) -> str:
         path = _path(workspace, given)
-        old = inputs.text(given, "old_string", "old_text")
-        new = inputs.text(given, "new_string", "new_text", empty=True)
-        everywhere = inputs.flag(given, "replace_all")
+        old, new, everywhere = given["old_string"], given["new_string"], given.get("replace_all", False)
         if old == new:
             raise ToolError("`old_string` and `new_string` are the same: there is nothing to change")
         with _opened(workspace, path) as file:
@@ -71,7 +68,7 @@ def edit(workspace: Workspace) -> Tool:
         _replace(workspace, path, changed)
         return f"Edited {workspace.name(path)}: replaced {_number(times, 'occurrence')}"
 
-    return Tool(EDIT, run)
+    return inputs.tool(EDIT, run)
 
 
 def _part(file: BinaryIO, first: int, lines: int) -> str:
@@ -114,7 +111,7 @@ def _replaced(data: bytes, old: str, new: str, everywhere: bool, name: str) -> t
 
 
 def _path(workspace: Workspace, given: Input) -> Path:
-    path = workspace.path(inputs.text(given, "file_path", "path"))
+    path = workspace.path(given["file_path"])
     if path == workspace.root:
         raise ToolError("the workspace itself is a folder, not a file")
     return path
@@ -185,35 +182,28 @@ _KINDS = {
 _FILE = {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"}
 
 
-def _spec(name: str, description: str, required: list[str], **properties: Mapping[str, object]) -> ToolSpec:
-    schema = {
-        "type": "object",
-        "properties": {"file_path": _FILE, **properties},
-        "required": ["file_path", *required],
-        "additionalProperties": False,
-    }
-    return ToolSpec(name, description, schema)
-
-
-READ = _spec(
+READ = inputs.spec(
     "Read",
     f"Read a text file of the workspace: {LINES:,} lines or {CAP:,} characters of it at once. A last line in brackets "
     "says when there is more.",
-    [],
+    "file_path",
+    file_path=_FILE,
     offset={"type": "integer", "minimum": 1, "description": "The line to begin with; the first line is 1"},
     limit={"type": "integer", "minimum": 1, "description": "How many lines"},
 )
-WRITE = _spec(
+WRITE = inputs.spec(
     "Write",
     "Write a file of the workspace, from nothing or in place of what was there. Missing folders are made.",
-    ["content"],
+    "file_path content",
+    file_path=_FILE,
     content={"type": "string", "description": "The whole new content"},
 )
-EDIT = _spec(
+EDIT = inputs.spec(
     "Edit",
     "Replace a text in a file of the workspace. It must occur exactly once, or give `replace_all`. Everything else "
     "stays as it is, byte by byte.",
-    ["old_string", "new_string"],
+    "file_path old_string new_string",
+    file_path=_FILE,
     old_string={"type": "string", "minLength": 1, "description": "The text as it is in the file, blanks included"},
     new_string={"type": "string", "description": "The text to put there instead"},
     replace_all={"type": "boolean", "description": "Replace it wherever it occurs"},

@@ -1,12 +1,14 @@
-"""What a model gave a tool, field by field: each reader returns a value of its type or names the field that is wrong.
+"""What a model gives a tool, checked against the tool's JSON Schema: an error names the field that is wrong.
 
 A null counts as absent. A field may have a second name (seed 004's tools say `path` where ours say `file_path`);
 when both are given they must agree, or else a hook could judge the one and the tool use the other.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from billhook.agent.tool import Input, ToolError
+from billhook.agent.model import ToolSpec
+from billhook.agent.tool import Input, Tool, ToolError
 
 ALIASES: dict[str, dict[str, str]] = {
     "Read": {"path": "file_path"},
@@ -14,6 +16,45 @@ ALIASES: dict[str, dict[str, str]] = {
     "Edit": {"path": "file_path", "old_text": "old_string", "new_text": "new_string"},
 }
 """Other names of a tool's fields, which seed 004's tools have."""
+
+Schema = Mapping[str, Any]
+_WORDS = {
+    "string": "a text",
+    "boolean": "true or false",
+    "integer": "a whole number from 1 up",
+    "number": "a number of seconds",
+    "array": "a list",
+    "object": "an object",
+}
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int | float,
+    "number": int | float,
+    "array": list,
+    "object": dict,
+}
+_FOUND = {bool: "a boolean", dict: "an object", list: "a list", str: "a text"}
+
+
+def spec(name: str, description: str, required: str, /, **properties: Schema) -> ToolSpec:
+    """A tool as the model is told of it; `required` are names of fields, separated by spaces."""
+    return ToolSpec(name, description, fields(required, **properties))
+
+
+def fields(required: str, /, **properties: Schema) -> dict[str, Any]:
+    """The schema of an object."""
+    about = {"type": "object", "properties": properties, "required": required.split()}
+    return {**about, "additionalProperties": False}
+
+
+def tool(spec: ToolSpec, run: Callable[[Input], Awaitable[Any]]) -> Tool:
+    """A tool whose `run` gets the fields of its schema, each of the type that it says."""
+
+    async def run_checked(given: Input) -> Any:
+        return await run(_object(canonical(spec.name, given), spec.schema))
+
+    return Tool(spec, run_checked)
 
 
 def canonical(tool: str, given: Input) -> Input:
@@ -25,71 +66,58 @@ def canonical(tool: str, given: Input) -> Input:
     settled: Input = {}
     for key, value in given.items():
         name = aliases.get(key, key)
+        own = given.get(name)
+        if None not in (own, value) and own != value:
+            raise ToolError(f"`{name}` and `{key}` are the same field, but they differ: give `{name}` only")
         if value is not None or (key == name and name not in settled):
-            settled[name] = value if key == name else _value(given, name, key)
+            settled[name] = value
     return settled
 
 
-def text(given: Input, name: str, alias: str = "", *, empty: bool = False) -> str:
-    """A text that must be there."""
-    value = _value(given, name, alias)
-    if value is None:
-        raise ToolError(f"`{name}` is missing: it must be a text")
-    if not isinstance(value, str):
-        raise _mistyped(name, "a text", value)
-    if not value and not empty:
+def _object(given: Input, schema: Schema) -> Input:
+    properties = schema["properties"]
+    for name in schema["required"]:
+        if given.get(name) is None:
+            raise ToolError(f"`{name}` is missing: it must be {_WORDS[properties[name]['type']]}")
+    present = {name: given[name] for name in properties if given.get(name) is not None}
+    return {name: _value(value, name, properties[name]) for name, value in present.items()}
+
+
+def _value(value: Any, name: str, schema: Schema) -> Any:
+    kind = schema["type"]
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+        raise _mistyped(name, kind, value)
+    match kind:
+        case "string":
+            _check_text(value, name, schema)
+        case "integer":
+            if value != value // 1 or value < schema["minimum"]:
+                raise _mistyped(name, kind, value)
+            return int(value)
+        case "array":
+            return [_item(item, f"{name}[{number}]", schema["items"]) for number, item in enumerate(value)]
+    return value
+
+
+def _item(item: Any, place: str, schema: Schema) -> Input:
+    _value(item, place, {"type": "object"})
+    try:
+        return _object(item, schema)
+    except ToolError as error:
+        raise ToolError(f"{place}: {error}") from None
+
+
+def _check_text(value: str, name: str, schema: Schema) -> None:
+    if not value and "minLength" in schema:
         raise ToolError(f"`{name}` is empty")
+    if value not in schema.get("enum", [value]):
+        raise ToolError(f"`{name}` must be one of {', '.join(schema['enum'])}, not `{value}`")
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise ToolError(f"`{name}` holds half a character (a lone surrogate) at position {error.start}") from None
-    return value
 
 
-def optional_text(given: Input, name: str) -> str:
-    """A text that may be missing or empty."""
-    return "" if given.get(name) is None else text(given, name, empty=True)
-
-
-def flag(given: Input, name: str) -> bool:
-    """True or false; false when it is missing."""
-    value = given.get(name)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise _mistyped(name, "true or false", value)
-
-
-def count(given: Input, name: str) -> int | None:
-    """A whole number from 1 up, or None when it is missing."""
-    value = given.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 1:
-        raise _mistyped(name, "a whole number from 1 up", value)
-    return int(value)
-
-
-def records(given: Input, name: str) -> list[dict[str, Any]]:
-    """A list of objects that must be there."""
-    value = given.get(name)
-    if value is None:
-        raise ToolError(f"`{name}` is missing: it must be a list")
-    if not isinstance(value, list):
-        raise _mistyped(name, "a list", value)
-    for number, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise _mistyped(f"{name}[{number}]", "an object", item)
-    return value
-
-
-def _value(given: Input, name: str, alias: str) -> Any:
-    own, other = given.get(name), given.get(alias) if alias else None
-    if own is not None and other is not None and own != other:
-        raise ToolError(f"`{name}` and `{alias}` are the same field, but they differ: give `{name}` only")
-    return other if own is None else own
-
-
-def _mistyped(name: str, wanted: str, value: object) -> ToolError:
-    words = {bool: "a boolean", dict: "an object", list: "a list", str: "a text"}
-    found = str(value) if type(value) in (int, float) else words.get(type(value), type(value).__name__)
-    return ToolError(f"`{name}` must be {wanted}, not {found}")
+def _mistyped(name: str, kind: str, value: object) -> ToolError:
+    found = str(value) if type(value) in (int, float) else _FOUND.get(type(value), type(value).__name__)
+    return ToolError(f"`{name}` must be {_WORDS[kind]}, not {found}")

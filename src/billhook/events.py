@@ -201,44 +201,41 @@ _BASE = Event.__struct_fields__
 # -- tools ---------------------------------------------------------------------------------------------------------
 
 
-class PreToolUse(Event, frozen=True, kw_only=True):
-    """A tool is about to run."""
-
+class _ToolEvent(Event, frozen=True, kw_only=True):
     tool_name: str
     tool_input: Json
+    match_field = "tool_name"
+
+
+class PreToolUse(_ToolEvent, frozen=True, kw_only=True):
+    """A tool is about to run."""
+
     tool_use_id: str = ""
     mcp_server: dict[str, Any] | None = None
-    match_field = "tool_name"
     block = Block.DENY
     takes_context = True
 
 
-class PostToolUse(Event, frozen=True, kw_only=True):
+class PostToolUse(_ToolEvent, frozen=True, kw_only=True):
     """A tool has run and succeeded."""
 
-    tool_name: str
-    tool_input: Json
     tool_response: Json = None
     tool_use_id: str = ""
     duration_ms: int | float | None = None
     mcp_server: dict[str, Any] | None = None
-    match_field = "tool_name"
     block = Block.MODEL
     takes_context = True
     nullable = frozenset({"tool_response"})
 
 
-class PostToolUseFailure(Event, frozen=True, kw_only=True):
+class PostToolUseFailure(_ToolEvent, frozen=True, kw_only=True):
     """A tool started and failed."""
 
-    tool_name: str
-    tool_input: Json
     tool_use_id: str = ""
     error: str = ""
     is_interrupt: bool | None = None
     duration_ms: int | float | None = None
     mcp_server: dict[str, Any] | None = None
-    match_field = "tool_name"
     block = Block.MODEL
     takes_context = True
 
@@ -254,26 +251,20 @@ class PostToolBatch(Event, frozen=True, kw_only=True):
 # -- permission ----------------------------------------------------------------------------------------------------
 
 
-class PermissionRequest(Event, frozen=True, kw_only=True):
+class PermissionRequest(_ToolEvent, frozen=True, kw_only=True):
     """The person would be asked, or the call would be denied because nobody can be asked."""
 
-    tool_name: str
-    tool_input: Json
     permission_suggestions: list[Any] | None = None
     mcp_server: dict[str, Any] | None = None
-    match_field = "tool_name"
     block = Block.NOT_HONOURED
 
 
-class PermissionDenied(Event, frozen=True, kw_only=True):
+class PermissionDenied(_ToolEvent, frozen=True, kw_only=True):
     """A call was denied without asking."""
 
-    tool_name: str
-    tool_input: Json
     tool_use_id: str = ""
     reason: str = ""
     mcp_server: dict[str, Any] | None = None
-    match_field = "tool_name"
 
 
 # -- prompt and display --------------------------------------------------------------------------------------------
@@ -419,26 +410,21 @@ class TeammateIdle(Event, frozen=True, kw_only=True):
     block = Block.KEEP_GOING
 
 
-class TaskCreated(Event, frozen=True, kw_only=True):
+class _TaskEvent(Event, frozen=True, kw_only=True):
+    task_id: str = ""
+    task_subject: str = ""
+    task_description: str | None = None
+    teammate_name: str | None = None
+    team_name: str | None = None
+    block = Block.DENY
+
+
+class TaskCreated(_TaskEvent, frozen=True, kw_only=True):
     """A task is being created."""
 
-    task_id: str = ""
-    task_subject: str = ""
-    task_description: str | None = None
-    teammate_name: str | None = None
-    team_name: str | None = None
-    block = Block.DENY
 
-
-class TaskCompleted(Event, frozen=True, kw_only=True):
+class TaskCompleted(_TaskEvent, frozen=True, kw_only=True):
     """A task is being marked as done."""
-
-    task_id: str = ""
-    task_subject: str = ""
-    task_description: str | None = None
-    teammate_name: str | None = None
-    team_name: str | None = None
-    block = Block.DENY
 
 
 # -- compaction ----------------------------------------------------------------------------------------------------
@@ -466,26 +452,7 @@ class PostCompact(Event, frozen=True, kw_only=True):
 # -- model ---------------------------------------------------------------------------------------------------------
 
 
-class PreModelSwitch(Event, frozen=True, kw_only=True):
-    """Somebody asked for another model."""
-
-    from_model: str = ""
-    to_model: str
-    requested_model: str | None = None
-    source: str = ""
-    context_tokens: int | float = 0
-    prompt_cache_warm: bool = False
-    cache_ttl: str = ""
-    estimated_cache_write_usd: int | float = 0
-    pricing: str = ""
-    match_field = "to_model"
-    block = Block.DENY
-    nullable = frozenset({"requested_model"})
-
-
-class PostModelSwitch(Event, frozen=True, kw_only=True):
-    """The model was switched."""
-
+class _ModelSwitch(Event, frozen=True, kw_only=True):
     from_model: str = ""
     to_model: str = ""
     requested_model: str | None = None
@@ -496,10 +463,22 @@ class PostModelSwitch(Event, frozen=True, kw_only=True):
     estimated_cache_write_usd: int | float = 0
     pricing: str = ""
     match_field = "to_model"
+    nullable = frozenset({"requested_model"})
+
+
+class PreModelSwitch(_ModelSwitch, frozen=True, kw_only=True):
+    """Somebody asked for another model."""
+
+    to_model: str
+    block = Block.DENY
+
+
+class PostModelSwitch(_ModelSwitch, frozen=True, kw_only=True):
+    """The model was switched."""
+
     block = Block.USER
     text_is_context = True
     takes_context = True
-    nullable = frozenset({"requested_model"})
 
 
 # -- MCP elicitation -----------------------------------------------------------------------------------------------
@@ -618,7 +597,11 @@ class OtherEvent(Event, frozen=True, kw_only=True):
 
 # -- reading -------------------------------------------------------------------------------------------------------
 
-EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__() if kind is not OtherEvent}
+EVENTS: dict[str, type[Event]] = {
+    name: kind
+    for name, kind in globals().items()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, OtherEvent) and name[0] != "_"
+}
 """Every event that has a type, by name."""
 
 _OF_SENT_INPUT = ("text of tool_input", "sent input")
@@ -650,9 +633,8 @@ for _kind in EVENTS.values():
     type.__setattr__(_kind, "hook_event_name", _kind.__name__)
     type.__setattr__(_kind, "gates", _kind.block in (Block.DENY, Block.NOT_HONOURED))
     type.__setattr__(_kind, "can_block", _kind.gates or _kind.block in (Block.KEEP_GOING, Block.STOP))
-    for _field in JSON_FIELDS:
-        if _field in _kind.__dict__:
-            type.__setattr__(_kind, _field, _Lazy(_kind.__dict__[_field], _field))
+for _kind, _field in ((_ToolEvent, "tool_input"), (PostToolUse, "tool_response")):
+    type.__setattr__(_kind, _field, _Lazy(getattr(_kind, _field), _field))
 
 
 def decode(data: bytes) -> Event:
@@ -752,8 +734,8 @@ def _kind_of(value: object) -> str:
 
 
 def _member(kind: type[Event], field: str) -> Any:
-    found = kind.__dict__.get(field)
-    return found.member if isinstance(found, _Lazy) else getattr(kind, field)
+    found = getattr(kind, field)
+    return found.member if isinstance(found, _Lazy) else found
 
 
 @functools.cache

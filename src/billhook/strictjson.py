@@ -47,9 +47,8 @@ def _read(text: str, decoder: "json.JSONDecoder", max_depth: int) -> Any:
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        what = (
-            "more text after the JSON document" if error.msg == "Extra data" else error.msg[:1].lower() + error.msg[1:]
-        )
+        extra = error.msg == "Extra data"
+        what = "more text after the JSON document" if extra else error.msg[:1].lower() + error.msg[1:]
         raise StrictJSONError(f"{what} at line {error.lineno} column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         # Integers of more than 4,300 digits are a plain ValueError; a depth that we let through may still be too much.
@@ -87,10 +86,11 @@ def encode(value: Any) -> bytes:
             return data
     except (TypeError, ValueError, OverflowError):
         pass  # a lone surrogate, an integer beyond 64 bits, a key that is no string
+    encoder = _encoder(escapes=True)
     try:
-        return _ascii().encode(value).encode("ascii")
+        return encoder.encode(value).encode("ascii")
     except (TypeError, ValueError):
-        return _ascii().encode(_sayable(value)).encode("ascii")
+        return encoder.encode(_sayable(value)).encode("ascii")
 
 
 def dumps(value: Any) -> str:
@@ -108,7 +108,7 @@ def utf8(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, OverflowError):
-        return _plain().encode(_sayable(value)).encode("utf-8", "surrogatepass")
+        return _encoder().encode(_sayable(value)).encode("utf-8", "surrogatepass")
 
 
 def written(value: Any, *, spaced: bool = True) -> bytes:
@@ -119,8 +119,7 @@ def written(value: Any, *, spaced: bool = True) -> bytes:
         if spaced:
             data = msgspec.json.format(data, indent=0)
     except (TypeError, ValueError, OverflowError):
-        encoder = _readable() if spaced else _plain()
-        data = encoder.encode(_sayable(value)).encode("utf-8", "backslashreplace")
+        data = _encoder(spaced=spaced).encode(_sayable(value)).encode("utf-8", "backslashreplace")
     return data if data.isascii() else _LINE_END.sub(_escaped, data)
 
 
@@ -198,18 +197,9 @@ def _leniently() -> "json.JSONDecoder":
 
 
 @functools.cache
-def _ascii() -> "json.JSONEncoder":
-    return json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=str)
-
-
-@functools.cache
-def _plain() -> "json.JSONEncoder":
-    return json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str)
-
-
-@functools.cache
-def _readable() -> "json.JSONEncoder":
-    return json.JSONEncoder(ensure_ascii=False, default=str)
+def _encoder(*, spaced: bool = False, escapes: bool = False) -> "json.JSONEncoder":
+    separators = None if spaced else (",", ":")
+    return json.JSONEncoder(separators=separators, ensure_ascii=escapes, allow_nan=not escapes, default=str)
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=str)

@@ -25,8 +25,8 @@ from billhook.adapters.runs import (
     text,
 )
 from billhook.adapters.runs import passing as passing_on
-from billhook.answers import Verdict
 from billhook.session import Question, SyncSession, ToolResult
+from billhook.session.sync import run_to_end
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
@@ -76,52 +76,45 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
-        key, session = self._opened(state)
-        with_session = SyncSession(session)
-        with_session.__enter__()
-        prompt = _prompt(state)
-        verdict = None if prompt is None or session.stopped is not None else with_session.prompt(prompt)
-        return self._begun(key, session, state, verdict)
+        return run_to_end(self.abefore_agent(state, runtime))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
-        key, session = self._opened(state)
-        await session.__aenter__()
-        prompt = _prompt(state)
-        verdict = None if prompt is None or session.stopped is not None else await session.prompt(prompt)
-        return self._begun(key, session, state, verdict)
+        key = uuid.uuid4().hex
+        has_history = any(isinstance(message, AIMessage) for message in state["messages"])
+        run = self._remember(key, "resume" if has_history else "startup")
+        await run.__aenter__()
+        prompts = _prompts(state)
+        if prompts and run.stopped is None:
+            verdict = await run.prompt("\n\n".join(message.text for message in prompts))
+            if verdict.denied:
+                run.stop_run(verdict.reason or "a hook refused the prompt")
+                gone = [RemoveMessage(id=one.id) for one in prompts if one.id]  # no later run shows it either
+                return {"billhook_run": key, "messages": [*gone, AIMessage(run.stopped)], "jump_to": "end"}
+        return {"billhook_run": key}
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
-        return self._ended_early(state)
+        run = self._run(state)
+        return None if run.stopped is None else {"messages": [AIMessage(run.stopped)], "jump_to": "end"}
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
-        return self._ended_early(state)
+        return self.before_model(state, runtime)
 
     @hook_config(can_jump_to=["model"])
     def after_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
-        run = SyncSession(self._run(state))
-        ending = run.stop(_said(state)) if run.stopped is None else None
-        if ending is not None and ending.keep_going:
-            return _go_on(ending)
-        self._forget(state)
-        run.__exit__(None, None, None)
-        return None
+        return run_to_end(self.aafter_agent(state, runtime))
 
     @hook_config(can_jump_to=["model"])
     async def aafter_agent(self, state: HookState, runtime: Any) -> dict[str, Any] | None:
         run = self._run(state)
         ending = await run.stop(_said(state)) if run.stopped is None else None
         if ending is not None and ending.keep_going:
-            return _go_on(ending)
-        self._forget(state)
+            return {"messages": [HumanMessage(ending.reason or "Go on.")], "jump_to": "model"}
+        self._runs.pop(_key(state), None)
         await run.__aexit__(None, None, None)
         return None
-
-    def _opened(self, state: HookState) -> tuple[str, Run]:
-        key = uuid.uuid4().hex
-        return key, self._remember(key, "resume" if _has_history(state) else "startup")
 
     def _remember(self, key: str, source: str) -> Run:
         run = Run(self.engine, **{"session_id": _thread(), "source": source} | self._options)
@@ -137,21 +130,6 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         key = _key(state)
         return self._runs.get(key) or self._remember(key, "resume")
 
-    def _forget(self, state: HookState) -> None:
-        self._runs.pop(state.get("billhook_run", ""), None)
-
-    def _begun(self, key: str, run: Run, state: HookState, verdict: Verdict | None) -> dict[str, Any]:
-        update: dict[str, Any] = {"billhook_run": key}
-        if verdict is not None and verdict.denied:
-            run.stop_run(verdict.reason or "a hook refused the prompt")
-            gone = [RemoveMessage(id=one.id) for one in _prompts(state) if one.id]  # no later run shows it either
-            return update | {"messages": [*gone, AIMessage(run.stopped)], "jump_to": "end"}
-        return update
-
-    def _ended_early(self, state: HookState) -> dict[str, Any] | None:
-        run = self._run(state)
-        return None if run.stopped is None else {"messages": [AIMessage(run.stopped)], "jump_to": "end"}
-
     # -- the model
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -160,9 +138,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         try:
             return handler(_told(request, context))
         except Exception as error:
-            _give_back(run, context)
-            if not isinstance(error, GraphBubbleUp):
-                SyncSession(run).failed("unknown", details=_words(error))
+            run_to_end(_failed(run, context, error))
             raise
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -171,9 +147,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         try:
             return await handler(_told(request, context))
         except Exception as error:
-            _give_back(run, context)
-            if not isinstance(error, GraphBubbleUp):
-                await run.failed("unknown", details=_words(error))
+            await _failed(run, context, error)
             raise
 
     # -- a tool
@@ -230,22 +204,9 @@ def _prompts(state: HookState) -> list[AnyMessage]:
     return [message for message in messages[spoke + 1 :] if isinstance(message, HumanMessage)]
 
 
-def _prompt(state: HookState) -> str | None:
-    prompts = _prompts(state)
-    return "\n\n".join(message.text for message in prompts) if prompts else None
-
-
 def _said(state: HookState) -> str | None:
     messages = state["messages"]
     return messages[-1].text if messages and isinstance(messages[-1], AIMessage) else None
-
-
-def _has_history(state: HookState) -> bool:
-    return any(isinstance(message, AIMessage) for message in state["messages"])
-
-
-def _go_on(ending: Verdict) -> dict[str, Any]:
-    return {"messages": [HumanMessage(ending.reason or "Go on.")], "jump_to": "model"}
 
 
 def _told(request: Any, context: str) -> Any:
@@ -261,19 +222,16 @@ def _told(request: Any, context: str) -> Any:
     return request.override(system_message=SystemMessage(content))
 
 
-def _give_back(run: Run, context: str) -> None:
-    """Nobody has read it."""
+async def _failed(run: Run, context: str, error: Exception) -> None:
+    """The model gave no answer, so it has not read the context."""
     if context:
         run.add_context(context)
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    if not isinstance(error, GraphBubbleUp):
+        await run.failed("unknown", details=f"{type(error).__name__}: {error}")
 
 
 def _interrupted(question: Question) -> Any:
-    about = {"tool_name": question.tool_name, "tool_input": question.tool_input, "reason": question.reason}
-    return interrupt(about)
+    return interrupt({"tool_name": question.tool_name, "tool_input": question.tool_input, "reason": question.reason})
 
 
 # -- a call of a tool ----------------------------------------------------------------------------------------------

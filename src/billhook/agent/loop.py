@@ -12,13 +12,13 @@
 """
 
 import time
-from collections.abc import Iterable
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
 from billhook import tools as names
-from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, Usage, user
+from billhook.agent.conversation import Block, Message, Text, ToolResult, ToolUse, Usage, user
 from billhook.agent.model import UNREADABLE, Completion, Model, ModelError, Request, Say
 from billhook.agent.models.trying import completed
 from billhook.agent.shown import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
@@ -35,30 +35,24 @@ Summarise this conversation so that somebody who has not seen it can go on with 
 done and found, what is still to do, and every name, path and decision that matters."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Agent:
     """One conversation between a person, a model and tools, inside a session. Lives as long as the session."""
 
-    def __init__(
-        self,
-        session: Session,
-        model: Model,
-        *,
-        workspace: Workspace,
-        transcript: Transcript,
-        show: Show,
-        system: str,
-        team: Team,
-        name: str = "main",
-        messages: Iterable[Message] = (),
-        budget: int = BUDGET,
-    ) -> None:
-        self.session, self.model, self.workspace = session, model, workspace
-        self.tools: dict[str, Tool] = {}
-        self.transcript, self.show, self.system, self.name = transcript, show, system, name
-        self.team = team
-        self.messages = list(messages)
-        self.budget = budget
-        self._refused_at = 0
+    session: Session
+    model: Model
+    workspace: Workspace
+    transcript: Transcript
+    show: Show
+    system: str
+    team: Team
+    name: str = "main"
+    messages: list[Message] = field(default_factory=list)
+    budget: int = BUDGET
+    tools: dict[str, Tool] = field(default_factory=dict)
+    _refused_at: int = 0
+
+    def __post_init__(self) -> None:
         self._used = {use.id for message in self.messages for use in message.tool_uses}
 
     # -- the loop
@@ -117,7 +111,8 @@ class Agent:
         system = f"{self.system}\n\n{context}" if context else self.system
         specs = tuple(tool.spec for tool in self.tools.values())
         try:
-            completion = await self._complete(Request(system, tuple(self.messages), specs, self.name), self._show_piece)
+            request = Request(system, tuple(self.messages), specs, self.name)
+            completion = await self._complete(request, lambda text: self.show(TextDelta(text, self.name)))
         except BaseException:  # nobody has read it yet
             if context:
                 self.session.add_context(context)
@@ -142,7 +137,17 @@ class Agent:
                 results.append(ToolResult(use.id, INTERRUPTED if use is started else NOT_RUN, True))
                 self.transcript.message(user(results[-1]))
             self.messages.append(user(*results))
-        await self.session.batch([_in_batch(*each) for each in zip(uses, results, strict=True)])
+        await self.session.batch(
+            [
+                {
+                    "tool_name": names.canonical(use.name),
+                    "tool_input": use.input,
+                    "tool_use_id": use.id,
+                    "tool_response": result.content,
+                }
+                for use, result in zip(uses, results, strict=True)
+            ]
+        )
 
     async def use_tool(self, use: ToolUse) -> ToolResult:
         """One tool, as the person sees it: asked for, and what came of it."""
@@ -185,7 +190,7 @@ class Agent:
     @property
     def size(self) -> int:
         """Tokens of the conversation, roughly: four characters each."""
-        return sum(_length(message) for message in self.messages) // 4
+        return sum(_length(block) for message in self.messages for block in message.content) // 4
 
     def record(self, message: Message) -> None:
         """Add a message to the conversation and to the transcript."""
@@ -217,8 +222,10 @@ class Agent:
         """Hooks and permission, the tool itself, hooks again; a tool that nobody has runs into nobody."""
         if self.session.stopped is not None:
             return ToolResult(use.id, f"not run: {self.session.stopped}", True)
+        if use.name == UNREADABLE:
+            return ToolResult(use.id, str(use.input.get("fault")), True)
         if tool is None:
-            return ToolResult(use.id, self._no_tool(use), True)
+            return ToolResult(use.id, f"no tool `{use.name}`; there are {', '.join(self.tools)}", True)
         try:
             given = inputs.canonical(tool.name, use.input)  # before anybody judges it
         except ToolError as error:
@@ -228,14 +235,6 @@ class Agent:
         result = await self.session.call_tool(tool.name, given, tool.run, tool_use_id=use.id, sent=sent)
         self.session.cwd = str(self.workspace.cwd)
         return result
-
-    def _no_tool(self, use: ToolUse) -> str:
-        if use.name == UNREADABLE:
-            return str(use.input.get("fault"))
-        return f"no tool `{use.name}`; there are {', '.join(self.tools)}"
-
-    def _show_piece(self, text: str) -> None:
-        self.show(TextDelta(text, self.name))
 
     def _with_own_ids(self, reply: Message) -> Message:
         """A model that gives two calls the same id would get one result for both. One that was used before the
@@ -256,19 +255,11 @@ class Agent:
         return Ended(how, text or "", self.usage)
 
 
-def _in_batch(use: ToolUse, result: ToolResult) -> dict[str, Any]:
-    about = {"tool_name": names.canonical(use.name), "tool_input": use.input, "tool_use_id": use.id}
-    return {**about, "tool_response": result.content}
-
-
-def _length(message: Message) -> int:
-    length = 0
-    for block in message.content:
-        match block:
-            case Text():
-                length += len(block.text)
-            case ToolResult():
-                length += len(block.content)
-            case ToolUse():
-                length += len(block.name) + len(str(block.input))
-    return length
+def _length(block: Block) -> int:
+    match block:
+        case Text():
+            return len(block.text)
+        case ToolResult():
+            return len(block.content)
+        case ToolUse():
+            return len(block.name) + len(str(block.input))

@@ -64,8 +64,8 @@ async def open_agent(
     transcript = transcript or transcript_of(root, config.project, session.id)
     session.transcript_path = str(transcript.path)
     agent = Agent(
-        session,
-        model,
+        session=session,
+        model=model,
         workspace=workspace,
         transcript=transcript,
         show=show,
@@ -128,8 +128,10 @@ def _spawn(config: Config, parent: Agent, kind: str, agent_id: str, name: str) -
     workspace = Workspace(parent.workspace.root)
     workspace.cwd = parent.workspace.cwd  # it begins where its parent is, and is judged there
     nested = Agent(
-        parent.session.subagent(kind, agent_id=agent_id, transcript_path=str(transcript.path), detached=bool(name)),
-        parent.model,
+        session=parent.session.subagent(
+            kind, agent_id=agent_id, transcript_path=str(transcript.path), detached=bool(name)
+        ),
+        model=parent.model,
         workspace=workspace,
         transcript=transcript,
         show=parent.show,

@@ -19,7 +19,6 @@ class Shown(msgspec.Struct, frozen=True, tag_field="type"):
 
     @property
     def type(self) -> str:
-        """What kind of thing it is."""
         return str(type(self).__struct_config__.tag)
 
 
@@ -77,21 +76,9 @@ class ToolEnded(Shown, frozen=True, tag="tool_result"):
 
 
 Did = Literal[
-    "denied",
-    "objected",
-    "asked",
-    "deferred",
-    "allowed",
-    "stopped",
-    "kept_going",
-    "rewrote_input",
-    "rewrote_output",
-    "told_model",
-    "told_user",
-    "failed",
-    "failed_open",
-    "warned",
-]
+    "denied", "objected", "asked", "deferred", "allowed", "stopped", "kept_going", "rewrote_input", "rewrote_output",
+    "told_model", "told_user", "failed", "failed_open", "warned",
+]  # fmt: skip
 
 
 class Deed(msgspec.Struct, frozen=True):
@@ -170,7 +157,8 @@ def _deeds(outcome: Outcome, about: Event) -> list[Deed]:
     if answer.keep_going:
         done.append(("kept_going", answer.reason))
     if answer.updated_input is not None:
-        done.append(("rewrote_input", _in_short(getattr(about, "tool_name", ""), answer.updated_input)))
+        command = tools.command_of(getattr(about, "tool_name", ""), answer.updated_input)
+        done.append(("rewrote_input", strictjson.compact(answer.updated_input) if command is None else command))
     if answer.updated_output is not UNSET:
         done.append(("rewrote_output", ""))
     if not answer.quiet:  # `suppressOutput`
@@ -178,12 +166,6 @@ def _deeds(outcome: Outcome, about: Event) -> list[Deed]:
         done += [("told_user", answer.message)] if answer.message else []
     done += [("warned", lost) for lost in outcome.lost]
     return [Deed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
-
-
-def _in_short(tool_name: str, given: dict[str, Any]) -> str:
-    """An input as one text: a shell's command as it is."""
-    command = tools.command_of(tool_name, given)
-    return strictjson.compact(given) if command is None else command
 
 
 _DECIDED: dict[Decision, Did] = {

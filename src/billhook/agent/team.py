@@ -8,6 +8,7 @@ there, TeammateIdle is fired, which a hook can turn into more work.
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from billhook.agent.conversation import Usage
@@ -24,27 +25,33 @@ State = Literal["started", "done", "failed", "open"]
 _TOLD: Final = 4_000  # characters of a task's output that the model is told unasked
 
 
+@dataclass(eq=False)
 class Mate:
     """A teammate: a name and a mailbox. Lives as long as the team."""
 
-    def __init__(self, name: str, team: str, agent_id: str) -> None:
-        self.name, self.team, self.agent_id = name, team, agent_id
-        self.mail: asyncio.Queue[str] = asyncio.Queue()
-        self.idle = asyncio.Event()  # it has nothing to do, and no hook found it something
-        self.forced = 0  # how often in a row a hook found it something
+    name: str
+    team: str
+    agent_id: str
+    mail: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+    idle: asyncio.Event = field(default_factory=asyncio.Event)  # it has nothing to do, and no hook found it something
+    forced: int = 0  # how often in a row a hook found it something
 
     @property
     def fields(self) -> dict[str, Any]:
         return {"teammate_name": self.name, "team_name": self.team}
 
 
+@dataclass(eq=False)
 class Task:
     """One background task. Lives as long as the team."""
 
-    def __init__(self, task_id: str, subject: str, description: str, mate: Mate | None) -> None:
-        self.id, self.subject, self.description, self.mate = task_id, subject, description, mate
-        self.output, self.state = "", "started"
-        self.ended = asyncio.Event()
+    id: str
+    subject: str
+    description: str
+    mate: Mate | None
+    output: str = ""
+    state: str = "started"
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ holds what was said word for word, secrets too: without them a conversation can'
 import os
 import time
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 import msgspec
 
@@ -33,15 +33,16 @@ class Transcript:
 
     def message(self, message: Message) -> None:
         """Keep one message."""
-        self._append({"type": "message", **_shown(message)})
+        self._append({"type": "message", **msgspec.to_builtins(message)})
 
     def compacted(self, messages: list[Message]) -> None:
         """Keep what remains of everything so far."""
-        self._append({"type": "compacted", "messages": [_shown(message) for message in messages]})
+        self._append({"type": "compacted", "messages": msgspec.to_builtins(messages)})
 
     def _append(self, line: dict[str, Any]) -> None:
         # Half a character, as tools print them, would make a line that nobody can read.
-        text = strictjson.utf8({"time": _now(), **line}).decode("utf-8", "replace")
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        text = strictjson.utf8({"time": now, **line}).decode("utf-8", "replace")
         data = b"\n" * self._torn + text.encode() + b"\n"
         self._torn = False
         try:
@@ -105,7 +106,8 @@ def resumed(root: Path, project: str, session_id: str) -> tuple[Transcript, list
 
 def _whole(messages: list[Message]) -> list[Message]:
     """The conversation with one result for each tool call, right behind it, and none without a call."""
-    results = {block.tool_use_id: block for message in messages for block in message.content if _is_result(block)}
+    blocks = (block for message in messages for block in message.content)
+    results = {block.tool_use_id: block for block in blocks if isinstance(block, ToolResult)}
     whole: list[Message] = []
     for message in messages:
         rest = tuple(block for block in message.content if not isinstance(block, ToolResult))
@@ -116,16 +118,3 @@ def _whole(messages: list[Message]) -> list[Message]:
             given = (results.get(use.id) or ToolResult(use.id, INTERRUPTED, True) for use in uses)
             whole.append(user(*given))
     return whole
-
-
-def _is_result(block: Block) -> TypeGuard[ToolResult]:
-    return isinstance(block, ToolResult)
-
-
-def _shown(message: Message) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(message)
-    return shown
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

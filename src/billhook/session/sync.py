@@ -28,12 +28,13 @@ def _blocking(
     @functools.wraps(method)
     def blocking(self: "SyncSession", /, *args: P.args, **options: P.kwargs) -> T:
         start: Callable[P, Coroutine[Any, Any, T]] = getattr(self.session, method.__name__)
-        return _run(start(*args, **options))
+        return run_to_end(start(*args, **options))
 
     return blocking
 
 
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Block until it is done, also inside a running loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -59,13 +60,13 @@ class SyncSession:
         self.session = engine if isinstance(engine, Session) else Session(engine, **options)
 
     def __enter__(self) -> Self:
-        _run(self.session.__aenter__())
+        run_to_end(self.session.__aenter__())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _run(self.session.__aexit__(kind, error, trace))
+        run_to_end(self.session.__aexit__(kind, error, trace))
 
     id = _Attribute[str]()
     cwd = _Attribute[str]()
@@ -85,7 +86,7 @@ class SyncSession:
     batch = _blocking(Session.batch)
 
     def fire(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
-        return _run(self.session.fire(event, deadline=deadline, **fields))
+        return run_to_end(self.session.fire(event, deadline=deadline, **fields))
 
     def take_context(self) -> str:
         return self.session.take_context()
@@ -119,7 +120,7 @@ class SyncSession:
         try:
             output = execute(copied(call.tool_input))
             if inspect.isawaitable(output):
-                output = _run(awaited(output))
+                output = run_to_end(awaited(output))
         except INTERRUPTS as error:
             self.after_tool(call, error=interruption(error), is_interrupt=True)
             raise

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.secret_commands import FLAGS
-from billhook.store.secret_hints import COMMANDS, FLAGS_RULE
+from billhook.store.secret_hints import COMMANDS, FLAGS
 from billhook.store.secret_names import (
     BEFORE_KEY,
     BEFORE_PASS,
@@ -60,12 +59,6 @@ def test_the_page_lists_the_patterns() -> None:
 def test_the_page_shows_what_has_no_name(shown: str) -> None:
     """Each form of a command that is known is shown."""
     assert f"`{shown}`" in PAGE
-
-
-def test_the_programs_are_looked_for() -> None:
-    """A flag of a program is only found in texts that name one; the two tables have the same programs."""
-    assert {program for flag in FLAGS for program in flag.programs} == set(FLAGS_RULE.hints)
-    assert {flag.flag for flag in FLAGS} == set(FLAGS_RULE.looks_at)
 
 
 def test_the_examples_of_names() -> None:

@@ -9,10 +9,9 @@ from billhook.store.secret_names import Names
 
 assert re2, "the quick look is taken where this is loaded"
 TRIGGERS = Names(()).triggers
-_WORDS, _PIECES = secret_hints._by_hint()
 BITS = [
-    *_WORDS,
-    *(piece for piece, _ in _PIECES),
+    *secret_hints._words(),
+    *secret_hints._pieces(),
     *(encoded for _, encoded in TRIGGERS),
     *(hint.encode() for rule in secret_hints.RULES for hint in rule.hints),
     *(b"\\n", b"\\t", b"\\u", b"%", b"_", b"-", b" ", b"x", b"A9", b'"', b"\\", "é".encode(), b"/", b"."),
@@ -31,3 +30,10 @@ def test_the_quick_look_misses_nothing(data: bytes, change: type[bytes]) -> None
 def test_most_texts_are_clean() -> None:
     """Words that only begin like a token's prefix don't cost a search."""
     assert secret_hints.worth_trying(b'{"command":"ls -la src/task/work","description":"Lists"}', TRIGGERS) == ((), ())
+
+
+def test_a_record_that_names_a_file_of_hooks_is_clean() -> None:
+    """A web hook's address has `hooks` in it, and so has every record of a hook from a file: that alone is no hint."""
+    for place in ("/home/me/x/.claude/hooks.yaml", "/home/me/.claude/hooks/guard.py", "hooks.jsonl"):
+        assert secret_hints.worth_trying(b'{"source":"%b"}' % place.encode(), TRIGGERS) == ((), ())
+        assert not secret_hints._rules(place.encode())

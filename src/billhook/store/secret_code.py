@@ -4,9 +4,10 @@ const apiKey: string = 'x'    #define API_KEY "x"    setProperty("password", "x"
                                                                                        value: x
 """
 
-import functools
 import re
 from typing import Final
+
+from billhook.later import pattern
 
 
 def value_at(text: str, start: int, end: int) -> int | None:
@@ -16,38 +17,33 @@ def value_at(text: str, start: int, end: int) -> int | None:
         return _end_of(_TYPED, text, end)
     if after in ("'", '"', "\\", "\n", "\r"):
         before = text[max(0, start - 48) : start]
-        if _pattern(_CALLED).search(before):
+        if _CALLED.search(before):
             return _end_of(_NEXT_ARGUMENT, text, end)
-        return _end_of(_PAIRED, text, end) if _pattern(_NAMED).search(before) else None
-    if after in (" ", "\t") and _pattern(_DEFINED).search(text[max(0, start - 20) : start]):
+        return _end_of(_PAIRED, text, end) if _NAMED.search(before) else None
+    if after in (" ", "\t") and _DEFINED.search(text[max(0, start - 20) : start]):
         return _end_of(_QUOTE_FOLLOWS, text, end)
     return None
 
 
-def _end_of(source: str, text: str, at: int) -> int | None:
-    found = _pattern(source).match(text, at)
+def _end_of(form: "re.Pattern[str]", text: str, at: int) -> int | None:
+    found = form.match(text, at)
     return found.end() if found else None
 
 
-@functools.cache
-def _pattern(source: str) -> re.Pattern[str]:
-    return re.compile(source)
-
-
 _TYPE: Final = r"(?:str|string|String|bytes|SecretStr|Final|any|&str|&'static str|Optional\[str\]|Final\[str\])"
-_TYPED: Final = (
+_TYPED: Final = pattern(
     rf"\??[ \t]{{0,4}}+:[ \t]{{0,4}}+{_TYPE}(?:[ ]?\|[ ]?(?:None|null|undefined))?"
     r"[ \t]{0,4}+=[ \t]{0,4}+(?=[rbfuRBFU]{0,2}[\"'])"
 )
-_CALLED: Final = (
+_CALLED: Final = pattern(
     r"(?:\bdefine|\bset[Pp]roperty|\bsetdefault|\b[sS]etenv|\bputenv|\bsetItem|\b(?:set|add)(?:Request)?Header"
     r"|\bSetEnvironmentVariable)\(\s{0,4}\\{0,3}[\"']$"
 )
-_NEXT_ARGUMENT: Final = r"\\{0,3}+[\"']\s{0,8}+,\s{0,16}+(?=\\{0,3}+[\"'])"
-_NAMED: Final = r"(?:^|[\s{,\"'-])\\{0,3}(?:name|key)\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}\\{0,3}[\"']?$"
-_PAIRED: Final = (
+_NEXT_ARGUMENT: Final = pattern(r"\\{0,3}+[\"']\s{0,8}+,\s{0,16}+(?=\\{0,3}+[\"'])")
+_NAMED: Final = pattern(r"(?:^|[\s{,\"'-])\\{0,3}(?:name|key)\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}\\{0,3}[\"']?$")
+_PAIRED: Final = pattern(
     r"(?:\\{0,3}+[\"'])?+(?:[ \t]{0,8}+(?:,\s{0,64}+|(?:\\n|\r?\n)[ \t]{0,64}+)|[ \t]{1,8}+)"
     r"\\{0,3}+[\"']?value\\{0,3}+[\"']?[ \t]{0,4}+[:=][ \t]{0,16}+"
 )
-_DEFINED: Final = r"#[ \t]{0,4}define[ \t]{1,4}$"
-_QUOTE_FOLLOWS: Final = r"[ \t]{1,40}+(?=[\"'])"
+_DEFINED: Final = pattern(r"#[ \t]{0,4}define[ \t]{1,4}$")
+_QUOTE_FOLLOWS: Final = pattern(r"[ \t]{1,40}+(?=[\"'])")

@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from billhook.later import pattern
+
 Span = tuple[int, int]
 
 
@@ -49,7 +51,7 @@ def _two_parts(body: str) -> bool:
 
 def looks_random(text: str) -> bool:
     """Whether it reads like a generated key: letters and digits take turns as in no word, path or date."""
-    if not 16 <= len(text) <= 4096 or not _pattern(r"[A-Za-z0-9+/_=.-]++").fullmatch(text):
+    if not 16 <= len(text) <= 4096 or not _ENCODED.fullmatch(text):
         return False
     text = text[:_ENOUGH]
     kinds = [_kind(one) for one in text if one.isalnum()]
@@ -57,6 +59,7 @@ def looks_random(text: str) -> bool:
     return len(set(kinds)) > 1 and "digit" in kinds and turns >= len(text) / 5
 
 
+_ENCODED: Final = pattern(r"[A-Za-z0-9+/_=.-]++")
 _ENOUGH: Final = 64  # characters by which a random text is told from others
 
 
@@ -154,7 +157,7 @@ SHAPES: Final = (
 """Each kind of token. A row belongs here if its prefix is rare in other texts, else into `secret_patterns`."""
 
 _SIGNS: Final = "?&;"  # a prefix that begins with one of these says itself that a word begins
-_SECRET_AFTER_ID: Final = (
+_SECRET_AFTER_ID: Final = pattern(
     r"[\s,:;|\"'\\]{1,8}+(?:[A-Za-z_ ]{1,40}+[\"'\\]{0,4}+[\s=:,|\"'\\]{1,8}+)?([A-Za-z0-9/+]{40})"
 )
 
@@ -178,6 +181,14 @@ def shaped(shape: Shape, text: str) -> Iterator[Span]:
             at = text.find(prefix, end)
 
 
+def places(text: str, piece: str) -> Iterator[int]:
+    """Where a piece of text is."""
+    at = text.find(piece)
+    while at >= 0:
+        yield at
+        at = text.find(piece, at + len(piece))
+
+
 def begins(text: str, at: int) -> bool:
     """Whether a word begins here: also after `\\n` as JSON writes it, `%3D`, a terminal's colour."""
     before = text[at - 1] if at else " "
@@ -197,7 +208,7 @@ def goes_on(text: str, end: int) -> bool:
 
 def _secret_after(text: str, end: int) -> Iterator[Span]:
     """The secret that often follows an AWS key id directly has no shape of its own."""
-    found = _pattern(_SECRET_AFTER_ID).match(text, end)
+    found = _SECRET_AFTER_ID.match(text, end)
     if found and not text[found.end() : found.end() + 1].isalnum():
         yield found.span(1)
 
@@ -207,14 +218,9 @@ def _body(characters: str) -> re.Pattern[str]:
     return re.compile(f"[{characters}]*+")
 
 
-@functools.cache
-def _pattern(source: str) -> re.Pattern[str]:
-    return re.compile(source)
-
-
 def private_keys(text: str) -> Iterator[Span]:
     """Blocks of private keys, from BEGIN to END; without an END as far as it reads like one."""
-    begin = _pattern(_BEGIN)
+    begin = _BEGIN
     next_end = 0
     at = text.find("-----BEGIN ")
     while at >= 0:
@@ -245,12 +251,12 @@ def key_bodies(text: str) -> Iterator[Span]:
 def _is_private(prefix: str, text: str, at: int) -> bool:
     """`MII` also begins certificates and public keys, `LS0t` any block: those stay."""
     if prefix == "MII":
-        return bool(_pattern(_DER_VERSION).match(text, at))
+        return bool(_DER_VERSION.match(text, at))
     return prefix != _ENCODED_BEGIN or any(one in text[at : at + 80] for one in _ENCODED_PRIVATE)
 
 
 def _end_of_body(text: str, at: int) -> int:
-    read = _pattern(_BODY).match(text, at)
+    read = _BODY.match(text, at)
     return at + len(read[0].rstrip(" \t\r\n\"'\\,|>-")) if read and read.end() - at >= 40 else at
 
 
@@ -258,8 +264,8 @@ def _bodies_before_end(text: str) -> Iterator[Span]:
     done = 0
     at = text.find("-----END ")
     while at >= 0:
-        if _pattern(_END_PRIVATE).match(text, at):
-            read = _pattern(_BODY_BACK).match(text[max(done, at - _LONGEST_BLOCK) : at][::-1])
+        if _END_PRIVATE.match(text, at):
+            read = _BODY_BACK.match(text[max(done, at - _LONGEST_BLOCK) : at][::-1])
             body = read[0].rstrip(" \t\r\n\"'\\,|>") if read else ""
             if len(body) >= 24:
                 yield at - len(body), at
@@ -269,11 +275,11 @@ def _bodies_before_end(text: str) -> Iterator[Span]:
 
 def _end_of_block(text: str, after: int, next_end: int) -> int:
     """Where the block ends whose BEGIN line ends at `after`; there, if nothing in it looks like a key."""
-    closed = _pattern(_END).match(text, next_end) if next_end - after <= _LONGEST_BLOCK else None
+    closed = _END.match(text, next_end) if next_end - after <= _LONGEST_BLOCK else None
     if closed and text.find("-----BEGIN ", after, next_end) < 0:
-        return closed.end() if _pattern(_KEY_LIKE).search(text, after, next_end) else after
-    read = _pattern(_BODY).match(text, after)
-    if not read or not (read[1] or _pattern(_KEY_LIKE).search(text, after, read.end())):
+        return closed.end() if _KEY_LIKE.search(text, after, next_end) else after
+    read = _BODY.match(text, after)
+    if not read or not (read[1] or _KEY_LIKE.search(text, after, read.end())):
         return after
     return after + len(read[0].rstrip(" \t\r\n\"'\\,|>-"))
 
@@ -287,9 +293,9 @@ def _next_end(text: str, after: int, known: int) -> int:
 
 
 _LONGEST_BLOCK: Final = 64 << 10
-_BEGIN: Final = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-_END: Final = r"-----END [A-Z0-9 ]{1,80}-----"
-_END_PRIVATE: Final = r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+_BEGIN: Final = pattern(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_END: Final = pattern(r"-----END [A-Z0-9 ]{1,80}-----")
+_END_PRIVATE: Final = pattern(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _ENCODED_BEGIN: Final = "LS0tLS1CRUdJTi"
 _ENCODED_PRIVATE: Final = ("UFJJVkFURSBLRV", "BSSVZBVEUgS0VZ", "QUklWQVRFIEtFW")
 """`PRIVATE KEY` in base64, by where it begins."""
@@ -298,14 +304,14 @@ KEY_BODIES: Final = (
     *("MC4CAQAwBQYDK2V", "MFECAQEwBQYDK2V", "MFMCAQEwBQYDK2V", "b3BlbnNzaC1rZXktdjE", _ENCODED_BEGIN),
 )
 """How private keys begin in base64: RSA, EC, Ed25519, OpenSSH's own form, and a whole PEM file."""
-_DER_VERSION: Final = r"MII[A-Za-z0-9+/]{2}[AQgw]IBA"  # only private keys have a version there
-_KEY_LIKE: Final = r"[A-Za-z0-9+/=]{24}"
+_DER_VERSION: Final = pattern(r"MII[A-Za-z0-9+/]{2}[AQgw]IBA")  # only private keys have a version there
+_KEY_LIKE: Final = pattern(r"[A-Za-z0-9+/=]{24}")
 _FILL: Final = r"(?:\\++[nrt]|[\s\"'+,|>→-]|\\)"
-_BODY: Final = (
+_BODY: Final = pattern(
     rf"(?:{_FILL}|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]*+|[0-9]{{1,6}}+(?=[\t→:|])[\t→:|]"
     rf"|[A-Za-z0-9+/=]{{24,}}+)*+([A-Za-z0-9+/=]{{1,23}}+(?=\s*+(?:$|\.\.\.|…|\[)|[\"'\\]))?"
 )
-_BODY_BACK: Final = (
+_BODY_BACK: Final = pattern(
     r"(?:[nrt]\\++|[\s\"'+,|>→\\])*+(?:=?[A-Za-z0-9]{4}=(?=\s|n\\))?+(?:[A-Za-z0-9+/=]{1,39}+(?![A-Za-z0-9+/=]))?+"
     r"(?:[nrt]\\++|[\s\"'+,|>→\\]|[\t→:|][0-9]{1,6}+(?=\s)|[A-Za-z0-9+/=]{40,}+)*+"
 )

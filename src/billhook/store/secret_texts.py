@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from billhook.later import pattern
 from billhook.store.secret_code import value_at
 from billhook.store.secret_names import Names, is_secret, may_be_key, words, words_of
 from billhook.store.secret_shapes import looks_random
@@ -98,20 +99,20 @@ def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
     if header:
         yield header
         return
-    if text[start - 1 : start] == "<" and (found := _pattern(_ELEMENT).match(text, end)):
+    if text[start - 1 : start] == "<" and (found := _ELEMENT.match(text, end)):
         yield found.span(1)
         return
     elsewhere = value_at(text, start, end)
     if elsewhere is not None:
         yield from _anything(text, elsewhere)
         return
-    found = _pattern(_SEPARATOR).match(text, end)
+    found = _SEPARATOR.match(text, end)
     if found:
         if low.startswith("token", start) and low[max(0, start - 12) : start].endswith(_BEFORE_A_SYNTAX_TOKEN):
             return
         yield from _after_separator(text, start, end, found)
     elif text[start] == "-":
-        found = _pattern(_AFTER_OPTION).match(text, end)
+        found = _AFTER_OPTION.match(text, end)
         if found:
             yield from _after_option(text, found.end(), text[start:end].strip("-"))
     else:
@@ -120,11 +121,11 @@ def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
 
 def _anything(text: str, at: int) -> Iterator[Span]:
     """A value that is known to be one: in quotes, or a word."""
-    opened = _pattern(_OPENING).match(text, at)
+    opened = _OPENING.match(text, at)
     if opened:
         yield from _quoted(text, opened, shell=False)
         return
-    value = _pattern(_WORD).match(text, at)
+    value = _WORD.match(text, at)
     if value and not is_placeholder(value[0]) and value[0][0] not in "*&!|>[{":
         yield at, _word_end(text, value.end())
 
@@ -132,14 +133,14 @@ def _anything(text: str, at: int) -> Iterator[Span]:
 def _header_value(text: str, low: str, start: int, end: int) -> Span | None:
     """All of a header: `Authorization: Bearer x`, `Cookie: a=b; c=d`."""
     if low.endswith("authorization", start, end):
-        found = _pattern(_AUTHORIZATION, re.I).match(text, end)
+        found = _AUTHORIZATION.match(text, end)
     elif low.endswith("cookie", start, end):
-        found = _pattern(_COOKIE).match(text, end)
+        found = _COOKIE.match(text, end)
     else:
         return None
     if not found or is_placeholder(found[1]):  # judged by its beginning: there may be many on one line
         return None
-    rest = _pattern(_REST_OF_LINE).match(text, found.end())
+    rest = _REST_OF_LINE.match(text, found.end())
     end = rest.end() if rest else found.end()
     return found.start(1), found.start(1) + len(text[found.start(1) : end].rstrip())
 
@@ -148,17 +149,17 @@ def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") ->
     at = found.end()
     name_quoted, sign, gap = bool(found[1]), found[2], bool(found[3])
     shell = sign == "=" and not gap and not name_quoted
-    opened = _pattern(_OPENING).match(text, at)
+    opened = _OPENING.match(text, at)
     if opened:
         yield from _quoted(text, opened, shell)
     elif shell and text[max(0, start - 14) : start - 1].endswith(_BEFORE_A_VARIABLE) and text[start - 1] in "\"'":
         yield at, closing(text, at, text[start - 1], 0)[0]
-    elif text[at : at + 1] == "`" and (ticked := _pattern(_IN_BACKTICKS).match(text, at)):
+    elif text[at : at + 1] == "`" and (ticked := _IN_BACKTICKS.match(text, at)):
         yield ticked.span(1)
     elif text[at : at + 1] in ("[", "{") and (inside := list(_in_brackets(text, at))):
         yield from inside
     elif shell or text[at : at + 1] not in ("[", "{"):
-        value = _pattern(_WORD).match(text, at)
+        value = _WORD.match(text, at)
         if value and len(value[0]) >= _LONGEST_WORD:  # no code has such names
             yield at, _word_end(text, value.end())
         elif value and _is_value(text, start, end, value, shell, name_quoted):
@@ -170,7 +171,7 @@ def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") ->
 
 def _word_end(text: str, at: int) -> int:
     """Where a word ends that goes on at `at`. Only asked for what is secret: then the search goes on behind it."""
-    found = _pattern(_REST_OF_WORD).match(text, at)
+    found = _REST_OF_WORD.match(text, at)
     return found.end() if found else at
 
 
@@ -198,14 +199,14 @@ def _shell_parts(text: str, at: int) -> Iterator[Span]:
     for _ in range(_MOST_PARTS):
         if text.startswith("\\'", at) and text[at - 1] in "'\"":
             at += 2  # 'it'\''s': a quote between two quoted parts
-        opened = _pattern(_OPENING_PLAIN).match(text, at)
+        opened = _OPENING_PLAIN.match(text, at)
         if opened:
             stop, after = closing(text, opened.end(), opened[0], 0)
             if stop > opened.end():
                 yield opened.end(), stop
             at = after
             continue
-        word = _pattern(_GLUED).match(text, at)
+        word = _GLUED.match(text, at)
         if not word:
             return
         yield word.span()
@@ -236,28 +237,28 @@ def _to_quote(quote: str, escapes: int) -> re.Pattern[str]:
 
 def _in_brackets(text: str, at: int) -> Iterator[Span]:
     """The quoted texts of a list or an object that holds no other: all of them are secret."""
-    found = _pattern(_FLAT).match(text, at)
+    found = _FLAT.match(text, at)
     position = at
     if found and found.end() - at > _LONGEST_LIST:
         yield at + 1, found.end() - 1
         return
     while found and position < found.end():
-        opened = _pattern(_OPENING_SOMEWHERE).search(text, position, found.end())
+        opened = _OPENING_SOMEWHERE.search(text, position, found.end())
         if not opened:
             return
         stop, position = closing(text, opened.end(), opened[2], len(opened[1]))
-        is_name = _pattern(_COLON).match(text, position)
+        is_name = _COLON.match(text, position)
         if not is_name and not is_placeholder(text[opened.end() : stop]):
             yield opened.end(), stop
 
 
 def _after_option(text: str, at: int, name: str) -> Iterator[Span]:
     """The word after `--token`."""
-    opened = _pattern(_OPENING).match(text, at)
+    opened = _OPENING.match(text, at)
     if opened:
         yield from _quoted(text, opened, shell=True)
         return
-    value = _pattern(_WORD).match(text, at)
+    value = _WORD.match(text, at)
     if not value or value[0][0] == "-" or is_placeholder(value[0]) or text[value.end() : value.end() + 1] == "(":
         return
     word = _trimmed(value[0])
@@ -272,17 +273,17 @@ def _after_option(text: str, at: int, name: str) -> Iterator[Span]:
 def _after_words(text: str, low: str, start: int, end: int) -> Iterator[Span]:
     """`PASSWORD 'x'` as SQL has it, `login u password x` of .netrc, `setenv TOKEN x`, `the password is x1`."""
     is_pass = low.find("pass", start, end) >= 0
-    quoted = _pattern(_THEN_QUOTED).match(text, end) if is_pass else None
+    quoted = _THEN_QUOTED.match(text, end) if is_pass else None
     if quoted:
         yield from _quoted(text, quoted, shell=False)
         return
-    said = _pattern(_SAID).match(text, end)
+    said = _SAID.match(text, end)
     if said and (is_pass or not said[1].isdigit()) and any(one.isdigit() for one in said[1]):
         yield said.start(1), said.start(1) + len(_trimmed(said[1]))
         return
     before = text[max(0, start - 100) : start]
-    if _pattern(_SETTING).search(before):
-        value = _pattern(_NEXT_WORD).match(text, end)
+    if _SETTING.search(before):
+        value = _NEXT_WORD.match(text, end)
         if value and not is_placeholder(value[1]):
             yield value.span(1)
 
@@ -292,34 +293,34 @@ def _is_value(text: str, start: int, end: int, value: "re.Match[str]", shell: bo
     word = _trimmed(value[0])
     if not word or is_placeholder(word) or not any(one.isalnum() for one in word):
         return False
-    if text[value.end() : value.end() + 1] == "(" or _pattern(_INDEXED).match(word):
+    if text[value.end() : value.end() + 1] == "(" or _INDEXED.match(word):
         return False
     if shell:
         behind = value.start() + len(word)
         return not _is_argument(text[start:end].lstrip("-"), word, text[behind : behind + 1])
     if name_quoted:  # JSON has bare numbers only, Python's dictionaries hold names
-        return not _pattern(_PATH).fullmatch(word) and not _pattern(_LETTERS).fullmatch(word)
+        return not _PATH.fullmatch(word) and not _LETTERS.fullmatch(word)
     return _is_plain_value(text, value.end(), word)
 
 
 def _is_argument(name: str, word: str, after: str) -> bool:
     """Whether it is code that hands a variable on: `password=password`, `token=self.token`, `f(api_key=key)`."""
-    if word == name or (_pattern(_PATH).fullmatch(word) and word.rpartition(".")[2] == name):
+    if word == name or (_PATH.fullmatch(word) and word.rpartition(".")[2] == name):
         return True
-    return after in (",", ")") and bool(_pattern(_LETTERS).fullmatch(word)) and (is_secret(word) or word in name)
+    return after in (",", ")") and bool(_LETTERS.fullmatch(word)) and (is_secret(word) or word in name)
 
 
 def _is_plain_value(text: str, after: int, word: str) -> bool:
     """As in `password: x` and `password = x`, where code and prose look alike."""
-    if _pattern(_PATH).fullmatch(word) or word[0] in "*&!#@|>":
+    if _PATH.fullmatch(word) or word[0] in "*&!#@|>":
         return False
     if word.isdigit():
         return len(word) >= 4
-    if not _pattern(_LETTERS).fullmatch(word):
+    if not _LETTERS.fullmatch(word):
         return True
     if "_" in word or any(trigger in word.lower() for trigger in ("pass", "secret", "token", "key", "cookie")):
         return False
-    return bool(_pattern(_LINE_ENDS).match(text, after))
+    return bool(_LINE_ENDS.match(text, after))
 
 
 def stays(name: str, value: str) -> bool:
@@ -328,7 +329,7 @@ def stays(name: str, value: str) -> bool:
         return True
     if len(value) > 255 or value[0] not in "/~.":
         return False
-    return words_of(name)[-1:] == ("pwd",) or bool(_pattern(_KEY_FILE).fullmatch(value))
+    return words_of(name)[-1:] == ("pwd",) or bool(_KEY_FILE.fullmatch(value))
 
 
 def is_placeholder(value: str) -> bool:
@@ -338,64 +339,61 @@ def is_placeholder(value: str) -> bool:
         return True
     if len(short) <= 12 and short.lower() in _HARMLESS:
         return True
-    if short[0] in "bBtT" and (scheme := _pattern(_SCHEME, re.I).match(short)):
+    if short[0] in "bBtT" and (scheme := _SCHEME.match(short)):
         short = short[scheme.end() :] or short
     if short[0] in "$<{%*.•#":
-        return bool(_pattern(_PLACEHOLDER).match(short))
-    return len(short) <= 64 and bool(_pattern(_EXAMPLE, re.I).fullmatch(short))
+        return bool(_PLACEHOLDER.match(short))
+    return len(short) <= 64 and bool(_EXAMPLE.fullmatch(short))
 
 
 def _trimmed(word: str) -> str:
     return word.rstrip(",.;:)]}!?") if word[-1] in ",.;:)]}!?" else word
 
 
-@functools.cache
-def _pattern(source: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(source, flags)
-
-
-_SEPARATOR: Final = (
+_SEPARATOR: Final = pattern(
     r"(\\{0,15}+[\"'`])?+(?:\]|\[\]|%5[bBdD]){0,4}+[ \t]{0,16}+"
     r"(:=|=>|={1,3}+|!={1,2}+|\+=|\?=|:(?![:/]|\?[\w .,-]{0,80}\})|%3[dD])"
     r"((?:[ \t]{1,64}+|(?:\\[nr]|\s){0,16}+(?=\\{0,15}+[\"']))?+)"
 )
-_AFTER_OPTION: Final = r"[ \t]{1,16}+(?:\\\r?\n[ \t]{0,64}+)?+|\\{0,15}+[\"'],\s{0,16}+(?=\\{0,15}+[\"'])"
-_OPENING: Final = r"(?:[rbfuRBFU]{1,2}|\$)?(\\{0,15}+)([\"'])"
-_OPENING_PLAIN: Final = r"[\"']"
-_OPENING_SOMEWHERE: Final = r"(?<!\\)(\\{0,15}+)([\"'])"
-_FLAT: Final = r"\[[^\[\]{}]*+\]|\{[^\[\]{}]*+\}"
-_COLON: Final = r"\s{0,16}+:"
+_AFTER_OPTION: Final = pattern(r"[ \t]{1,16}+(?:\\\r?\n[ \t]{0,64}+)?+|\\{0,15}+[\"'],\s{0,16}+(?=\\{0,15}+[\"'])")
+_OPENING: Final = pattern(r"(?:[rbfuRBFU]{1,2}|\$)?(\\{0,15}+)([\"'])")
+_OPENING_PLAIN: Final = pattern(r"[\"']")
+_OPENING_SOMEWHERE: Final = pattern(r"(?<!\\)(\\{0,15}+)([\"'])")
+_FLAT: Final = pattern(r"\[[^\[\]{}]*+\]|\{[^\[\]{}]*+\}")
+_COLON: Final = pattern(r"\s{0,16}+:")
 _LETTER: Final = r"[^\s\"'`;&|<>()\\,]|,(?=[^\s\"'])|\\\\(?![\"'\\nrt])|\\[^nrt\"'\n\\]"
-_WORD: Final = rf"(?:{_LETTER}){{1,{_LONGEST_WORD}}}+"
-_REST_OF_WORD: Final = rf"(?:{_LETTER})*+"
-_IN_BACKTICKS: Final = r"`(?=[^`\s$]{0,300}?[0-9])([^`\s$]{4,300}+)`"
-_GLUED: Final = r"(?:[^\s\"'`;&|<>()\\,:}\]]|\\[^nrt\"'\n\\])++"
-_THEN_QUOTED: Final = r"[ \t]{1,16}+(\\{0,15}+)([\"'])"
-_SAID: Final = r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})"
-_SETTING: Final = (
+_WORD: Final = pattern(rf"(?:{_LETTER}){{1,{_LONGEST_WORD}}}+")
+_REST_OF_WORD: Final = pattern(rf"(?:{_LETTER})*+")
+_IN_BACKTICKS: Final = pattern(r"`(?=[^`\s$]{0,300}?[0-9])([^`\s$]{4,300}+)`")
+_GLUED: Final = pattern(r"(?:[^\s\"'`;&|<>()\\,:}\]]|\\[^nrt\"'\n\\])++")
+_THEN_QUOTED: Final = pattern(r"[ \t]{1,16}+(\\{0,15}+)([\"'])")
+_SAID: Final = pattern(r" (?:is|was)(?: now)?:? ([^\s\"'`;&|<>()\\,]{4,200})")
+_SETTING: Final = pattern(
     r"(?:\bsetenv|\bsetx|\bENV|\bconfig(?:ure)?[ \t]set|\bset[ \t]{1,4}-{1,2}[A-Za-z]{1,10}"
     r"|\blogin[ \t]{1,4}\S{1,64})\s{1,4}$"
 )
-_ELEMENT: Final = r">([^<>\s]{1,1000}+)<"
-_NEXT_WORD: Final = r"[ \t]{1,16}+[\"']?([^\s\"'`;&|<>()]++)"
-_INDEXED: Final = r"[A-Za-z_][\w.]*+\["
-_PATH: Final = r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++"
-_LETTERS: Final = r"[A-Za-z_.-]++"
-_LINE_ENDS: Final = r"[,.;)\]}\"'\\]{0,4}+[ \t]{0,16}+(?:$|[\r\n}#]|\\[nr])"
-_PLACEHOLDER: Final = (
+_ELEMENT: Final = pattern(r">([^<>\s]{1,1000}+)<")
+_NEXT_WORD: Final = pattern(r"[ \t]{1,16}+[\"']?([^\s\"'`;&|<>()]++)")
+_INDEXED: Final = pattern(r"[A-Za-z_][\w.]*+\[")
+_PATH: Final = pattern(r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
+_LETTERS: Final = pattern(r"[A-Za-z_.-]++")
+_LINE_ENDS: Final = pattern(r"[,.;)\]}\"'\\]{0,4}+[ \t]{0,16}+(?:$|[\r\n}#]|\\[nr])")
+_PLACEHOLDER: Final = pattern(
     r"\$\{?\w*+\}?$|\$\(|\$\{\{[^}]*+\}\}$|\{\{[^}]*+\}\}$|\{[\w.]*+\}$|<[^>]*+>$|%[sdr]$|%\([^)]*+\)s$"
     r"|[*.•#]++$|\$env:\w++$|\$\{\w++:?-\}?$|\$\{\w++:?\?[^}]*+\}?$|%\w++%$"
 )
-_EXAMPLE: Final = (
+_EXAMPLE: Final = pattern(
     r"(?:[a-z]++[-_ ])*?(?:your|placeholder|insert|replace)(?:[-_ ][a-z]++)*+|[a-z]{0,12}?[-_]?x{4,}+"
-    r"|[a-z]{1,16}+(?:[-_]|[-_]?(?:\.{3}|…))"
+    r"|[a-z]{1,16}+(?:[-_]|[-_]?(?:\.{3}|…))",
+    re.I,
 )
 """How documents show a secret: `your-key-here`, `sk-xxxxxxxx`, `ghp_...`."""
-_KEY_FILE: Final = r"(?:~|\.{1,2})?+/[\w./ @-]*+(?<=\.pem|\.key|\.crt|\.pub|\.p12|\.pfx|\.der|\.txt)"
-_SCHEME: Final = (
+_KEY_FILE: Final = pattern(r"(?:~|\.{1,2})?+/[\w./ @-]*+(?<=\.pem|\.key|\.crt|\.pub|\.p12|\.pfx|\.der|\.txt)")
+_SCHEMES: Final = (
     r"(?:bearer|basic|token|digest|negotiate|apikey|api-key|hawk|ntlm|oauth|dpop|key|aws4-hmac-sha256|bot|ssws|splunk"
     r"|geniekey|flyv1)[ \t]{1,16}+"
 )
-_AUTHORIZATION: Final = rf"[ \t]{{0,4}}+[:=][ \t]{{0,16}}+{_SCHEME}([^\s\"'\\][^\"'\r\n\\]{{0,400}}+)"
-_COOKIE: Final = r":[ \t]{0,16}+([^\s\"'\\=;]{1,200}+=[^\"'\r\n\\]{0,400}+)"
-_REST_OF_LINE: Final = r"[^\"'\r\n\\]*+"
+_SCHEME: Final = pattern(_SCHEMES, re.I)
+_AUTHORIZATION: Final = pattern(rf"[ \t]{{0,4}}+[:=][ \t]{{0,16}}+{_SCHEMES}([^\s\"'\\][^\"'\r\n\\]{{0,400}}+)", re.I)
+_COOKIE: Final = pattern(r":[ \t]{0,16}+([^\s\"'\\=;]{1,200}+=[^\"'\r\n\\]{0,400}+)")
+_REST_OF_LINE: Final = pattern(r"[^\"'\r\n\\]*+")

@@ -17,7 +17,6 @@ from billhook.store import eventlog
 from billhook.store.appending import CURRENT
 from billhook.store.eventlog import EventLog, open_log
 from billhook.store.files import StoreError
-from billhook.store.interfaces import Log
 from billhook.store.locking import LockFile
 from billhook.store.places import log_folder
 from billhook.store.record import LARGEST_LINE
@@ -29,7 +28,7 @@ from store.written import PROJECT, content, files_of, filled, fresh, lines_of, w
 
 def test_records_are_numbered_and_chained(tmp_path: Path) -> None:
     """`append` says where the record stands; each line names the hash of the one before."""
-    log: Log = open_log(tmp_path, PROJECT)
+    log = open_log(tmp_path, PROJECT)
     given = [log.append(content(number)) for number in range(1, 4)]
     lines = lines_of(log_folder(tmp_path, PROJECT))
 

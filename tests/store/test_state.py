@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from billhook.store.files import StoreError
-from billhook.store.interfaces import State, Value
 from billhook.store.locking import LockFile, locked
-from billhook.store.state import COUNTED_ANEW, FOLDERS, LARGEST, FileState
+from billhook.store.state import COUNTED_ANEW, FOLDERS, LARGEST, FileState, Value
 from descriptors import open_descriptors
 
 KINDS = sorted(FOLDERS)
@@ -77,7 +76,7 @@ with locked(Path(sys.argv[2]), root=root):
 )
 def test_each_kind_has_its_place(tmp_path: Path, kind: str, place: str) -> None:
     """Records lie where seed 002 and the design put them, for the owner alone."""
-    state: State = FileState(tmp_path / "home")
+    state: FileState = FileState(tmp_path / "home")
     assert state.read(kind, "abc") is None
     assert not (tmp_path / "home").exists()
 
@@ -674,7 +673,7 @@ def test_what_a_record_can_say(tmp_path: Path) -> None:
 
 
 def test_importing_is_light() -> None:
-    """State is looked at in every run of a hook: what only locks need comes with the first lock."""
+    """FileState is looked at in every run of a hook: what only locks need comes with the first lock."""
     code = "import sys; import billhook.store.state; print('fcntl' in sys.modules, 'asyncio' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False False\n"
 

@@ -17,7 +17,7 @@ from billhook.builtins.turn_tracker import turn_of
 from billhook.hook import Context, Hook, Source
 from billhook.rules import When, condition
 from billhook.store.files import StoreError
-from billhook.store.interfaces import State, Value
+from billhook.store.state import FileState, Value
 
 NAME: Final = "rate-limit"
 SECONDS: Final = {"minute": 60.0, "hour": 3600.0}
@@ -45,7 +45,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rate_limit(
-    state: State, limits: Sequence[Limit], project: str = "", *, clock: Callable[[], float] = time.monotonic
+    state: FileState, limits: Sequence[Limit], project: str = "", *, clock: Callable[[], float] = time.monotonic
 ) -> Hook:
     """The built-in gate that counts tool calls. Raises RuleError for a rule that can't be read.
 
@@ -68,7 +68,7 @@ def rate_limit(
 class RateLimit(msgspec.Struct, frozen=True):
     """What the gate does. Calls that no limit is about cost no access to the state."""
 
-    state: State
+    state: FileState
     limits: tuple[tuple[Limit, When | None], ...]
     project: str
     clock: Callable[[], float]

@@ -13,7 +13,7 @@ import msgspec
 from billhook.answers import NOTHING, Answer
 from billhook.hook import Context, Hook, Source
 from billhook.store.files import StoreError
-from billhook.store.interfaces import State, Value
+from billhook.store.state import FileState, Value
 
 NAME: Final = "turn-tracker"
 EVENTS: Final = (
@@ -21,7 +21,7 @@ EVENTS: Final = (
 )  # fmt: skip
 
 
-def turn_tracker(state: State, *, preserve_on_resume: bool = True, inject_context: bool = False) -> Hook:
+def turn_tracker(state: FileState, *, preserve_on_resume: bool = True, inject_context: bool = False) -> Hook:
     """The built-in that counts turns.
 
     `preserve_on_resume`: a session that is resumed goes on where it was. `inject_context`: the model is told the turn
@@ -38,7 +38,7 @@ def turn_tracker(state: State, *, preserve_on_resume: bool = True, inject_contex
     )
 
 
-def turn_of(state: State, session_id: str) -> tuple[str, int]:
+def turn_of(state: FileState, session_id: str) -> tuple[str, int]:
     """The id and the number of the turn that a session is in. Only reads. Raises StoreError."""
     turn = _turn(state.read("turns", session_id))
     return turn.id_in(session_id), turn.sequence
@@ -57,7 +57,7 @@ class Turn(msgspec.Struct, frozen=True):
 class TurnTracker(msgspec.Struct, frozen=True):
     """What the built-in does. A state that can't be read or written makes it fail, which stops nobody."""
 
-    state: State
+    state: FileState
     preserve_on_resume: bool
     inject_context: bool
 

@@ -7,7 +7,7 @@ import msgspec
 from billhook.events import Event
 from billhook.later import later
 from billhook.store.files import StoreError
-from billhook.store.interfaces import State
+from billhook.store.state import FileState
 
 if TYPE_CHECKING:
     from billhook.store import sessions as stored
@@ -18,7 +18,7 @@ else:
 class Knowing(msgspec.Struct, frozen=True):
     """Looks up the session of an event."""
 
-    state: State
+    state: FileState
     project: str
     names: bool  # whether sessions have names
     turns: bool  # whether turns are tracked

@@ -18,7 +18,7 @@ from billhook.store.state import FileState
 
 if TYPE_CHECKING:
     from billhook.config.loaded import Config, Entry
-    from billhook.store.interfaces import Value
+    from billhook.store.state import Value
 
 KIND: Final = "gates"
 USER: Final = "user"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from billhook.config.known_gates import Missing
     from billhook.config.loaded import Config, Entry
     from billhook.store.approvals import Approval
-    from billhook.store.interfaces import State, Value
+    from billhook.store.state import FileState, Value
 
 KIND: Final = "notices"
 _NAMED: Final = 5  # hooks that a notice names; the rest is counted
@@ -138,7 +138,7 @@ class Notices:
             )
 
     @property
-    def _state(self) -> "State":
+    def _state(self) -> "FileState":
         assert self.config.knowing is not None
         return self.config.knowing.state
 

@@ -19,7 +19,7 @@ from billhook.hook import Hook, Knows
 if TYPE_CHECKING:
     from billhook.config.loaded import Config, Entry
     from billhook.config.snapshot import Snapshot
-    from billhook.store.interfaces import Log
+    from billhook.store.eventlog import EventLog
     from billhook.store.redaction import Redactor
 
 NOT_MATCHED: Final = "did not match"
@@ -83,7 +83,7 @@ class Recording:
     # -- what is needed, made once
 
     @cached_property
-    def _log(self) -> "Log":
+    def _log(self) -> "EventLog":
         from billhook.store.eventlog import open_log
 
         options = self.options

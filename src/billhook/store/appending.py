@@ -3,17 +3,15 @@
 Everything here is done by whoever holds the log's lock.
 """
 
-import errno
 import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from billhook.later import pattern
-from billhook.store import lines
+from billhook.store import files, lines
 from billhook.store.digest import sha256
-from billhook.store.files import StoreError
 from billhook.store.lines import Line
 
 CURRENT = "hooks.jsonl"
@@ -21,6 +19,7 @@ LOCK = "hooks.lock"
 LONGEST_LINE = 16 << 20  # Bytes. A longer line is not looked at: it is none of ours.
 _ROTATED = pattern(r"hooks-([0-9]{12})\.jsonl")
 _BLOCK = 64 << 10
+_NO_LOG = "so no log is kept in it"
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -51,39 +50,45 @@ def rotated_names(folder: int) -> list[str]:
 
 def open_to_append(folder: int, path: Path) -> int:
     """The file of an open folder, made 0600 when there is none. Raises StoreError for what is not a file of ours."""
-    try:
-        _refuse_strange(_status(folder, path.name), path)
+    with files.explained("open", path):
+        files.refuse_strange(files.status(path.name, folder), path, _NO_LOG)
         file = os.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600, dir_fd=folder)
-    except OSError as error:
-        raise failed("open", path, error) from error
-    try:
-        found = os.fstat(file)
-        _refuse_strange(found, path)
-        if found.st_mode & 0o077:
-            os.fchmod(file, 0o600)
-    except OSError as error:
-        os.close(file)
-        raise failed("open", path, error) from error
-    except StoreError:
-        os.close(file)
-        raise
+        try:
+            found = os.fstat(file)
+            files.refuse_strange(found, path, _NO_LOG)
+            if found.st_mode & 0o077:
+                os.fchmod(file, 0o600)
+        except BaseException:
+            os.close(file)
+            raise
     return file
 
 
-def open_to_read(folder: int, path: Path) -> int:
-    """A file of an open folder. FileNotFoundError when there is none, StoreError for what is not a file of ours."""
+@contextmanager
+def reading(folder: int, path: Path) -> Iterator[int | None]:
+    """A file of an open folder, open to be read; None when there is none. Raises StoreError for what is not ours."""
+    file: int | None = None
     try:
-        file = os.open(path.name, os.O_RDONLY | _FLAGS, dir_fd=folder)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise failed("read", path, error) from error
-    try:
-        _refuse_strange(os.fstat(file), path)
-    except StoreError:
-        os.close(file)
-        raise
-    return file
+        with files.explained("read", path):
+            try:
+                file = os.open(path.name, os.O_RDONLY | _FLAGS, dir_fd=folder)
+                files.refuse_strange(os.fstat(file), path, _NO_LOG)
+            except FileNotFoundError:
+                pass
+        yield file
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def last_of(folder: int, paths: Iterable[Path]) -> Line | None:
+    """The last record in the first of some files that has one."""
+    for path in paths:
+        with reading(folder, path) as file:
+            last = None if file is None else read_end(file, 0, os.fstat(file).st_size).last
+        if last is not None:
+            return last
+    return None
 
 
 def read_end(file: int, since: int, size: int) -> End:
@@ -91,7 +96,7 @@ def read_end(file: int, since: int, size: int) -> End:
     back = _backward(file, since, size)
     start, stop = next(back)
     if start == stop:
-        return End(_last(file, back), None)
+        return End(next((record for begin, end in back if (record := _own(file, begin, end))), None), None)
     record = _own(file, start, stop)
     if record and lines.is_whole(_read(file, start, stop)):  # all but its newline: it counts
         return End(record, fragment(file, start, size))
@@ -122,17 +127,6 @@ def fragment(file: int, start: int, end: int) -> Fragment:
     return Fragment(start, end - start, digest.hexdigest())
 
 
-def failed(doing: str, path: Path, error: OSError) -> StoreError:
-    """The system's error in our words."""
-    message = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
-    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write")
-    return StoreError(f"can't {doing} it: {message}", place=str(path), hint=hint)
-
-
-def _last(file: int, back: Iterator[tuple[int, int]]) -> Line | None:
-    return next((record for start, stop in back if (record := _own(file, start, stop))), None)
-
-
 def _own(file: int, start: int, stop: int) -> Line | None:
     return lines.read_line(_read(file, start, stop)) if stop - start <= LONGEST_LINE else None
 
@@ -153,30 +147,3 @@ def _backward(file: int, since: int, size: int) -> Iterator[tuple[int, int]]:
 
 def _read(file: int, start: int, stop: int) -> bytes:
     return os.pread(file, stop - start, start)
-
-
-def _status(folder: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _refuse_strange(found: os.stat_result | None, path: Path) -> None:
-    if found is None:
-        return
-    if not stat.S_ISREG(found.st_mode):
-        what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "not a file"
-        raise StoreError(f"it is {what}, so no log is kept in it", place=str(path), hint=f"move it away: {path}")
-    if found.st_uid not in (0, os.geteuid()):
-        hint = "set BILLHOOK_HOME to a folder of your own, or take it over"
-        raise StoreError("it belongs to another user", place=str(path), hint=hint)
-
-
-_HINTS = {
-    errno.ENOSPC: "make room on that disk",
-    errno.EDQUOT: "make room: your quota is used up",
-    errno.EFBIG: "the largest file that this process may write is smaller: see `ulimit -f`",
-    errno.ELOOP: "replace the link by the real thing; billhook follows none here",
-    errno.ENOTDIR: "a file or a link lies where a folder is needed: move it away",
-}

@@ -4,6 +4,7 @@ The buffer of a block is used again for the next one: new memory for each would 
 """
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -54,14 +55,14 @@ class Block(NamedTuple):
             at = end + 1
 
 
-def forward(file: int, offset: int = 0, *, closed: bool = False) -> Iterator[Block]:
-    """Blocks from `offset`, which is the beginning of a line, to the end that the file has when we come there.
+def forward(file: int, offset: int = 0, *, closed: bool = False, end: int = sys.maxsize) -> Iterator[Block]:
+    """Blocks from `offset`, which is the beginning of a line, to `end` or the end that the file has when we come there.
 
     A line without a newline at the end is not there yet; in a file that is `closed` it is passed over.
     """
     buffer = bytearray(BLOCK)
     while True:
-        got = _fill(file, buffer, offset, len(buffer))
+        got = _fill(file, buffer, offset, min(len(buffer), end - offset))
         whole = buffer.rfind(b"\n", 0, got) + 1
         if whole:
             yield Block(offset, buffer, 0, whole)

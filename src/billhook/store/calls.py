@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from billhook import strictjson
-from billhook.store.interfaces import Value
 from billhook.store.scratch import Scratch
+from billhook.store.state import Value
 
 LARGEST: Final = 256 << 10  # Bytes of what was said. Nobody keeps more: the other one then judges the call itself.
 _MOST: Final = 32  # calls of one session that are remembered

@@ -14,13 +14,12 @@ from collections.abc import Callable, Mapping
 from os import SEEK_END, lseek, write
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final, Never
+from typing import Any, Final, NamedTuple, Never
 
 from billhook import strictjson
 from billhook.store import appending, files, lines, sidefiles
-from billhook.store.appending import CURRENT, LOCK, End, Fragment, failed
-from billhook.store.files import StoreError
-from billhook.store.interfaces import Appended
+from billhook.store.appending import CURRENT, LOCK, End, Fragment
+from billhook.store.files import StoreError, failed
 from billhook.store.locking import PATIENCE, LockFile
 from billhook.store.places import log_folder
 from billhook.store.record import LARGEST_LINE
@@ -40,6 +39,13 @@ _QUICK: Final = 128 << 10
 _TRIES: Final = 30
 _new: Final = tuple.__new__  # what `Appended` does itself, with one call less: the log is written to at every event
 _let_others_run: Final[Callable[[], object]] = getattr(os, "sched_yield", lambda: sleep(0))
+
+
+class Appended(NamedTuple):
+    """Where a record is in the log."""
+
+    seq: int
+    hash: str
 
 
 def open_log(root: Path, project: str, *, max_bytes: int = MAX_BYTES, sync: bool = False) -> "EventLog":
@@ -294,11 +300,10 @@ class EventLog:
         """A file without a record goes on where the newest full one ended, or where we did if that was later."""
         with files.opened(self.folder, self.root) as folder:
             assert folder is not None
-            for name in reversed(appending.rotated_names(folder)):
-                if (last := _last_of(folder, self.folder / name)) is not None:
-                    if last.seq > self._seq:
-                        self._seq, self._hash = last.seq, last.hash
-                    return
+            names = reversed(appending.rotated_names(folder))
+            last = appending.last_of(folder, [self.folder / name for name in names])
+        if last is not None and last.seq > self._seq:
+            self._seq, self._hash = last.seq, last.hash
 
     def _moved(self) -> bool:
         """Whether the file at the path is another one, or none."""
@@ -371,18 +376,6 @@ def _drop_oldest() -> None:
     log = _opened.pop(next(iter(list(_opened))), None)
     if log is not None:
         log.close()
-
-
-def _last_of(folder: int, path: Path) -> lines.Line | None:
-    """The last record of a full file; None when it has none, or is gone."""
-    try:
-        file = appending.open_to_read(folder, path)
-    except FileNotFoundError:
-        return None
-    try:
-        return appending.read_end(file, 0, os.fstat(file).st_size).last
-    finally:
-        os.close(file)
 
 
 def _leave_logs_to_the_parent() -> None:

@@ -10,7 +10,7 @@ import functools
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from billhook import caller
@@ -18,6 +18,9 @@ from billhook.errors import BillhookError
 
 TEMPORARY = ".new-"
 """How the names of files that are still being written begin. One that stays behind after a crash means nothing."""
+
+_NO_LINKS = "and billhook follows none here"
+_HAS_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EINVAL})
 
 
 class StoreError(BillhookError):
@@ -46,8 +49,8 @@ def write_atomically(
     """
     with opened(path.parent, root, create=True, private=private) as folder:
         assert folder is not None
-        with _explained("write", path):
-            _refuse_strange(_status(path.name, folder), path)
+        with explained("write", path):
+            refuse_strange(status(path.name, folder), path)
             temporary = _written(data, folder, durable)
             try:
                 os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -56,6 +59,24 @@ def write_atomically(
                 raise
             if durable:
                 os.fsync(folder)
+
+
+def create_once(path: Path, data: bytes, *, root: Path) -> None:
+    """Create `path`, 0600, with all of its content; nothing happens where it is there already. Raises StoreError."""
+    with opened(path.parent, root, create=True) as folder, explained("write", path):
+        assert folder is not None
+        temporary = _written(data, folder, True)
+        try:
+            os.link(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in _HAS_NO_LINKS:
+                raise
+            with suppress(FileExistsError):
+                _written(data, folder, True, path.name)
+        finally:
+            os.unlink(temporary, dir_fd=folder)
 
 
 def read_bytes(path: Path, limit: int, *, root: Path | None = None) -> bytes | None:
@@ -69,14 +90,14 @@ def read_bytes(path: Path, limit: int, *, root: Path | None = None) -> bytes | N
 
 def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> bytes | None:
     """As `read_bytes`, in a folder that is open already. `private`: refused when others may write it."""
-    with _explained("read", path):
+    with explained("read", path):
         try:
             file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
             return None
         try:
             found = os.fstat(file)
-            _refuse_strange(found, path)
+            refuse_strange(found, path)
             if private:
                 _refuse_shared(found, path)
             with open(file, "rb", closefd=False) as stream:
@@ -93,7 +114,7 @@ def remove(path: Path, *, root: Path | None = None) -> bool:
     with opened(path.parent, root) as folder:
         if folder is None:
             return False
-        with _explained("remove", path):
+        with explained("remove", path):
             try:
                 os.unlink(path.name, dir_fd=folder)
             except FileNotFoundError:
@@ -126,7 +147,7 @@ def opened(
 
 def _open_below(path: Path, root: Path, create: bool, private: bool) -> int | None:
     here = root
-    with _explained("open", root):
+    with explained("open", root):
         try:
             parts = path.relative_to(root).parts
         except ValueError:
@@ -142,7 +163,7 @@ def _open_below(path: Path, root: Path, create: bool, private: bool) -> int | No
         here /= part
         above = folder
         try:
-            with _explained("open", here):
+            with explained("open", here):
                 folder = _enter(part, above, here, create, private)
         finally:
             os.close(above)
@@ -163,7 +184,7 @@ def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> i
             os.mkdir(name, 0o700, dir_fd=within)
         except FileExistsError:
             pass
-    found = _status(name, within)
+    found = status(name, within)
     if found is None:
         return None
     if not stat.S_ISDIR(found.st_mode):
@@ -181,9 +202,9 @@ def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> i
     return folder
 
 
-def _written(data: bytes, folder: int, durable: bool) -> str:
+def _written(data: bytes, folder: int, durable: bool, name: str = "") -> str:
     """A new file with this content, if `durable` safely on disk; its name."""
-    name = TEMPORARY + os.urandom(8).hex()
+    name = name or TEMPORARY + os.urandom(8).hex()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(name, flags, 0o600, dir_fd=folder)
     try:
@@ -198,18 +219,19 @@ def _written(data: bytes, folder: int, durable: bool) -> str:
     return name
 
 
-def _status(name: str, folder: int) -> os.stat_result | None:
+def status(name: str, folder: int) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _refuse_strange(found: os.stat_result | None, path: Path) -> None:
+def refuse_strange(found: os.stat_result | None, path: Path, why: str = _NO_LINKS) -> None:
+    """Raise StoreError for what is not a regular file of ours."""
     if found is None:
         return
     if not stat.S_ISREG(found.st_mode):
-        raise _strange(found, path, "a file")
+        raise _strange(found, path, "a file", why)
     _refuse_foreign(found, path)
 
 
@@ -224,27 +246,33 @@ def _refuse_shared(found: os.stat_result, path: Path) -> None:
         raise StoreError("others may write it, so it can't be believed", place=str(path), hint=f"chmod go-w {path}")
 
 
-def _strange(found: os.stat_result, path: Path, wanted: str) -> StoreError:
+def _strange(found: os.stat_result, path: Path, wanted: str, why: str = _NO_LINKS) -> StoreError:
     what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else f"not {wanted}"
-    return StoreError(f"it is {what}, and billhook follows none here", place=str(path), hint=f"move it away: {path}")
+    return StoreError(f"it is {what}, {why}", place=str(path), hint=f"move it away: {path}")
 
 
 @contextmanager
-def _explained(doing: str, path: Path) -> Iterator[None]:
+def explained(doing: str, path: Path) -> Iterator[None]:
     """Turn the system's errors into ours."""
     try:
         yield
     except OSError as error:
-        hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write")
-        message = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
-        raise StoreError(f"can't {doing} it: {message}", place=str(path), hint=hint) from error
+        raise failed(doing, path, error) from error
     except ValueError as error:  # a NUL or a lone surrogate in a name
         raise StoreError(f"can't {doing} it: {error}", place=repr(str(path))) from error
+
+
+def failed(doing: str, path: Path, error: OSError) -> StoreError:
+    """The system's error in our words."""
+    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write")
+    message = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
+    return StoreError(f"can't {doing} it: {message}", place=str(path), hint=hint)
 
 
 _HINTS = {
     errno.ENOSPC: "make room on that disk",
     errno.EDQUOT: "make room: your quota is used up",
+    errno.EFBIG: "the largest file that this process may write is smaller: see `ulimit -f`",
     errno.ELOOP: "replace the link by the real thing; billhook follows none here",
     errno.ENOTDIR: "a file or a link lies where a folder is needed: move it away",
 }

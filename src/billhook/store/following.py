@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from billhook.store import blocks
-from billhook.store.appending import CURRENT
+from billhook.store.appending import CURRENT, reading
 from billhook.store.files import opened
-from billhook.store.logfiles import LogFile, is_at, older_names, open_file, same
+from billhook.store.logfiles import LogFile, is_at, older_names, same
 from billhook.store.seeking import Entry, Sought
 
 
@@ -54,12 +54,12 @@ class Follower:
             names = older_names(within, self._file)
             new, self._read = [name for name in names if name not in self._read], set(names)
             for name in new:
-                with open_file(within, self._folder / name) as file:
+                with reading(within, self._folder / name) as file:
                     if file is not None and not same(file, before):
                         yield from _entries(LogFile(self._folder / name, file, True), 0, sought)
 
     def _hold(self, within: int) -> None:
-        self._file = self._held.enter_context(open_file(within, self._folder / CURRENT))
+        self._file = self._held.enter_context(reading(within, self._folder / CURRENT))
         self._offset = 0
 
     def _skip(self) -> None:

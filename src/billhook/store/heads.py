@@ -50,34 +50,19 @@ def export(target: Path, folder: Path, root: Path) -> Head | None:
     if head is None or (before and before[-1].head == head):
         return head
     path = heads_file(target, folder)
-    try:
-        file = os.open(path, _FLAGS, 0o600)
-        try:
-            os.write(file, f"{head} {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n".encode())
-        finally:
-            os.close(file)
-    except OSError as error:
-        raise appending.failed("write", path, error) from error
+    with files.explained("write", path), open(os.open(path, _FLAGS, 0o600), "wb") as stream:
+        stream.write(f"{head} {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n".encode())
     return head
 
 
 def current(folder: Path, root: Path) -> Head | None:
     """The last record of a log; None when it has none."""
     with files.opened(folder, root) as opened:
-        names = [] if opened is None else [CURRENT, *reversed(appending.rotated_names(opened))]
-        for name in names:
-            assert opened is not None
-            try:
-                file = appending.open_to_read(opened, folder / name)
-            except FileNotFoundError:
-                continue
-            try:
-                last = appending.read_end(file, 0, os.fstat(file).st_size).last
-            finally:
-                os.close(file)
-            if last is not None:
-                return Head(last.seq, last.hash)
-    return None
+        if opened is None:
+            return None
+        names = [CURRENT, *reversed(appending.rotated_names(opened))]
+        last = appending.last_of(opened, [folder / name for name in names])
+    return None if last is None else Head(last.seq, last.hash)
 
 
 def overdue(target: Path, folder: Path, root: Path, every: float) -> str:

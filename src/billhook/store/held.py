@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from billhook.store.interfaces import State, Value
+from billhook.store.state import FileState, Value
 
 KIND: Final = "held"
 MOST: Final = 16  # texts of one session
@@ -12,7 +12,7 @@ LARGEST: Final = 64 << 10  # characters of all of them
 class Held:
     """What waits, by session. Keeps nothing open; every method raises StoreError."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: FileState) -> None:
         self._state = state
 
     def keep(self, session: str, text: str) -> int:

@@ -1,13 +1,15 @@
 """The files of an event log as they lie there at one moment, for somebody who reads them while others write."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from billhook.store.appending import CURRENT, open_to_read, rotated_names
-from billhook.store.files import opened
+from billhook.store.appending import CURRENT, reading, rotated_names
+from billhook.store.files import opened, status
+
+Progress = Callable[[int, int], object]  # called now and then while a log is read: bytes done, bytes in all
 
 
 class LogFile(NamedTuple):
@@ -43,7 +45,7 @@ class LogFiles:
             yield self._current
             return
         path = self._folder / name
-        with open_file(self._within, path) as file:
+        with reading(self._within, path) as file:
             yield None if file is None else LogFile(path, file, True)
 
 
@@ -55,22 +57,8 @@ def log_files(folder: Path, root: Path) -> Iterator[LogFiles | None]:
             yield None
             return
         path = folder / CURRENT
-        with open_file(within, path) as current:
+        with reading(within, path) as current:
             yield LogFiles(path, within, current)
-
-
-@contextmanager
-def open_file(folder: int, path: Path) -> Iterator[int | None]:
-    """A descriptor of a log's file in an open folder; None when there is none. Raises StoreError."""
-    try:
-        file = open_to_read(folder, path)
-    except FileNotFoundError:
-        yield None
-        return
-    try:
-        yield file
-    finally:
-        os.close(file)
 
 
 def older_names(folder: int, current: int | None) -> list[str]:
@@ -87,10 +75,8 @@ def older_names(folder: int, current: int | None) -> list[str]:
 
 def is_at(name: str, folder: int, file: int) -> bool:
     """Whether an open file is the one that has this name now."""
-    try:
-        return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file))
-    except FileNotFoundError:
-        return False
+    found = status(name, folder)
+    return found is not None and os.path.samestat(found, os.fstat(file))
 
 
 def sizes(folder: Path, root: Path) -> dict[str, int]:
@@ -98,17 +84,10 @@ def sizes(folder: Path, root: Path) -> dict[str, int]:
     with opened(folder, root) as within:
         if within is None:
             return {}
-        found = {name: _size(name, within) for name in (*rotated_names(within), CURRENT)}
-        return {name: size for name, size in found.items() if size is not None}
+        found = {name: status(name, within) for name in (*rotated_names(within), CURRENT)}
+        return {name: one.st_size for name, one in found.items() if one is not None}
 
 
 def same(one: int, other: int | None) -> bool:
     """Whether two descriptors are of the same file."""
     return other is not None and os.path.sameopenfile(one, other)
-
-
-def _size(name: str, folder: int) -> int | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
-    except FileNotFoundError:
-        return None

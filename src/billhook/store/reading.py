@@ -6,7 +6,7 @@ end the process.
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ import msgspec
 
 from billhook.store import searching
 from billhook.store.files import StoreError, opened
-from billhook.store.logfiles import log_files, sizes
+from billhook.store.logfiles import Progress, log_files, sizes
 from billhook.store.record import ALL, Record, Side, Wanted
 from billhook.store.seeking import Entry, Sought, decoded_as, steps
 from billhook.store.sidefiles import read_side, side_path
@@ -26,8 +26,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ID_DIGITS: Final = 32
 _FIXED: Final = frozenset({"v", "seq", "prev", "id", "time", "mono", "event", "side", "hash"})
 """What a line says itself, whatever its side file says."""
-
-Progress = Callable[[int, int], None]  # called now and then while a log is read: bytes done, bytes in all
 
 
 class LogReader:

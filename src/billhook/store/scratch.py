@@ -13,8 +13,8 @@ from billhook import strictjson
 from billhook.errors import StrictJSONError
 from billhook.store.digest import sha256
 from billhook.store.files import StoreError
-from billhook.store.interfaces import Value
 from billhook.store.locking import LockFile
+from billhook.store.state import Value
 
 LARGEST: Final = 4 << 20  # bytes of a record
 PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that

@@ -15,7 +15,7 @@ import msgspec
 from billhook.errors import UsageError
 from billhook.later import pattern
 from billhook.store import names
-from billhook.store.interfaces import State, Value
+from billhook.store.state import FileState, Value
 from billhook.strictjson import preview
 
 KEPT: Final = 500  # how many recent sessions of a project are remembered by name
@@ -50,7 +50,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
 class Sessions:
     """The sessions that a state knows. Keeps nothing itself. Every method raises StoreError when the state does."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: FileState) -> None:
         self.state = state
 
     def get(self, session_id: str) -> Session | None:

@@ -8,17 +8,17 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from billhook import strictjson
 from billhook.errors import StrictJSONError
 from billhook.store import files
 from billhook.store.digest import sha256
 from billhook.store.files import StoreError
-from billhook.store.interfaces import Value
 from billhook.store.locking import PATIENCE, locked
 from billhook.store.places import file_name
 
+Value = dict[str, Any]  # a record
 LARGEST: Final = 4 << 20  # bytes of a record
 FOLDERS: Final = {
     "turns": "turns",

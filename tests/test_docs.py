@@ -136,7 +136,7 @@ def test_every_decision_is_in_the_index() -> None:
         f"{note.read_text().splitlines()[0].removeprefix('# ').replace('. ', '. [', 1)}]({note.name})" for note in notes
     ]
 
-    assert [line for line in (folder / "README.md").read_text().splitlines() if line[:1].isdigit()] == lines
+    assert re.findall(r"\d+\. \[.+\]\(0.+\.md\)", (folder / "README.md").read_text()) == lines
     assert len({note.name[:4] for note in notes}) == len(notes)
 
 

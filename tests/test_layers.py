@@ -34,7 +34,7 @@ VOCABULARY = {
 }
 PROCESS = {"spawn", "tree", "process", "process_windows", "login"}
 WORKER = {"worker", "worker_pool", "worker_main", "worker_files", "worker_wire"}
-ENGINE = {"observing", "plan", "background", "stepping", "callbacks", "progress", "engine"}
+ENGINE = {"observing", "plan", "steps", "background", "stepping", "callbacks", "progress", "engine"}
 
 MAY_KNOW: dict[str, set[str]] = {
     **dict.fromkeys(VOCABULARY, VOCABULARY),
@@ -45,7 +45,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "background": VOCABULARY | {"stepping"},
     "stepping": VOCABULARY,
     "observing": VOCABULARY | {"stepping"},
-    "plan": VOCABULARY,
+    "plan": VOCABULARY | {"steps"},
+    "steps": VOCABULARY | {"progress", "stepping"},
     "progress": VOCABULARY,
     "handlers": VOCABULARY | {"agents", "process", "login", "callbacks", "stepping"},
     "webhooks": VOCABULARY | {"agents"},
@@ -53,7 +54,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "store": {"errors", "later", "caller", "strictjson", "store"},
     "builtins": VOCABULARY | {"store", "callbacks", "builtins"},
     "config": VOCABULARY
-    | {"agents", "handlers", "webhooks", "worker", "plan", "engine", "spawn", "store", "builtins", "config"},
+    | {"agents", "handlers", "webhooks", "worker", "plan", "steps", "engine", "spawn", "store", "builtins", "config"},
     "session": VOCABULARY | ENGINE | {"store"},
     "agent": VOCABULARY | ENGINE | {"store", "process", "spawn", "config", "session", "agent", "__version__"},
     "adapters": VOCABULARY | {"agents", "engine", "config", "session", "adapters"},

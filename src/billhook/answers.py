@@ -37,8 +37,45 @@ class Status(enum.StrEnum):
 
 OnFailure = Literal["allow", "deny", "ask"]
 
-CONDITION_RAISED = "its condition raised"
-"""How the error of a hook begins that was skipped because its condition could not tell."""
+
+class SkipReason(enum.StrEnum):
+    """Why a hook did not run, in the word that the event log has for it. Two reasons are shown with their cause."""
+
+    CONDITION_FALSE = "condition false"
+    CONDITION_RAISED = "condition raised"
+    DENIED = "denied"
+    STOPPED = "stopped"
+    NOT_MATCHED = "did not match"
+    NOT_JUDGED = "the event was not judged"
+    DISABLED = "disabled"
+    NOT_TRUSTED = "not trusted"
+    BROKEN = "broken"
+    NOT_YET = "not run yet"
+    SAME = "same as another"
+    ELSEWHERE = "run by the agent itself"
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Why a hook of this event did not run."""
+
+    reason: SkipReason
+    by: str = ""  # the hook that ended the run, or the error that its condition raised
+
+    def __str__(self) -> str:
+        return _SENTENCES.get(self.reason, self.reason.value).format(by=self.by)
+
+    @property
+    def recorded(self) -> str:
+        """The same as the event log has it."""
+        return str(self) if self.by and self.reason is not SkipReason.CONDITION_RAISED else self.reason.value
+
+
+_SENTENCES = {
+    SkipReason.CONDITION_FALSE: "its condition is false",
+    SkipReason.CONDITION_RAISED: "its condition raised {by}",
+    SkipReason.DENIED: "`{by}` said deny",
+    SkipReason.STOPPED: "`{by}` said stop",
+}
 
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
 
@@ -110,7 +147,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def speaks(self) -> bool:
         """It says something to the agent or the user: data alone is for later hooks."""
-        return self is not NOTHING and self != Answer(data=self.data)
+        return self is not NOTHING and (
+            self.decision is not _NONE
+            or self.updated_input is not None
+            or self.updated_output is not UNSET
+            or bool(self.reason or self.context or self.message or self.keep_going or self.stop or self.stop_reason)
+            or bool(self.quiet or self.extras or self.objection or self.background)
+        )
 
     @property
     def objects(self) -> bool:
@@ -202,6 +245,7 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str = ""
     lost: tuple[str, ...] = ()
     output_bytes: int | None = None
+    skipped: Skipped | None = None  # why it did not run, where the engine decided that; `error` says it in words
 
     @property
     def success(self) -> bool:
@@ -242,7 +286,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Asked(Protocol):
-    """The hook that a note is about."""
+    """The hook that a raw outcome is about."""
 
     @property
     def name(self) -> str: ...
@@ -252,17 +296,17 @@ class Asked(Protocol):
     def dialect(self) -> str: ...
 
 
-Note = Outcome | tuple[Asked, float, float]
-"""What happened when a hook was asked, noted in haste: (hook, began, ended) for one that had nothing to say.
+RawOutcome = Outcome | tuple[Asked, float, float]
+"""What happened when a hook ran; (hook, began, ended) for one that had nothing to say.
 
-Ten hooks that have nothing to say are the usual case; their outcomes are written out when somebody reads them.
+Ten hooks that have nothing to say are the usual case; their outcomes are made when they are read.
 """
 
 
-def written_out(note: Note) -> Outcome:
-    if type(note) is not tuple:  # quicker than isinstance, which asks the metaclass
-        return note  # type: ignore[return-value]
-    hook, began, ended = note
+def to_outcome(raw: RawOutcome) -> Outcome:
+    if type(raw) is not tuple:  # quicker than isinstance, which asks the metaclass
+        return raw  # type: ignore[return-value]
+    hook, began, ended = raw
     return Outcome(hook.name, hook.source, hook.dialect, _OK, NOTHING, (ended - began) * 1e3)
 
 
@@ -275,7 +319,7 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     """What the agent acts on, with all outcomes as evidence. One firing makes one verdict."""
 
     about: Event
-    notes: Sequence[Note] = ()
+    raw_outcomes: Sequence[RawOutcome] = ()
     duration_ms: float = 0.0
     decision: Decision = Decision.NONE
     reason: str = ""
@@ -297,7 +341,7 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
         """What happened when each hook was asked, in their order."""
-        return tuple(written_out(note) for note in self.notes)
+        return tuple(map(to_outcome, self.raw_outcomes))
 
     @property
     def speaks(self) -> bool:
@@ -314,8 +358,8 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
         """Sorts by time: 48 bits of milliseconds, then 80 random bits."""
         return new_id()
 
-    def called(self, id: str) -> "Verdict":  # noqa: A002 (the word that the field has)
-        """The same verdict, by an id that was given away before there was one."""
+    def with_id(self, id: str) -> "Verdict":  # noqa: A002 (the word that the field has)
+        """The same verdict, with an id that was given away before there was one."""
         self.__dict__["id"] = id
         return self
 
@@ -357,7 +401,7 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
                     "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
                 )
                 lines.append(f"hook `{outcome.hook}` {outcome.status.replace('_', ' ')}: {outcome.error} ({effect})")
-            elif outcome.status is Status.SKIPPED and outcome.error.startswith(CONDITION_RAISED):
+            elif outcome.skipped is not None and outcome.skipped.reason is SkipReason.CONDITION_RAISED:
                 lines.append(f"hook `{outcome.hook}` was not asked: {outcome.error}")
             lines.extend(f"hook `{outcome.hook}`: {lost}" for lost in outcome.lost)
         return lines

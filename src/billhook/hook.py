@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from billhook.answers import Answer, Note, OnFailure, Outcome, Reply, new_id, written_out
+from billhook.answers import Answer, OnFailure, Outcome, RawOutcome, Reply, new_id, to_outcome
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event, parse
 from billhook.later import later
@@ -16,6 +16,9 @@ from billhook.outputs.returned import read_returned
 if TYPE_CHECKING:
     import difflib
     from typing import Protocol
+
+    from billhook.background import Background
+    from billhook.progress import Asking, Audience
 else:
     difflib = later("difflib")
     Protocol = object  # at run time an interface is only a name
@@ -40,7 +43,7 @@ class Known(msgspec.Struct, frozen=True):
     turn_id: str = ""
 
 
-class Knows(Protocol):
+class SessionInfo(Protocol):
     """The same, looked up when it is asked for."""
 
     @property
@@ -49,14 +52,23 @@ class Knows(Protocol):
     def turn_id(self) -> str: ...
 
 
+class Services(Protocol):
+    """What a hook in the background, or one that is listened to, needs of its engine."""
+
+    @property
+    def background(self) -> "Background": ...
+    @property
+    def audience(self) -> "Audience": ...
+
+
 class _Firing:
     """What the hooks of one firing share, made when the first of them asks for it."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.id = ""  # the verdict's id, once somebody wanted to know it beforehand
-        self.known: Knows | None = None
+        self.known: SessionInfo | None = None
         self.results: dict[str, Outcome] = {}
-        self.written = 0  # how many notes are in the results
+        self.written = 0  # how many outcomes are in the results
         self.state: dict[str, Any] = {}
         self.env = dict(env)
         self.budgets: dict[str, float] = {}
@@ -66,20 +78,22 @@ class Context(msgspec.Struct):
     """One firing, as its hooks see it. Lives from the first hook that is asked to the verdict."""
 
     event: Event
-    _notes: Sequence[Note]
+    _outcomes: Sequence[RawOutcome]
     _env: Mapping[str, str] = {}
-    _know: "Callable[[Event], Knows] | None" = None
+    _know: "Callable[[Event], SessionInfo] | None" = None
+    _engine: "Services | None" = None
+    ends: float = float("inf")  # when the event's time is over, on the monotonic clock
+    deadline: float = float("inf")  # when the hook that runs now must have answered, on the same clock
     _shared: _Firing | None = None  # most firings never need it
-    deadline: float = float("inf")  # when the hook that is being asked must have answered, on the monotonic clock
+    asking: "Asking | None" = None  # tells listeners of the hook that runs now
 
     @property
     def results(self) -> dict[str, Outcome]:
         """What earlier hooks did, by `{name}-{Event}`."""
         firing = self._firing
-        notes = self._notes[firing.written :]
-        firing.written += len(notes)
-        for note in notes:
-            outcome = written_out(note)
+        raw = self._outcomes[firing.written :]
+        firing.written += len(raw)
+        for outcome in map(to_outcome, raw):
             firing.results[f"{outcome.hook}-{self.event_type}"] = outcome
         return firing.results
 
@@ -104,8 +118,22 @@ class Context(msgspec.Struct):
         return self._firing.budgets.setdefault(budget, ends)
 
     def copy(self) -> "Context":
-        """The same firing for a hook that is asked at the same time as others: its own deadline, the rest shared."""
-        return Context(self.event, self._notes, self._env, self._know, self._firing)
+        """The same firing for a hook that runs at the same time as others: its own deadline, the rest shared."""
+        return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, _shared=self._firing)
+
+    def alone(self) -> "Context":
+        """A firing of its own for a hook in the background, which has all the time of its timeout."""
+        return Context(self.event, list(self.results.values()), dict(self.env), self._know, self._engine)
+
+    @property
+    def background(self) -> "Background":
+        assert self._engine is not None
+        return self._engine.background
+
+    @property
+    def audience(self) -> "Audience":
+        assert self._engine is not None
+        return self._engine.audience
 
     @property
     def id(self) -> str:
@@ -146,7 +174,7 @@ class Context(msgspec.Struct):
         return int(number) if number.isdecimal() else None
 
     @property
-    def _known(self) -> Knows:
+    def _known(self) -> SessionInfo:
         """Looked up once in a firing, and only when no result tells."""
         firing = self._firing
         if firing.known is None:
@@ -173,10 +201,10 @@ class Context(msgspec.Struct):
         `turn-tracker-PreToolUse`.
         """
         for wanted in dict.fromkeys((prefix.removesuffix(f"-{self.event_type}"), prefix)):
-            for note in reversed(self._notes):  # not in `results`, which most firings need not be written out for
-                name = note[0].name if type(note) is tuple else note.hook  # type: ignore[union-attr]
+            for raw in reversed(self._outcomes):  # not in `results`, which most firings need not make
+                name = raw[0].name if type(raw) is tuple else raw.hook  # type: ignore[union-attr]
                 if name == wanted:
-                    return written_out(note)
+                    return to_outcome(raw)
         return None
 
 

@@ -4,7 +4,8 @@ Order: priority ascending, then `after`, then the order in which the hooks were 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,14 @@ from billhook import tools
 from billhook.answers import OnFailure
 from billhook.errors import PlanError
 from billhook.events import EVENTS, Event
-from billhook.hook import Condition, Handler, Hook, ToldOfFailures
+from billhook.hook import Hook
 from billhook.later import later
-from billhook.match import ExpressionSet, Matcher, compile_matcher
-from billhook.meanings import Meanings, meanings
+from billhook.match import ExpressionSet
+from billhook.meanings import meanings
+from billhook.steps import Step
 
 if TYPE_CHECKING:
     import heapq
-
-    from billhook.progress import Asking
 else:
     heapq = later("heapq")
 
@@ -31,35 +31,8 @@ _CACHE_LIMIT = 1024
 _WRITE_OR_EDIT = "Write\0Edit"  # stands for the name of a tool that may be either; no tool is called so
 
 
-class Step(msgspec.Struct, frozen=True, eq=False):
-    """One hook as one kind of event sees it, with everything looked up that can be looked up beforehand."""
-
-    hook: Hook
-    name: str
-    source: str
-    dialect: str
-    meanings: Meanings
-    run: Handler
-    condition: Condition | None
-    timeout: float
-    on_failure: OnFailure
-    matcher: Matcher
-    keeps_time: bool  # Its `run` keeps `ctx.deadline` itself; the engine only stands behind it
-    at_once: bool  # it looks and says, without waiting for anybody: it is asked even when the event's time is over
-    waits: bool  # it may have to be waited for: it is written so, or runs in the background
-    when_late: OnFailure | None
-    """The rule of its protocol for an answer that is late, when it is stricter than `on_failure`."""
-    plain: bool  # nothing to look at before it is asked: no condition, no shared budget, not in the background
-    of_event: Callable[[Event], Any] | None
-    """Its function, when it is plain and wants only the event: the short way of asking it."""
-    never_waits: Callable[[Event], Awaitable[Any]] | None
-    """That function, when it is async, but there is no `await` in it: it needs no deadline."""
-    aloud: bool = False  # somebody listens: it is asked the long way
-    asking: "Asking | None" = None  # tells those who listen what becomes of it; only while it is being asked
-
-
 class Steps(tuple[Step, ...]):
-    """The hooks that want an event, in order."""
+    """The hooks that handle an event, in order."""
 
     waits: bool  # one of them may have to be waited for
 
@@ -67,6 +40,11 @@ class Steps(tuple[Step, ...]):
         made = super().__new__(cls, steps)
         made.waits = any(step.waits for step in made)
         return made
+
+    @cached_property
+    def observed(self) -> tuple[Step, ...]:
+        """The same for an engine with listeners."""
+        return tuple(Step(step.hook, step.name, step.event_name, observed=True) for step in self)
 
 
 class Plan:
@@ -110,7 +88,7 @@ class Plan:
     def _compile(self, event: Event) -> "EventList":
         name = event.hook_event_name
         steps = [
-            _step(hook, shown, name) for hook, shown in zip(self.hooks, self.names, strict=True) if hook.wants(name)
+            Step(hook, shown, name) for hook, shown in zip(self.hooks, self.names, strict=True) if hook.wants(name)
         ]
         return EventList(event, steps)
 
@@ -194,41 +172,6 @@ def _tool_in_doubt(event: Event) -> str | None:
     """The name of the tool; both names of one that may be either, so that whoever guards `Edit` is asked."""
     name: str = getattr(event, "tool_name", "")
     return _WRITE_OR_EDIT if name == "Write" and tools.also_edits(event.payload) else name
-
-
-def _step(hook: Hook, name: str, event_name: str) -> Step:
-    row = meanings(hook.dialect)
-    plain = hook.condition is None and not hook.budget and not hook.background
-    run = ToldOfFailures(hook.run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else hook.run
-    of_event = getattr(run, "of_event", None) if plain else None
-    return Step(
-        hook=hook,
-        name=name,
-        source=str(hook.source),
-        dialect=hook.dialect,
-        meanings=row,
-        run=run,
-        condition=hook.condition,
-        timeout=row.timeout_for(event_name) if hook.timeout is None else hook.timeout,
-        on_failure=hook.on_failure,
-        matcher=compile_matcher(hook.match, row.matching, event_name),
-        keeps_time=getattr(hook.run, "keeps_time", False),
-        at_once=getattr(hook.run, "at_once", False),
-        waits=hook.background or _is_async(run),
-        when_late=getattr(hook.run, "when_late", None),
-        plain=plain,
-        of_event=of_event,
-        never_waits=of_event if getattr(run, "never_waits", False) else None,
-    )
-
-
-def _is_async(run: Handler) -> bool:
-    function = run if hasattr(run, "__code__") else type(run).__call__
-    code = getattr(function, "__code__", None)
-    return code is None or bool(code.co_flags & _CO_COROUTINE)
-
-
-_CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 
 def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.answers import Asked, Outcome, Status, written_out
+from billhook.answers import Asked, Outcome, Status, to_outcome
 from billhook.events import Event
 from billhook.later import later
 
@@ -22,7 +22,7 @@ else:
     inspect = later("inspect")
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class HookProgress(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """Which hook, and what it was asked about."""
 
     hook: str
@@ -33,13 +33,13 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     asking: int = 0  # a number for each time that a hook is asked in this process; the end has that of the start
 
 
-class HookStarted(Heard, frozen=True, kw_only=True, tag="hook_started"):
+class HookStarted(HookProgress, frozen=True, kw_only=True, tag="hook_started"):
     """A hook was asked. Exactly one of the others follows for it."""
 
     timeout: float  # seconds that it has
 
 
-class Ended(Heard, frozen=True, kw_only=True):
+class Ended(HookProgress, frozen=True, kw_only=True):
     """How asking it went, in the words of its outcome."""
 
     status: str
@@ -59,7 +59,7 @@ class HookTimedOut(Ended, frozen=True, kw_only=True, tag="hook_timed_out"):
     """It did not answer in its time."""
 
 
-class HookCancelled(Heard, frozen=True, kw_only=True, tag="hook_cancelled"):
+class HookCancelled(HookProgress, frozen=True, kw_only=True, tag="hook_cancelled"):
     """Whoever fired the event gave up while the hook was running."""
 
     duration_ms: float
@@ -133,7 +133,7 @@ class Asking:
 
     def answered(self, said: Outcome | None) -> Outcome:
         """The hook came to this; None: it had nothing to say. Not an end when its answer comes later."""
-        outcome = said or written_out((self._hook, self._began, time.monotonic()))
+        outcome = said or to_outcome((self._hook, self._began, time.monotonic()))
         if not self.goes_on:
             self.ended(outcome)
         return outcome
@@ -178,7 +178,7 @@ class Asking:
         self._audience.tell(HookCancelled(**self._about, duration_ms=elapsed))
 
 
-_SAID: Final = tuple(field for field in Ended.__struct_fields__ if field not in Heard.__struct_fields__)
+_SAID: Final = tuple(field for field in Ended.__struct_fields__ if field not in HookProgress.__struct_fields__)
 
 
 def _log(error: BaseException, progress: Progress) -> None:

@@ -472,5 +472,5 @@ def test_whatever_a_file_holds(project: Project, hooks: list[dict[str, Any]], mi
     assert sum(row.declared is not None for row in shown) == len(config.entries)
     assert len(found.hooks) + len(found.others) == sum(not row.switch for row in shown)
     steps = [step for step in config.plan.steps(about) if isinstance(step.run, Refusal)]
-    struck = [step for step in steps if step.condition is None or step.condition(Context(about, []))]
+    struck = [step for step in steps if step.hook.condition is None or step.hook.condition(Context(about, []))]
     assert bool(struck) == any(one.blocks for one in found.hooks)

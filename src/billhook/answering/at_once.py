@@ -21,8 +21,7 @@ def nobody_waits(config: "Config", event: Event) -> bool:
 
 def may_go_on(config: "Config", event: Event) -> bool:
     """Whether a hook that wants the event runs in the background, or is outside and may answer `{"async": true}`."""
-    steps = config.plan.steps(event)
-    return any(step.hook.background or (step.keeps_time and step.dialect == "spec") for step in steps)
+    return any(step.may_answer_later for step in config.plan.steps(event))
 
 
 def finished(coroutine: Coroutine[Any, Any, _T]) -> _T:

@@ -22,7 +22,8 @@ from billhook.config.stand_ins import Refusal
 from billhook.events import Block, Event
 from billhook.handlers import Literally
 from billhook.hook import Context, Hook
-from billhook.plan import Plan, Step
+from billhook.plan import Plan
+from billhook.steps import Step
 
 Failed = Literal[
     "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if", "background"
@@ -202,7 +203,7 @@ def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
     """Which of the step's conditions fail for this event."""
     if not _matches(step, event):
         yield _not_matched(row, step, event)
-    if step.condition is not None and not step.condition(Context(event, [])):
+    if step.hook.condition is not None and not step.hook.condition(Context(event, [])):
         if row.part and not row.when:
             fitting = f" that match `{row.match}`" if row.match else ""
             yield Reason("match", f"it runs at Cursor's {row.part}, and for other agents' calls{fitting}")

@@ -8,30 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook import strictjson, tools
-from billhook.answers import CONDITION_RAISED, NOTHING, UNSET, Answer, Decision, Outcome, Status, Verdict
+from billhook.answers import NOTHING, UNSET, Answer, Decision, Outcome, SkipReason, Status, Verdict
 from billhook.builtins.event_logger import NAME
 from billhook.config.declared import Declared
 from billhook.config.keys import BUILTINS
 from billhook.errors import BillhookError, UnrecordedError
 from billhook.events import EVENTS, JSON_FIELDS, Event
-from billhook.hook import Hook, Knows
+from billhook.hook import Hook, SessionInfo
 
 if TYPE_CHECKING:
-    from billhook.config.loaded import Config, Entry
+    from billhook.config.loaded import Config
     from billhook.config.snapshot import Snapshot
     from billhook.store.eventlog import EventLog
     from billhook.store.redaction import Redactor
 
-NOT_MATCHED: Final = "did not match"
-NOT_JUDGED: Final = "the event was not judged"
-_STANDING: Final = {
-    "off": "disabled",
-    "new": "not trusted",
-    "changed": "not trusted",
-    "broken": "broken",
-    "not yet": "not run yet",
-    "same": "same as another",
-    "elsewhere": "run by the agent itself",
+_BY_STATE: Final = {
+    "off": SkipReason.DISABLED,
+    "new": SkipReason.NOT_TRUSTED,
+    "changed": SkipReason.NOT_TRUSTED,
+    "broken": SkipReason.BROKEN,
+    "not yet": SkipReason.NOT_YET,
+    "same": SkipReason.SAME,
+    "elsewhere": SkipReason.ELSEWHERE,
 }
 _WHOSE: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
 """Fields of every event that a record has by the same name, where they are not empty."""
@@ -49,9 +47,9 @@ _MOST_EVENTS: Final = 256  # kinds of events that are remembered: their names co
 class Recording:
     """The event log of one loaded configuration. Lives as long as that; everything is opened at the first record."""
 
-    def __init__(self, config: "Config", options: Mapping[str, Any], know: Callable[[Event], Knows]) -> None:
+    def __init__(self, config: "Config", options: Mapping[str, Any], know: Callable[[Event], SessionInfo]) -> None:
         self.config, self.options, self.know = config, options, know
-        self._considered: dict[str, dict[str, str]] = {}
+        self._considered: dict[str, dict[str, SkipReason]] = {}
 
     def observer(self, host: str, own: Sequence[Hook] = ()) -> Callable[[Verdict], None]:
         """Writes the verdicts of an engine that serves this host, and has hooks of the host's own. Raises
@@ -199,33 +197,37 @@ class Recording:
         if quiet and not considered and not own:
             return {}
         asked = {outcome.hook: outcome for outcome in verdict.outcomes}
-        untrusted = self._untrusted
-        found = {name: why for name, why in considered.items() if name not in asked}
-        for hook in own:
-            if hook.name not in asked and hook.wants(verdict.event):
-                found[hook.name] = NOT_MATCHED
+        unmatched = SkipReason.NOT_MATCHED
         if not asked and (verdict.reason or verdict.failed_open):
-            return {name: NOT_JUDGED if why == NOT_MATCHED else why for name, why in found.items()}
+            unmatched = SkipReason.NOT_JUDGED
+        found: dict[str, str] = {
+            name: unmatched if why is SkipReason.NOT_MATCHED else why
+            for name, why in considered.items()
+            if name not in asked
+        }
+        found |= {hook.name: unmatched for hook in own if hook.name not in asked and hook.wants(verdict.event)}
         for name, outcome in asked.items():
             if outcome.status is Status.SKIPPED and outcome.source != "built-in":
-                found[name] = untrusted.get(name) or _skipped(outcome)
+                why = outcome.error if outcome.skipped is None else outcome.skipped.recorded
+                found[name] = self._untrusted.get(name) or why
         return found
 
-    def _find_considered(self, event: str) -> dict[str, str]:
+    def _find_considered(self, event: str) -> dict[str, SkipReason]:
         """The hooks that are configured for an event, and why one of them is not asked, if it is not."""
         considered = {
-            entry.shown: _STANDING.get(entry.state, NOT_MATCHED)
+            entry.shown: _BY_STATE.get(entry.state, SkipReason.NOT_MATCHED)
             for entry in self.config.entries
             if _concerns(entry.declared, event)
         }
-        considered |= dict.fromkeys(self.config.switched_off_builtins(event), _STANDING["off"])
+        considered |= dict.fromkeys(self.config.switched_off_builtins(event), SkipReason.DISABLED)
         if len(self._considered) < _MOST_EVENTS:
             self._considered[event] = considered
         return considered
 
     @cached_property
-    def _untrusted(self) -> dict[str, str]:
-        return {entry.shown: _STANDING[entry.state] for entry in self.config.entries if _is_untrusted(entry)}
+    def _untrusted(self) -> dict[str, SkipReason]:
+        found = {entry.shown: _BY_STATE.get(entry.state) for entry in self.config.entries}
+        return {name: why for name, why in found.items() if why is SkipReason.NOT_TRUSTED}
 
 
 def _of_quiet_built_ins(verdict: Verdict) -> list[dict[str, Any]] | None:
@@ -261,20 +263,10 @@ def _outcomes(verdict: Verdict, host: str) -> dict[str, Any]:
     return {**({"lost": list(lost)} if lost else {}), "outcomes": noted(outcomes, by_hook)}
 
 
-def _is_untrusted(entry: "Entry") -> bool:
-    return entry.state in ("new", "changed")
-
-
 def _concerns(declared: Declared, event: str) -> bool:
     """Whether an entry is a hook for that event; one that only switches another off is none."""
     is_switch = declared.action is None and not declared.enabled and not declared.broken
     return not is_switch and declared.wants(event)
-
-
-def _skipped(outcome: Outcome) -> str:
-    if outcome.error == "its condition is false":
-        return "condition false"
-    return "condition raised" if outcome.error.startswith(CONDITION_RAISED) else outcome.error
 
 
 def _said(outcome: Outcome) -> dict[str, Any]:

@@ -227,9 +227,9 @@ class Session:
                 return verdict
             hooks = ", ".join(f"`{outcome.hook}`" for outcome in verdict.outcomes if outcome.answer.keep_going)
             enough = f"{hooks} kept the agent going {FORCED_AT_MOST} times in a row; it stops now"
-            verdict = replace(verdict, messages=(*verdict.messages, enough)).called(verdict.id)
+            verdict = replace(verdict, messages=(*verdict.messages, enough)).with_id(verdict.id)
         self._forced = 0
-        return replace(verdict, keep_going=False).called(verdict.id) if verdict.keep_going else verdict
+        return replace(verdict, keep_going=False).with_id(verdict.id) if verdict.keep_going else verdict
 
     async def failed(self, error: str, *, details: str | None = None, last_message: str | None = None) -> Verdict:
         """The model's service ended the turn with an error: `rate_limit`, `overloaded` ..."""

@@ -1,10 +1,10 @@
 """What a hook does, read from its entry: exactly one of a command, a program, a function, an address or an answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from billhook.config.declared import Action, Exec, NotYet, Python, Run, Say, Url
-from billhook.config.findings import nearest
+from billhook.config.findings import suggestion
 from billhook.config.keys import ACTIONS, TYPES
 from billhook.config.nodes import Fields
 
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from billhook.config.entry import Entry
 
 
+Decision = Literal["deny", "ask", "allow", "inject"]
+
+
 def read_action(entry: "Entry") -> Action | None:
     """What the entry does; None when it is broken, which it then says."""
     kind = entry.text("type") if "type" in entry.seen else None
     if kind is not None and kind not in TYPES:
-        near = nearest(kind, TYPES)
-        hint = f"did you mean `{near}`?" if near else f"one of {', '.join(TYPES)}"
-        note = entry.of_unknown_agent()
+        hint, note = suggestion(kind, TYPES), entry.of_unknown_agent()
         entry.find("BH206", f"unknown type `{kind}`", entry.seen["type"], hint=hint, fatal=True, note=note)
         return None
     if kind in ("mcp_tool", "prompt", "agent"):
@@ -33,7 +34,8 @@ def read_action(entry: "Entry") -> Action | None:
     if len(given) != 1 or wanted not in (None, given[0]):
         _not_one_action(entry, given, wanted)
         return None
-    return _MAKERS[given[0]](entry)
+    make = _MAKERS.get(given[0])
+    return make(entry) if make is not None else _say(entry, cast("Decision", given[0]))
 
 
 def _not_one_action(entry: "Entry", given: list[str], wanted: str | None) -> None:
@@ -55,9 +57,8 @@ def _run(entry: "Entry") -> Action | None:
         hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
         entry.find("BH203", "a list is no shell command", node, hint=f"write `{hint}`", fatal=True)
         return None
-    text = entry.text("run")
+    text = _filled(entry, "run")
     if text is None:
-        _still_empty(entry, "run")
         return None
     if "args" in entry.seen:
         if "shell" in entry.seen:
@@ -76,9 +77,8 @@ def _choice(entry: "Entry", field: str, known: tuple[str, ...]) -> str:
     word = entry.text(field)
     if word is None or word in known:
         return word or ""
-    near = nearest(word, known)
-    hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
-    entry.find("BH206", f"`{entry.spelt(field)}` is `{word}`", entry.seen[field], hint=hint, fatal=True)
+    message = f"`{entry.spelt(field)}` is `{word}`"
+    entry.find("BH206", message, entry.seen[field], hint=suggestion(word, known), fatal=True)
     return ""
 
 
@@ -95,9 +95,8 @@ def _exec(entry: "Entry") -> Action | None:
 
 
 def _python(entry: "Entry") -> Action | None:
-    target = entry.text("python")
+    target = _filled(entry, "python")
     if target is None:
-        _still_empty(entry, "python")
         return None
     from billhook.worker import problem_with
 
@@ -110,33 +109,39 @@ def _python(entry: "Entry") -> Action | None:
 
 
 def _url(entry: "Entry") -> Action | None:
-    url = entry.text("url")
+    url = _filled(entry, "url")
     if url is None:
-        _still_empty(entry, "url")
         return None
     if not url.lower().startswith(("http://", "https://")) and "${" not in url:
         hint = "write the whole address: `https://example.com/hook`"
         entry.find("BH206", "the address is neither http:// nor https://", entry.seen["url"], hint=hint, fatal=True)
-    headers: list[tuple[str, str]] = []
+    return Url(url, tuple(_headers(entry)), entry.texts("allowed_env"))
+
+
+def _headers(entry: "Entry") -> Iterator[tuple[str, str]]:
     node = entry.seen.get("headers")
-    if node is not None and node.value is not None:
-        pairs = node.value.pairs if isinstance(node.value, Fields) else None
-        if pairs is None or not all(isinstance(value.value, str) for _, value in pairs):
-            entry.wrong_type("headers", node, "a mapping whose values are texts")
-        else:
-            headers = [(str(key.value), str(value.value)) for key, value in pairs]
-    return Url(url, tuple(headers), entry.texts("allowed_env"))
+    if node is None or node.value is None:
+        return
+    pairs = node.value.pairs if isinstance(node.value, Fields) else None
+    if pairs is None or not all(isinstance(value.value, str) for _, value in pairs):
+        entry.wrong_type("headers", node, "a mapping whose values are texts")
+        return
+    yield from ((str(key.value), str(value.value)) for key, value in pairs)
 
 
-def _say(entry: "Entry", decision: Literal["deny", "ask", "allow", "inject"]) -> Action | None:
+def _say(entry: "Entry", decision: "Decision") -> Action | None:
     node = entry.seen[decision]
     if decision != "inject" and node.value is True:  # `deny: true`: no reason is given
         return Say(decision, "")
-    text = entry.text(decision)
+    text = _filled(entry, decision)
+    return None if text is None else Say(decision, text)
+
+
+def _filled(entry: "Entry", field: str) -> str | None:
+    text = entry.text(field)
     if text is None:
-        _still_empty(entry, decision)
-        return None
-    return Say(decision, text)
+        _still_empty(entry, field)
+    return text
 
 
 def _still_empty(entry: "Entry", field: str) -> None:
@@ -161,8 +166,4 @@ _MAKERS: Final[Mapping[str, Callable[["Entry"], Action | None]]] = {
     "exec": _exec,
     "python": _python,
     "url": _url,
-    "deny": lambda entry: _say(entry, "deny"),
-    "ask": lambda entry: _say(entry, "ask"),
-    "allow": lambda entry: _say(entry, "allow"),
-    "inject": lambda entry: _say(entry, "inject"),
 }

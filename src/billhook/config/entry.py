@@ -1,15 +1,14 @@
 """One entry of a file, read into a `Declared`: the same for every shape. What is wrong with it becomes findings."""
 
-import math
 import re
-from typing import Final, cast
+from typing import Any, Final
 
 import msgspec
 
 from billhook.answers import OnFailure
 from billhook.config.actions import read_action
 from billhook.config.declared import Declared, Layer, Shape
-from billhook.config.findings import Finding, folded, nearest
+from billhook.config.findings import Finding, folded, nearest, suggestion
 from billhook.config.keys import (
     ACTIONS,
     CONDITIONS,
@@ -90,8 +89,7 @@ class Entry:
         note: bool = False,
     ) -> None:
         at = node or self.node
-        named = self.name
-        self.findings.append(Finding(code, message, self.where.file, at.line, at.column, hint, named, note))
+        self.findings.append(Finding(code, message, self.where.file, at.line, at.column, hint, self.name, note))
         if fatal and not self.broken:
             self.broken = message
 
@@ -167,48 +165,40 @@ class Entry:
         text = kind.value if kind is not None else ""
         return self.where.agent == "plugin" and isinstance(text, str) and text != "" and not nearest(text, TYPES)
 
-    def text(self, field: str, *, empty: bool = False) -> str | None:
+    def read(self, field: str, *wanted: str) -> Any:
+        """The value of a field that has to be of all these kinds; None where it is missing or another."""
         node = self.seen.get(field)
         if node is None or node.value is None:
             return None
-        if not isinstance(node.value, str):
-            self.wrong_type(field, node, "a string")
-            return None
-        if not node.value.strip() and not empty:
-            self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
-            return None
+        for kind in wanted:
+            if not node.is_a(kind):
+                self.wrong_type(field, node, kind)
+                return None
         return node.value
+
+    def text(self, field: str, *, empty: bool = False) -> str | None:
+        text: str | None = self.read(field, "a string")
+        if text is None or text.strip() or empty:
+            return text
+        hint = "fill it in, or remove it"
+        self.find("BH203", f"`{self.spelt(field)}` is empty", self.seen[field], hint=hint, fatal=True)
+        return None
 
     def number(self, field: str) -> float | None:
-        node = self.seen.get(field)
-        if node is None or node.value is None:
-            return None
-        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
-            self.wrong_type(field, node, "a number")
-            return None
-        if not math.isfinite(node.value):
-            self.wrong_type(field, node, "a finite number")
-            return None
-        return node.value
+        number: float | None = self.read(field, "a number", "a finite number")
+        return number
 
-    def flag(self, field: str, default: bool) -> bool:
-        node = self.seen.get(field)
-        if node is None or node.value is None:
-            return default
-        if not isinstance(node.value, bool):
-            self.wrong_type(field, node, "true or false")
-            return default
-        return node.value
+    def flag(self, field: str, default: bool = False) -> bool:
+        flag: bool | None = self.read(field, "true or false")
+        return default if flag is None else flag
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """One text or a list of them."""
+        """One string or a list of them."""
         node = self.seen.get(field)
         if node is None or node.value is None:
             return ()
-        if isinstance(node.value, str):
-            return (node.value,)
-        if isinstance(node.value, tuple) and all(isinstance(item.value, str) for item in node.value):
-            return tuple(cast(str, item.value) for item in node.value)
+        if node.is_a("a string") or node.is_a("a list of strings"):
+            return (node.value,) if isinstance(node.value, str) else tuple(node.plain())
         self.wrong_type(field, node, "a string or a list of strings")
         return ()
 
@@ -295,10 +285,9 @@ class Entry:
         from billhook.agents.names import EVENT_NAMES, TITLES, canonical_event, own_name
 
         title = TITLES[self.where.agent]
-        meant = own_name(self.where.agent, canonical_event(name)) or nearest(
-            name, EVENT_NAMES[self.where.agent].values()
-        )
+        meant = own_name(self.where.agent, canonical_event(name))
         hint = f"did you mean `{meant}`?" if meant else "remove it, or use an event that it has"
+        hint = hint if meant else suggestion(name, EVENT_NAMES[self.where.agent].values(), hint)
         self.find("BH201", f"{title} has no event `{name}`", node, hint=hint)
 
     def on_failure(self) -> OnFailure:
@@ -310,8 +299,7 @@ class Entry:
                 self.wrong_type("on_failure", node, "a string")
                 rule = "deny"
             elif word.lower() not in FAILURE_RULES:
-                near = nearest(word, FAILURE_RULES)
-                hint = f"did you mean `{near}`?" if near else "one of allow, deny (also spelt block), ask"
+                hint = suggestion(word, FAILURE_RULES, "one of allow, deny (also spelt block), ask")
                 self.find("BH206", f"`{self.spelt('on_failure')}` is `{word}`", node, hint=hint, fatal=True)
                 rule = "deny"  # whoever writes the key means to be strict
             else:
@@ -336,9 +324,7 @@ class Entry:
             return self.where.dialect or shape_default
         if word in MEANINGS:
             return word
-        near = nearest(word, MEANINGS)
-        hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MEANINGS)}"
-        self.find("BH205", f"unknown dialect `{word}`", node, hint=hint, fatal=True)
+        self.find("BH205", f"unknown dialect `{word}`", node, hint=suggestion(word, MEANINGS), fatal=True)
         return shape_default
 
     def timeout(self) -> float | None:
@@ -346,13 +332,8 @@ class Entry:
         if seconds is None:
             return self.where.timeout
         if not 0 < seconds < 1e9:
-            self.find(
-                "BH206",
-                f"`timeout` is {seconds:g}; it must be a positive number of seconds, less than a billion",
-                self.seen["timeout"],
-                hint="for example `timeout: 20`",
-                fatal=True,
-            )
+            message = f"`timeout` is {seconds:g}; it must be a positive number of seconds, less than a billion"
+            self.find("BH206", message, self.seen["timeout"], hint="for example `timeout: 20`", fatal=True)
             return None
         return seconds / (meanings(self.where.agent).time_per_second if self.where.of_another else 1)
 
@@ -410,7 +391,7 @@ class Entry:
             self.group.findings = []
         priority = self.number("priority")
         after = self.texts("after")
-        background = self.flag("background", False) | self.flag("rewake", False)
+        background = self.flag("background") | self.flag("rewake")
         if "once" in self.seen:
             self.find("BH510", "`once` has no effect here", self.seen["once"], hint="remove it")
         title = self.text("title") or ""
@@ -429,7 +410,7 @@ class Entry:
             timeout=timeout,
             on_failure=on_failure,
             background=background,
-            always=self.flag("always", False),
+            always=self.flag("always"),
             dialect=dialect,
             enabled=enabled,
             broken=self.broken,

@@ -5,40 +5,24 @@ from typing import Final
 from billhook.answers import OnFailure
 from billhook.config.findings import folded
 
-SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
-    # our field: its spellings; case, `_` and `-` make no difference
+_ORDER: Final = """
+    events match when run exec python url deny ask allow inject priority after timeout gate on_failure background
+    rewake always dialect enabled title headers allowed_env interpreter login shell args once type name
+"""
+_OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
     "match": ("match", "matcher"),
     "when": ("if",),
     "run": ("run", "command"),
-    "exec": ("exec",),
-    "python": ("python",),
-    "url": ("url",),
-    "deny": ("deny",),
-    "ask": ("ask",),
-    "allow": ("allow",),
-    "inject": ("inject",),
-    "priority": ("priority",),
     "after": ("after", "dependsOn"),
-    "timeout": ("timeout",),
-    "gate": ("gate",),
-    "on_failure": ("on_failure",),
     "background": ("background", "async"),
     "rewake": ("asyncRewake",),
-    "always": ("always",),
-    "dialect": ("dialect",),
-    "enabled": ("enabled",),
     "title": ("title", "description", "statusMessage"),
-    "headers": ("headers",),
     "allowed_env": ("allowedEnvVars",),
-    "interpreter": ("interpreter",),
-    "login": ("login",),
-    "shell": ("shell",),
-    "args": ("args",),
-    "once": ("once",),
-    "type": ("type",),
     "name": ("name", "id"),
 }
+SPELLINGS: Final = {field: _OTHER_SPELLINGS.get(field, (field,)) for field in _ORDER.split()}
+"""Our fields, each with its keys in files; case, `_` and `-` make no difference."""
 _FIELDS: Final = {folded(spelling): field for field, all_ in SPELLINGS.items() for spelling in all_}
 
 ACTIONS: Final = ("run", "exec", "python", "url", "deny", "ask", "allow", "inject")
@@ -63,36 +47,17 @@ READ_BY: Final[dict[str, frozenset[str]]] = {
 _NOT_BLOCKING: Final = 'no agent reads it: exit code 2 blocks, and `"onFailure": "block"` makes a failure block, too'
 _STILL_RUNS: Final = "no agent reads it, and the hook runs: remove the entry to switch it off"
 _IN_COMMAND: Final = "no agent reads it: put it into the command"
-_MISTAKEN: Final[dict[str, tuple[str, ...]]] = {
-    "did you mean `command`?": ("hook", "hookPath", "script", "cmd", "shellCommand"),
-    "did you mean `matcher`?": ("tools", "toolName", "toolNames", "toolMatcher", "toolFilter"),
-    "did you mean `if`?": (
-        "pattern",
-        "filePattern",
-        "condition",
-        "conditions",
-        "when",
-        "onlyIf",
-        "only",
-        "ifNot",
-        "unless",
-        "except",
-        "exclude",
-        "excludes",
-        "include",
-        "includes",
-        "ignore",
-        "where",
-        "filter",
-        "paths",
-        "globs",
-    ),
-    "did you mean `timeout`? It is in seconds": ("timeoutMs", "timeoutSec", "timeoutSeconds", "timeout_millis"),
-    _NOT_BLOCKING: ("blocking", "block", "failClosed", "blockOnFailure", "continueOnError", "exitOnFailure"),
-    _STILL_RUNS: ("enabled", "disabled", "disable", "active"),
-    _IN_COMMAND: ("env", "environment", "cwd", "workingDirectory", "workdir"),
+_MISTAKEN: Final = {
+    "did you mean `command`?": "hook hookPath script cmd shellCommand",
+    "did you mean `matcher`?": "tools toolName toolNames toolMatcher toolFilter",
+    "did you mean `if`?": "pattern filePattern condition conditions when onlyIf only ifNot unless except exclude"
+    " excludes include includes ignore where filter paths globs",
+    "did you mean `timeout`? It is in seconds": "timeoutMs timeoutSec timeoutSeconds timeout_millis",
+    _NOT_BLOCKING: "blocking block failClosed blockOnFailure continueOnError exitOnFailure",
+    _STILL_RUNS: "enabled disabled disable active",
+    _IN_COMMAND: "env environment cwd workingDirectory workdir",
 }
-MISTAKEN: Final = {folded(word): hint for hint, words in _MISTAKEN.items() for word in words}
+MISTAKEN: Final = {folded(word): hint for hint, words in _MISTAKEN.items() for word in words.split()}
 """Keys that people rely on and no agent reads, with what to do. Any other unknown key in an agent's file is taken for a
 remark: agents pass over it, too."""
 
@@ -102,7 +67,13 @@ NARROWING: Final = (
     CONDITIONS | {word for word, hint in MISTAKEN.items() if hint.endswith(("`if`?", "`matcher`?"))} | {"tool"}
 )
 """Words that narrow a hook down elsewhere. In our own files one of them breaks its hook, which would always run."""
-GATE_LIKE: Final = frozenset(map(folded, _MISTAKEN[_NOT_BLOCKING])) | {"denies", "denied", "forbid", "refuse", "reject"}
+GATE_LIKE: Final = frozenset(map(folded, _MISTAKEN[_NOT_BLOCKING].split())) | {
+    "denies",
+    "denied",
+    "forbid",
+    "refuse",
+    "reject",
+}
 """Words of people who want a call to be stopped."""
 DECISIVE: Final = frozenset({"when", "match", "gate", "on_failure"})
 """Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""

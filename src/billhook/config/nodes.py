@@ -1,7 +1,8 @@
 """What stands in a file, with the place of every value: the one form that YAML and JSON are read into."""
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -38,6 +39,10 @@ class Node(msgspec.Struct, frozen=True):
             case _:
                 return "a list"
 
+    def is_a(self, wanted: str) -> bool:
+        """Whether the value is of a kind: `a string`, `a number`, `true or false`, `a mapping`, `a list of strings`."""
+        return _IS_A[wanted](self.value)
+
     @property
     def gate_words(self) -> int:
         """How many of a guard's words stand in it."""
@@ -52,6 +57,20 @@ class Node(msgspec.Struct, frozen=True):
                 return [item.plain() for item in self.value]
             case scalar:
                 return scalar
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_IS_A: dict[str, Callable[[Any], bool]] = {
+    "a string": lambda value: isinstance(value, str),
+    "a number": _is_number,
+    "a finite number": lambda value: _is_number(value) and math.isfinite(value),
+    "true or false": lambda value: isinstance(value, bool),
+    "a mapping": lambda value: isinstance(value, Fields),
+    "a list of strings": lambda value: isinstance(value, tuple) and all(isinstance(one.value, str) for one in value),
+}
 
 
 class Fields(msgspec.Struct, frozen=True):

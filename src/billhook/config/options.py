@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from billhook.config.findings import folded, nearest
+from billhook.config.findings import folded, suggestion
 from billhook.config.nodes import Fields, Node
 
 LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
@@ -19,9 +19,14 @@ class WrongError(Exception):
 
     def __init__(self, message: str, hint: str, node: Node, code: str = "BH203") -> None:
         super().__init__(message)
-        self.code = code
-        self.hint = hint
-        self.node = node
+        self.code, self.hint, self.node = code, hint, node
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """What an option may be."""
+
+    read: Callable[[str, Node], Any]  # its value from what a file says; raises WrongError
+    schema: dict[str, Any]  # the same for editors
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -29,48 +34,45 @@ class Option(msgspec.Struct, frozen=True):
 
     name: str
     default: Any
-    read: Callable[[str, Node], Any]  # its value from what a file says; raises WrongError
-    schema: dict[str, Any]  # the same for editors
+    kind: Kind
     by_project: Callable[[Any], bool] = lambda value: True  # whether a file of the project may set this value
     adds_up: bool = False  # every file adds to it; otherwise the most trusted one decides
 
-
-def _flag(name: str, node: Node) -> bool:
-    if not isinstance(node.value, bool):
-        raise WrongError(f"`{name}` must be true or false, not {node.kind}", "write true or false", node)
-    return node.value
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema
 
 
-def _number(least: float) -> Callable[[str, Node], float]:
-    def read(name: str, node: Node) -> float:
-        value = node.value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1e15:
-            raise WrongError(f"`{name}` is {_shown(node)}; it must be a number from {least:g} on", "write one", node)
+def _plain(wanted: str, schema: dict[str, Any]) -> Kind:
+    def read(name: str, node: Node) -> Any:
+        if not node.is_a(wanted):
+            raise WrongError(f"`{name}` must be {wanted}, not {node.kind}", f"write {wanted}", node)
+        return node.value
+
+    return Kind(read, schema)
+
+
+def _number(least: float, *, whole: bool = False) -> Kind:
+    below, wanted = (1 << 62, "a whole number") if whole else (1e15, "a number")
+
+    def read(name: str, node: Node) -> Any:
+        value: Any = node.value
+        if not node.is_a("a number") or (whole and isinstance(value, float)) or not least <= value < below:
+            shown = f"{least}" if whole else f"{least:g}"
+            raise WrongError(f"`{name}` is {_shown(node)}; it must be {wanted} from {shown} on", "write one", node)
         return value
 
-    return read
+    return Kind(read, {"type": "integer" if whole else "number", "minimum": least})
 
 
-def _whole(least: int) -> Callable[[str, Node], int]:
-    def read(name: str, node: Node) -> int:
-        value = node.value
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
-            raise WrongError(
-                f"`{name}` is {_shown(node)}; it must be a whole number from {least} on", "write one", node
-            )
-        return value
-
-    return read
-
-
-def _one_of(**words: Any) -> Callable[[str, Node], Any]:
+def _one_of(**words: Any) -> Kind:
     def read(name: str, node: Node) -> Any:
         if isinstance(node.value, str) and node.value.lower() in words:
             return words[node.value.lower()]
-        listed = ", ".join(dict.fromkeys(words))
+        listed = ", ".join(words)
         raise WrongError(f"`{name}` is {_shown(node)}; it must be one of {listed}", f"one of {listed}", node)
 
-    return read
+    return Kind(read, {"enum": list(words)})
 
 
 def _texts(name: str, node: Node) -> tuple[str, ...]:
@@ -80,16 +82,10 @@ def _texts(name: str, node: Node) -> tuple[str, ...]:
     return tuple(map(str, values))
 
 
-def _text(name: str, node: Node) -> str:
-    if not isinstance(node.value, str):
-        raise WrongError(f"`{name}` must be a string, not {node.kind}", "write a string", node)
-    return node.value
-
-
 def _folder(name: str, node: Node) -> str:
     import os.path
 
-    path = os.path.expanduser(_text(name, node))
+    path = os.path.expanduser(_TEXT.read(name, node))
     if not os.path.isabs(path):
         hint = "write a path that begins with / or ~"
         raise WrongError(f"`{name}` is {_shown(node)}; it must be an absolute path", hint, node)
@@ -100,7 +96,7 @@ def _rule(name: str, node: Node) -> str:
     from billhook.errors import RuleError
     from billhook.rules import condition
 
-    text = _text(name, node)
+    text: str = _TEXT.read(name, node)
     try:
         condition(text)
     except RuleError as error:
@@ -108,13 +104,18 @@ def _rule(name: str, node: Node) -> str:
     return text
 
 
-_OF_A_LIMIT: Final[dict[str, Callable[[str, Node], Any]]] = {
-    "rule": _rule,
-    "at_most": _whole(0),
+_FLAG: Final = _plain("true or false", {"type": "boolean"})
+_TEXT: Final = _plain("a string", {"type": "string"})
+_OF_A_LIMIT: Final[dict[str, Kind]] = {
+    "rule": Kind(
+        _rule, {"description": "Which calls count, such as `Bash(git push *)`; all without it.", "type": "string"}
+    ),
+    "at_most": _number(0, whole=True),
     "per": _one_of(turn="turn", session="session", minute="minute"),
     "then": _one_of(deny="deny", ask="ask", block="deny"),
-    "reason": _text,
+    "reason": _TEXT,
 }
+_SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
 
 
 def _limits(name: str, node: Node) -> tuple[dict[str, Any], ...]:
@@ -126,76 +127,63 @@ def _limits(name: str, node: Node) -> tuple[dict[str, Any], ...]:
 
 def _limit(node: Node) -> dict[str, Any]:
     if not isinstance(node.value, Fields):
-        raise WrongError(
-            f"a limit must be a mapping, not {node.kind}", "such as {rule: Bash, at_most: 5, per: turn}", node
-        )
+        raise WrongError(f"a limit must be a mapping, not {node.kind}", _SUCH_AS, node)
     limit: dict[str, Any] = {}
     for key, value in node.value:
-        known = next((one for one in _OF_A_LIMIT if folded(one) == folded(str(key.value))), "")
-        if not known:
-            raise _unknown(f"a limit has no `{key.value}`", str(key.value), tuple(_OF_A_LIMIT), key)
-        limit[known] = _OF_A_LIMIT[known](known, value)
+        known = _known(key, _OF_A_LIMIT, f"a limit has no `{key.value}`")
+        limit[known] = _OF_A_LIMIT[known].read(known, value)
     for needed in ("at_most", "per"):
         if needed not in limit:
-            raise WrongError(f"a limit needs `{needed}`", "such as {rule: Bash, at_most: 5, per: turn}", node)
+            raise WrongError(f"a limit needs `{needed}`", _SUCH_AS, node)
     return limit
 
 
-_FLAG: Final = {"type": "boolean"}
 LIMIT: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "rule": {"description": "Which calls count, such as `Bash(git push *)`; all without it.", "type": "string"},
-        **{key: {"type": "integer", "minimum": 0} for key in ("at_most", "atMost")},
-        "per": {"enum": ["turn", "session", "minute"]},
+        **{key: kind.schema for key, kind in _OF_A_LIMIT.items()},
+        "atMost": _OF_A_LIMIT["at_most"].schema,
         "then": {"enum": ["deny", "ask"]},
-        "reason": {"type": "string"},
     },
     "additionalProperties": False,
 }
+_NEVER: Final = lambda value: False
 OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
     "self-protection": (),
-    "turn-tracker": (
-        Option("preserve_on_resume", True, _flag, _FLAG),
-        Option("inject_context", False, _flag, _FLAG),
-    ),
+    "turn-tracker": (Option("preserve_on_resume", True, _FLAG), Option("inject_context", False, _FLAG)),
     "session-naming": (),
     "event-logger": (
-        Option("include_input", True, _flag, _FLAG, bool),
-        Option("include_output", True, _flag, _FLAG, bool),
-        Option("redact", True, _flag, _FLAG, bool),
-        Option("redact_keys", (), _texts, {"type": ["array", "string"], "items": {"type": "string"}}, adds_up=True),
+        Option("include_input", True, _FLAG, bool),
+        Option("include_output", True, _FLAG, bool),
+        Option("redact", True, _FLAG, bool),
         Option(
-            "on_log_failure",
-            "warn",
-            _one_of(warn="warn", deny="deny", block="deny"),
-            {"enum": ["warn", "deny", "block"]},
-            lambda to: to == "deny",
+            "redact_keys", (), Kind(_texts, {"type": ["array", "string"], "items": {"type": "string"}}), adds_up=True
         ),
-        Option("max_bytes", 64 << 20, _whole(64 << 10), {"type": "integer", "minimum": 64 << 10}, lambda value: False),
-        Option("sync", False, _flag, _FLAG, bool),
-        Option("export_head_to", "", _folder, {"type": "string"}, lambda value: False),
-        Option("export_head_every", 300, _number(1), {"type": "number", "minimum": 1}, lambda value: False),
+        Option("on_log_failure", "warn", _one_of(warn="warn", deny="deny", block="deny"), lambda to: to == "deny"),
+        Option("max_bytes", 64 << 20, _number(64 << 10, whole=True), _NEVER),
+        Option("sync", False, _FLAG, bool),
+        Option("export_head_to", "", Kind(_folder, {"type": "string"}), _NEVER),
+        Option("export_head_every", 300, _number(1), _NEVER),
     ),
-    "metrics": (Option("warn_ms", 1000, _number(0), {"type": "number", "minimum": 0}),),
-    "rate-limit": (Option("limits", (), _limits, {"anyOf": [LIMIT, {"type": "array", "items": LIMIT}]}, adds_up=True),),
+    "metrics": (Option("warn_ms", 1000, _number(0)),),
+    "rate-limit": (
+        Option("limits", (), Kind(_limits, {"anyOf": [LIMIT, {"type": "array", "items": LIMIT}]}), adds_up=True),
+    ),
 }
 """Every built-in with its options."""
 
 
 def read_options(builtin: str, fields: Fields) -> tuple[dict[str, Any], list[WrongError]]:
     """What a file sets, by our names; and what is wrong with the rest."""
-    known = {option.name: option for option in OPTIONS[builtin]}
-    if builtin == "rate-limit" and _is_one_limit(fields):
-        first = fields.pairs[0][0]
+    known = {option.name: option.kind for option in OPTIONS[builtin]}
+    if builtin == "rate-limit" and any(folded(str(key.value)) in ("atmost", "per", "rule") for key, _ in fields):
+        first = fields.pairs[0][0]  # one limit, without a list around it
         fields = Fields(((Node("limits", first.line, first.column), Node(fields, first.line, first.column)),))
     settled: dict[str, Any] = {}
     wrong: list[WrongError] = []
     for key, value in fields:
-        name = next((one for one in known if folded(one) == folded(str(key.value))), "")
         try:
-            if not name:
-                raise _unknown(f"`{builtin}` has no option `{key.value}`", str(key.value), tuple(known), key)
+            name = _known(key, known, f"`{builtin}` has no option `{key.value}`")
             if value.value is not None:
                 settled[name] = known[name].read(name, value)
         except WrongError as error:
@@ -203,15 +191,13 @@ def read_options(builtin: str, fields: Fields) -> tuple[dict[str, Any], list[Wro
     return settled, wrong
 
 
-def _is_one_limit(fields: Fields) -> bool:
-    """One limit may stand there without a list around it."""
-    return any(folded(str(key.value)) in ("atmost", "per", "rule") for key, _ in fields)
-
-
-def _unknown(message: str, name: str, known: tuple[str, ...], node: Node) -> WrongError:
-    near = nearest(name, known)
-    hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(known)}" if known else "remove it"
-    return WrongError(message, hint, node, "BH202")
+def _known(key: Node, known: Mapping[str, Kind], message: str) -> str:
+    name = str(key.value)
+    for one in known:
+        if folded(one) == folded(name):
+            return one
+    hint = suggestion(name, known, f"known here: {', '.join(known)}" if known else "remove it")
+    raise WrongError(message, hint, key, "BH202")
 
 
 def _shown(node: Node) -> str:

@@ -33,96 +33,82 @@ def _ref(definition: str) -> Schema:
     return {"$ref": f"#/$defs/{definition}"}
 
 
+def _field(about: str, kind: Schema | None = None, **more: Any) -> Schema:
+    return {"description": about, **(kind or {}), **more}
+
+
 def _answer(what: str) -> Schema:
-    text = f"{what}; the text is the reason. `true`: without one."
-    return {"description": text, "anyOf": [_TEXT, {"const": True}]}
+    return _field(f"{what}; the text is the reason. `true`: without one.", anyOf=[_TEXT, {"const": True}])
 
 
-def _either(description: str) -> Schema:
-    return {"description": description, "anyOf": [{"type": "string"}, _TEXTS]}
+def _either(about: str) -> Schema:
+    return _field(about, anyOf=[{"type": "string"}, _TEXTS])
+
+
+def _match(pattern: str) -> Schema:
+    return {"type": "string", "pattern": pattern}
 
 
 _EVENT: Final[Schema] = {"anyOf": [_ref("event"), {"const": "*"}]}
 
 FIELDS: Final[dict[str, Schema]] = {
-    "events": {
-        "description": "The event or events that it listens for; `*`: all. It may be left out beside `match` or `if`: "
-        "then it listens for all.",
-        "anyOf": [_EVENT, {"type": "array", "minItems": 1, "items": _EVENT}],
-    },
-    "match": {
-        "type": "string",
-        "description": "A pattern for the tool's name, or for the source, trigger or reason that an event has instead. "
-        "How it is read depends on the dialect; under `claude`: a name, a list as in `Write|Edit`, or a regular "
-        "expression.",
-    },
-    "when": {**_TEXT, "description": "A rule about the tool call: `Bash(git push *)`. Else the hook is not asked."},
-    "run": {**_TEXT, "description": "A shell command. It starts in the project's folder."},
-    "exec": {
-        "description": "A program and its arguments, without a shell.",
-        "type": "array",
-        "minItems": 1,
-        "items": {"type": "string"},
-    },
-    "python": {
-        "description": "A Python function, as `module:function`. It runs in a worker process.",
-        "type": "string",
-        "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
-    },
-    "url": {
-        "description": "An HTTP endpoint: the event is posted to it as JSON.",
-        "type": "string",
-        "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://|\$\{",
-    },
+    "events": _field(
+        "The event or events that it listens for; `*`: all. It may be left out beside `match` or `if`: then it listens"
+        " for all.",
+        anyOf=[_EVENT, {"type": "array", "minItems": 1, "items": _EVENT}],
+    ),
+    "match": _field(
+        "A pattern for the tool's name, or for the source, trigger or reason that an event has instead. How it is read"
+        " depends on the dialect; under `claude`: a name, a list as in `Write|Edit`, or a regular expression.",
+        type="string",
+    ),
+    "when": _field("A rule about the tool call: `Bash(git push *)`. Else the hook is not asked.", _TEXT),
+    "run": _field("A shell command. It starts in the project's folder.", _TEXT),
+    "exec": _field("A program and its arguments, without a shell.", _TEXTS, minItems=1),
+    "python": _field(
+        "A Python function, as `module:function`. It runs in a worker process.",
+        _match(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"),
+    ),
+    "url": _field("An HTTP endpoint: the event is posted to it as JSON.", _match(r"^[Hh][Tt][Tt][Pp][Ss]?://|\$\{")),
     "deny": _answer("Always deny"),
     "ask": _answer("Always ask the person"),
     "allow": _answer("Always allow"),
-    "inject": {**_TEXT, "description": "Always tell the model this text."},
-    "priority": {"type": "number", "default": 100, "description": "Lower numbers run first."},
+    "inject": _field("Always tell the model this text.", _TEXT),
+    "priority": _field("Lower numbers run first.", type="number", default=100),
     "after": _either("The name or names of hooks that run before it."),
-    "timeout": {
-        "type": "number",
-        "exclusiveMinimum": 0,
-        "exclusiveMaximum": 1e9,
-        "description": "Seconds. Else the dialect's default for the event.",
-    },
-    "gate": {**_FLAG, "description": "It does not fail open: short for `on_failure: deny`."},
-    "on_failure": {
-        "description": "What it counts as when it fails, is late or can't start.",
-        "default": "allow",
-        "enum": list(FAILURE_RULES),
-    },
-    "background": {**_FLAG, "description": "It answers later: nothing waits for it."},
-    "always": {**_FLAG, "description": "It also runs after another hook denied: a logger, an auditor."},
-    "rewake": {
-        **_FLAG,
-        "description": "As `async`: billhook can't wake an agent.",
-    },
-    "dialect": {
-        "enum": list(MEANINGS),
-        "description": "What it is sent, and what its exit codes mean. Else it follows from the shape of the file.",
-    },
-    "enabled": {**_FLAG, "default": True, "description": "false switches off the hook of that name."},
-    "title": {**_TEXT, "description": "What people read."},
-    "headers": {
-        "type": "object",
-        "additionalProperties": {"type": "string"},
-        "description": "Headers for `url`. `$VAR` is put in for the variables that are allowed.",
-    },
+    "timeout": _field(
+        "Seconds. Else the dialect's default for the event.", type="number", exclusiveMinimum=0, exclusiveMaximum=1e9
+    ),
+    "gate": _field("It does not fail open: short for `on_failure: deny`.", _FLAG),
+    "on_failure": _field(
+        "What it counts as when it fails, is late or can't start.", default="allow", enum=list(FAILURE_RULES)
+    ),
+    "background": _field("It answers later: nothing waits for it.", _FLAG),
+    "always": _field("It also runs after another hook denied: a logger, an auditor.", _FLAG),
+    "rewake": _field("As `async`: billhook can't wake an agent.", _FLAG),
+    "dialect": _field(
+        "What it is sent, and what its exit codes mean. Else it follows from the shape of the file.",
+        enum=list(MEANINGS),
+    ),
+    "enabled": _field("false switches off the hook of that name.", _FLAG, default=True),
+    "title": _field("What people read.", _TEXT),
+    "headers": _field(
+        "Headers for `url`. `$VAR` is put in for the variables that are allowed.",
+        type="object",
+        additionalProperties={"type": "string"},
+    ),
     "allowed_env": _either("The variables that may be put into `headers`."),
-    "interpreter": {**_TEXT, "description": "The Python that runs a `python` hook; it must have billhook."},
-    "login": {
-        "enum": ["auto", "exact", "no"],
-        "description": "Whether the command gets the environment of a login shell; `exact`: a real one.",
-    },
-    "shell": {"enum": ["bash", "powershell", "sh"], "description": "The shell that runs the command."},
+    "interpreter": _field("The Python that runs a `python` hook; it must have billhook.", _TEXT),
+    "login": _field(
+        "Whether the command gets the environment of a login shell; `exact`: a real one.", enum=["auto", "exact", "no"]
+    ),
+    "shell": _field("The shell that runs the command.", enum=["bash", "powershell", "sh"]),
     "args": _either("Arguments: the command is then a program, and no shell reads it."),
-    "once": {**_FLAG, "description": "Has no effect here."},
-    "type": {
-        "enum": list(TYPES),
-        "description": f"What the handler is. {', '.join(f'`{kind}`' for kind in _NOT_RUN)} are not run yet.",
-    },
-    "name": {"type": "string", "minLength": 1, "maxLength": 200, "description": "What it is called."},
+    "once": _field("Has no effect here.", _FLAG),
+    "type": _field(
+        f"What the handler is. {', '.join(f'`{kind}`' for kind in _NOT_RUN)} are not run yet.", enum=list(TYPES)
+    ),
+    "name": _field("What it is called.", type="string", minLength=1, maxLength=200),
 }
 """The value of each field, by our name for it."""
 

@@ -7,7 +7,7 @@ and the native hooks.yaml. One bad entry never disables its neighbours: it is re
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -16,7 +16,7 @@ from billhook.config import sources
 from billhook.config.declared import Declared, Layer, Shape, needs_consent
 from billhook.config.entry import Entry, Where
 from billhook.config.fileread import Builtin, FileRead
-from billhook.config.findings import Finding, folded, nearest
+from billhook.config.findings import Finding, folded, nearest, suggestion
 from billhook.config.installed import is_billhook
 from billhook.config.keys import BUILTINS, CONDITIONS, ENTRY, HANDLER, MISTAKEN, NATIVE
 from billhook.config.naming import checked_name
@@ -34,14 +34,8 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
     "yaml": "claude",
 }
 OWN_KEYS: Final = (
-    "hooks",
-    "builtins",
-    "permissions",
-    "settings",
-    "parallelExecution",
-    "dialect",
-    "timeout",
-    "version",
+    *("hooks", "builtins", "permissions", "settings"),
+    *("parallelExecution", "dialect", "timeout", "version"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
@@ -64,8 +58,9 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     if not lost:
         return read
     permissions = len(text) > largest or b"permissions" in text.replace(b"\0", b"")  # UTF-16 has zeros in between
-    gate = read.says_gate or _lost_gate(text, values.node)
-    return msgspec.structs.replace(read, says_gate=gate, lost_permissions=permissions)
+    # whether the text speaks of gates more often than what could be read of it
+    lost_gate = len(GATE_WORDS.findall(text)) > (0 if values.node is None else values.node.gate_words)
+    return msgspec.structs.replace(read, says_gate=read.says_gate or lost_gate, lost_permissions=permissions)
 
 
 def _not_opened(file: str, error: OSError | ValueError) -> Finding:
@@ -82,11 +77,6 @@ def _not_opened(file: str, error: OSError | ValueError) -> Finding:
     else:
         hint = "fix or remove it" if at == file else "make a folder of it, or remove it"
     return Finding("BH101", f"it can't be opened: {why}", at, int(at == file), int(at == file), hint)
-
-
-def _lost_gate(text: bytes, node: Node | None) -> bool:
-    """Whether the text speaks of gates more often than what could be read of it."""
-    return len(GATE_WORDS.findall(text)) > (0 if node is None else node.gate_words)
 
 
 def shape(read: Read, source: sources.SourceFile) -> FileRead:
@@ -164,10 +154,9 @@ class _File:
                 if known == "hooks" and value.value is not None:
                     self.hooks.append(value)
             elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
-                near = nearest(str(key.value), OWN_KEYS)
-                hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(OWN_KEYS)}"
+                hint = suggestion(str(key.value), OWN_KEYS, f"known here: {', '.join(OWN_KEYS)}")
                 self.lose(Node(Fields(((key, value),)), key.line, key.column))
-                self.damaged |= near in ("hooks", "dialect", "builtins")
+                self.damaged |= nearest(str(key.value), OWN_KEYS) in ("hooks", "dialect", "builtins")
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
             elif key.value in EVENTS and isinstance(value.value, tuple):
                 self.lose(value)
@@ -189,56 +178,50 @@ class _File:
             if isinstance(node.value, str) and node.value in MEANINGS:
                 dialect = node.value
             else:
-                near = nearest(str(node.value), MEANINGS)
-                hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MEANINGS)}"
-                self.find("BH205", f"unknown dialect `{node.value}`", node, hint)
+                self.find("BH205", f"unknown dialect `{node.value}`", node, suggestion(str(node.value), MEANINGS))
                 self.damaged = True  # what its hooks answer would be read in another one
         node = self.top.get("timeout") if self.native or self.lesson else None
         if node is not None and node.value is not None:
-            if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 < node.value < 1e9:
-                timeout = float(node.value)
+            if node.is_a("a number") and 0 < (seconds := float(node.plain())) < 1e9:
+                timeout = seconds
             else:
                 self.find("BH203", "`timeout` must be a positive number of seconds", node, "for example `timeout: 20`")
         if not dialect and self.where.of_another:
             dialect = self.agent
         return Where(self.source.path, self.source.layer, self.source.folder, dialect, timeout, agent=self.agent)
 
+    def _is_a(self, wanted: str, name: object, node: Node, hint: str = "") -> bool:
+        """Whether a value is of a kind; reported where it is not."""
+        if not node.is_a(wanted):
+            self.find("BH203", f"`{name}` must be {wanted}, not {node.kind}", node, hint or f"write {wanted}")
+        return node.is_a(wanted)
+
     def _flag(self, key: str) -> bool | None:
         node = self.top.get(key)
-        if node is None or node.value is None:
-            return None
-        if not isinstance(node.value, bool):
-            self.find("BH203", f"`{key}` must be true or false, not {node.kind}", node, "write true or false")
-            return None
-        return node.value
+        given = node is not None and node.value is not None and self._is_a("true or false", key, node)
+        return bool(node.value) if node is not None and given else None
 
     def _texts(self, key: str) -> tuple[str, ...] | None:
-        """A list of texts that only narrows: one that can't be read allows nothing."""
+        """A list of strings that only narrows: one that can't be read allows nothing."""
         node = self.top.get(key)
         if node is None:
             return None
-        if isinstance(node.value, tuple) and all(isinstance(item.value, str) for item in node.value):
-            return tuple(str(item.value) for item in node.value)
-        self.find("BH203", f"`{key}` must be a list of strings, not {node.kind}", node, "until then it allows nothing")
-        return ()
+        return tuple(node.plain()) if self._is_a("a list of strings", key, node, "until then it allows nothing") else ()
 
     def _builtins(self) -> Iterator[Builtin]:
         node = self.top.get("builtins")
         if node is None or node.value is None:
             return
-        if not isinstance(node.value, Fields):
-            self.find("BH203", f"`builtins` must be a mapping, not {node.kind}", node, "name them: `turn-tracker:`")
-            return
-        for key, value in node.value:
+        fields = node.value if self._is_a("a mapping", "builtins", node, "name them: `turn-tracker:`") else ()
+        for key, value in cast("Fields", fields):
             name = next((known for known in BUILTINS if folded(known) == folded(str(key.value))), "")
-            if not name:
-                near = nearest(str(key.value), BUILTINS)
-                hint = f"did you mean `{near}`?" if near else f"one of {', '.join(BUILTINS)}"
-                self.find("BH202", f"no built-in `{key.value}`", key, hint)
-                if near == "rate-limit":
-                    yield Builtin(near, None, {}, key.line, key.column, f"no built-in `{key.value}`")
+            if name:
+                yield self._builtin(name, key, value)
                 continue
-            yield self._builtin(name, key, value)
+            message = f"no built-in `{key.value}`"
+            self.find("BH202", message, key, suggestion(str(key.value), BUILTINS))
+            if nearest(str(key.value), BUILTINS) == "rate-limit":
+                yield Builtin("rate-limit", None, {}, key.line, key.column, message)
 
     def _builtin(self, name: str, key: Node, value: Node) -> Builtin:
         enabled: bool | None = None
@@ -256,15 +239,12 @@ class _File:
                     case "options" if node.value is None:
                         pass
                     case "enabled" | "options" as word:
-                        wanted = "true or false" if word == "enabled" else "a mapping"
-                        self.find(
-                            "BH203", f"`{inner.value}` must be {wanted}, not {node.kind}", node, f"write {wanted}"
-                        )
+                        self._is_a("true or false" if word == "enabled" else "a mapping", inner.value, node)
                     case _:
                         hint = "known here: enabled, options"
                         self.find("BH202", f"unknown key `{inner.value}`", inner, hint)
         elif value.value is not None:
-            self.find("BH203", f"`{name}` must be a mapping, not {value.kind}", value, "write `enabled: true` below it")
+            self._is_a("a mapping", name, value, "write `enabled: true` below it")
         for error in wrong:
             self.find(error.code, str(error), error.node, error.hint)
         return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "")
@@ -295,24 +275,13 @@ class _File:
             message = f"hook `{name}` must be a mapping, not {value.kind}"
             self.lose(value)
             self.find("BH203", message, value, hint, name)
-            self.entries.append(self._only_its_name(name, key, message))
+            # Only its name can be read: if a gate of that name was approved, it has changed.
+            broken = Declared(name=name, named=True, broken=message, line=key.line, column=key.column)
+            at, layer, folder = self.source.path, self.source.layer, self.source.folder
+            self.entries.append(msgspec.structs.replace(broken, file=at, layer=layer, folder=folder))
             return
         # The place of a hook is that of its name.
         self._add(Entry(self.where, Node(value.value, key.line, key.column), "yaml", name=name), None, NATIVE, key)
-
-    def _only_its_name(self, name: str, key: Node, why: str) -> Declared:
-        """An entry of which nothing but the name can be read: if a gate of that name was approved, it has changed."""
-        source = self.source
-        return Declared(
-            name=name,
-            named=True,
-            broken=why,
-            layer=source.layer,
-            file=source.path,
-            line=key.line,
-            column=key.column,
-            folder=source.folder,
-        )
 
     def _listed(self, item: Node) -> None:
         """An item of a list, which names itself."""

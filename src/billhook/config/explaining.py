@@ -29,6 +29,7 @@ Failed = Literal[
     "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if", "background"
 ]
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
+_ON_FAILURE = {"deny": "denies it", "ask": "asks the person", "allow": "lets it pass"}
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -150,8 +151,11 @@ def _by_the_agent(row: Row) -> Iterator[str]:
 def _steps(row: Row, event: Event) -> Iterator[Step]:
     """The hook as an engine's plan has it; one that no engine has, as it would have it."""
     for hook in row.hooks or _as_if(row):
-        alone = Plan([msgspec.structs.replace(hook, after=())])
-        yield from alone.list_for(event).all
+        yield from _alone(hook).list_for(event).all
+
+
+def _alone(hook: Hook) -> Plan:
+    return Plan([msgspec.structs.replace(hook, after=())])
 
 
 def _as_if(row: Row) -> Iterator[Hook]:
@@ -165,12 +169,13 @@ def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
     """What keeps it from running, whatever the event is about."""
     if row.state == "runs":
         return
-    name = _word(row.name)
+    import shlex
+
+    name = shlex.quote(row.name)
     if row.state == "new" and row.declared is not None and of_claude_code(row.declared):
         adopt = adopting_command(row.declared)
-        fix = (
-            f"`{adopt}` moves it to billhook; " * bool(adopt) + f"`billhook trust {name}` approves it for other agents"
-        )
+        fix = f"`{adopt}` moves it to billhook; " * bool(adopt)
+        fix += f"`billhook trust {name}` approves it for other agents"
         yield Reason("new", "it is run by Claude Code itself, and not approved for other agents", fix)
     elif row.state == "new":
         yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
@@ -186,12 +191,6 @@ def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
         yield Reason("broken", row.broken, _hint(row, problems))
 
 
-def _word(name: str) -> str:
-    import shlex
-
-    return shlex.quote(name)
-
-
 def _hint(row: Row, problems: Sequence[Finding]) -> str:
     """What the finding that broke it proposes."""
     here = [one for one in problems if one.file == row.file and one.message in (row.broken or row.why)]
@@ -201,7 +200,7 @@ def _hint(row: Row, problems: Sequence[Finding]) -> str:
 
 def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
     """Which of the step's conditions fail for this event."""
-    if not _matches(step, event):
+    if not _alone(step.hook).steps(event):
         yield _not_matched(row, step, event)
     if step.hook.condition is not None and not step.hook.condition(Context(event, [])):
         if row.part and not row.when:
@@ -214,11 +213,6 @@ def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
         why = f"it is a gate in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
         fix = f"remove `{edit(row.declared, 'background', True)}`" if row.declared is not None else ""
         yield Reason("background", why, fix)
-
-
-def _matches(step: Step, event: Event) -> bool:
-    alone = Plan([msgspec.structs.replace(step.hook, after=())])
-    return bool(alone.steps(event))
 
 
 def _not_matched(row: Row, step: Step, event: Event) -> Reason:
@@ -234,14 +228,11 @@ def _not_matched(row: Row, step: Step, event: Event) -> Reason:
 
 def _failure(step: Step, event: Event) -> str:
     """What a failure, a late answer or a program that can't start does to this event."""
-    rule = step.on_failure
     if event.gates:
-        return {"deny": "a failure denies it", "ask": "a failure asks the person", "allow": "a failure lets it pass"}[
-            rule
-        ]
+        return f"a failure {_ON_FAILURE[step.on_failure]}"
     if event.block is Block.KEEP_GOING:
         return "a failure is shown, and the agent stops as it would"
-    return "a failure is shown" if rule == "allow" else "a failure marks the result as an error"
+    return "a failure is shown" if step.on_failure == "allow" else "a failure marks the result as an error"
 
 
 def _known_answer(row: Row, step: Step, event: Event) -> Answer | None:

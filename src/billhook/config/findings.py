@@ -24,6 +24,7 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str = ""
     hook: str = ""  # the name of the hook it is about, if it is about one
     note: bool = False  # worth knowing, but nothing is wrong with the file: it does not fail a check
+    edit: str = ""  # what the field should say, where the hint proposes one value
 
     @property
     def place(self) -> str:

@@ -70,13 +70,10 @@ class Look:
             if self._left < 0:
                 return
             self.events += 1
-            yield self._with_outcomes(entry.record)
+            record = entry.record
+            elsewhere = () if record.side is None else record.side.fields
+            yield record if {"outcomes", "not_asked"}.isdisjoint(elsewhere) else self._log.whole(record)
         self.complete = True
-
-    def _with_outcomes(self, record: Record) -> Record:
-        if record.side is None or {"outcomes", "not_asked"}.isdisjoint(record.side.fields):
-            return record
-        return self._log.whole(record)
 
 
 # -- when each was last asked
@@ -101,8 +98,8 @@ def last_fired(
     times: dict[str, str] = {}
     look = Look(log, project, at_most)
     for record in look:
-        today = known_as.of(record.config).get if known_as is not None else _unchanged
-        for name in missing.intersection(today(then, then) for then in asked(record)):
+        today = known_as.of(record.config) if known_as is not None else {}
+        for name in missing.intersection(today.get(then, then) for then in asked(record)):
             times[name] = record.time
             missing.discard(name)
         if not missing:
@@ -113,10 +110,6 @@ def last_fired(
 def asked(record: Record) -> Iterator[str]:
     """The hooks that were asked, whatever came of it."""
     return (said.hook for said in record.outcomes if said.status != "skipped")
-
-
-def _unchanged(name: str, _: str) -> str:
-    return name
 
 
 # -- what hooks were called
@@ -134,16 +127,16 @@ class KnownAs:
     def of(self, hash_: str) -> dict[str, str]:
         """Names of that time, each with today's; empty for a hook that is none of today's. What is not among them was
         called as it is."""
-        found = self._known.get(hash_)
-        if found is None:
+        if hash_ not in self._known:
             snapshot = kept(self._root, hash_) if hash_ and len(self._known) < _CONFIGURATIONS else None
-            found = self._known[hash_] = self.under(snapshot)
-        return found
+            self._known[hash_] = self.under(snapshot)
+        return self._known[hash_]
 
     def under(self, snapshot: Mapping[str, Any] | None) -> dict[str, str]:
         """As `of`, for a configuration that was kept. Where none was, `layer/name` says it all."""
         if snapshot is None:
-            return {_numbered(f"{layer}/{name}", number): now for (layer, name, number), now in self._today.items()}
+            before = [(f"{layer}/{name}", number, now) for (layer, name, number), now in self._today.items()]
+            return {name if number == 1 else f"{name}#{number}": now for name, number, now in before}
         then = {name: _key(name, str(row.get("layer"))) for name, row in rows_of(snapshot).items()}
         found = {name: self._today.get(key, "") for name, key in then.items()}
         same = set(self._today.values()) - set(found.values())
@@ -151,9 +144,11 @@ class KnownAs:
         return {name: now or (name if name in same else "") for name, now in found.items()}
 
 
-def rows_of(snapshot: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def rows_of(snapshot: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
     """The hooks of a kept configuration by their names of that time."""
-    return {str(row.get("name")): row for row in snapshot.get("hooks", ()) if isinstance(row, dict)}
+    hooks = (snapshot or {}).get("hooks")
+    listed = hooks if isinstance(hooks, list) else ()
+    return {str(row["name"]): row for row in listed if isinstance(row, dict) and "name" in row}
 
 
 def _key(shown: str, layer: str) -> tuple[str, str, int]:
@@ -161,10 +156,6 @@ def _key(shown: str, layer: str) -> tuple[str, str, int]:
     plain = shown.removeprefix(f"{layer}/")
     base, _, number = plain.rpartition("#")
     return (layer, base, int(number)) if base and _NUMBER.fullmatch(number) else (layer, plain, 1)
-
-
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}#{number}"
 
 
 # -- which never were, and which are slow
@@ -252,11 +243,9 @@ class _Definitions:
 
     def of(self, hash_: str) -> dict[str, tuple[str, bool]]:
         """Their names of that time, each with today's, and with whether it also did the same then."""
-        found = self._known.get(hash_)
-        if found is None:
-            found = self._look_up(hash_) if len(self._known) < _CONFIGURATIONS else {}
-            self._known[hash_] = found
-        return found
+        if hash_ not in self._known:
+            self._known[hash_] = self._look_up(hash_) if len(self._known) < _CONFIGURATIONS else {}
+        return self._known[hash_]
 
     def _look_up(self, hash_: str) -> dict[str, tuple[str, bool]]:
         """All of them where nobody kept it: the record itself names the hooks that there were."""
@@ -265,14 +254,12 @@ class _Definitions:
         if snapshot is None:
             return {then: (now, True) for then, now in (names | {name: name for name in self._today}).items()}
         rows_then = rows_of(snapshot)
-        both = [(then, now, rows_then[then], self._today[now]) for then, now in names.items() if now]
-        return {
-            then: (now, _alike(old, new, _DOES_THE_SAME)) for then, now, old, new in both if _alike(old, new, _SAME)
-        }
 
+        def alike(then: str, now: str, fields: Iterable[str]) -> bool:
+            return all(rows_then[then].get(field) == self._today[now][field] for field in fields)
 
-def _alike(then: Mapping[str, Any], now: Mapping[str, Any], fields: Iterable[str]) -> bool:
-    return all(then.get(field) == now[field] for field in fields)
+        both = [(then, now) for then, now in names.items() if now and alike(then, now, _SAME)]
+        return {then: (now, alike(then, now, _DOES_THE_SAME)) for then, now in both}
 
 
 # -- what happened lately

@@ -1,6 +1,5 @@
 """What would make a hook want an event: the condition that failed, put in words, and the edit that changes it."""
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -18,7 +17,6 @@ from billhook.rules import Rule
 
 _PLAIN = re.compile(r"[A-Za-z0-9_\- ,|]*")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_TWO_EDITS = re.compile(r' and "?if"?: ')
 _NEVER = frozenset({"BH301", "BH302", "BH303"})
 _SHOWN = 3  # commands of one line that are named
 
@@ -41,12 +39,16 @@ def match_reason(hook: Declared | None, pattern: str, row: Meanings, event: Even
     if hook is None:
         return why, ""
     slip = _slip(hook, "match") if pattern == hook.match else None
-    if slip is not None and _helps(slip, row, event, names):
-        return slip.message, f"write `{slip.hint}`" if _written(slip.hint) else slip.hint
-    if _differs_in_case(pattern, row, event, names):
-        return f"{why}: under `{row.name}` case counts", f"write `{edit(hook, 'match', _in_case(pattern, names))}`"
+    # a list may have a slip elsewhere: the edit has to make it match this very event
+    if slip is not None and (not slip.edit or _matches(slip.edit, row, event, names)):
+        return slip.message, f"write `{slip.hint}`" if slip.edit else slip.hint
+    if _PLAIN.fullmatch(pattern) and _matches(pattern.lower(), row, event, [name.lower() for name in names]):
+        mended = pattern
+        for name in names:
+            mended = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", name, mended, flags=re.I)
+        return f"{why}: under `{row.name}` case counts", f"write `{edit(hook, 'match', mended)}`"
     # What is wrong about it elsewhere is mended by the way.
-    return why, _wider(hook, (_written(slip.hint) if slip is not None else "") or pattern, row, names)
+    return why, _wider(hook, (slip.edit if slip is not None else "") or pattern, row, names)
 
 
 def _slip(hook: Declared, field: str) -> Finding | None:
@@ -55,21 +57,8 @@ def _slip(hook: Declared, field: str) -> Finding | None:
     return next((one for one in lint_match(hook) if one.code in _NEVER and (one.line, one.column) == place), None)
 
 
-def _helps(slip: Finding, row: Meanings, event: Event, names: list[str]) -> bool:
-    """Whether the proposed edit makes it match this very event; a list may have a slip elsewhere."""
-    mended = _written(slip.hint)
-    return not mended or compile_matcher(mended, row.matching, event.hook_event_name).matches(*names)
-
-
-def _written(hint: str) -> str:
-    """The value in a proposed edit, `Bash` in `match: Bash`; nothing when it proposes something else."""
-    key, _, value = hint.partition(": ")
-    if key.strip('"') not in ("match", "matcher", "if") or _TWO_EDITS.search(hint):
-        return ""
-    try:
-        return str(json.loads(value)) if value.startswith('"') else value
-    except ValueError:
-        return ""
+def _matches(pattern: str, row: Meanings, event: Event, names: list[str]) -> bool:
+    return compile_matcher(pattern, row.matching, event.hook_event_name).matches(*names)
 
 
 def _names(target: str, row: Meanings, field: str) -> list[str]:
@@ -79,19 +68,6 @@ def _names(target: str, row: Meanings, field: str) -> list[str]:
     canonical = tools.canonical(target)
     names = [target, canonical, *([tools.called(canonical, row.naming)] if row.naming != "canonical" else [])]
     return list(dict.fromkeys(names))
-
-
-def _differs_in_case(pattern: str, row: Meanings, event: Event, names: list[str]) -> bool:
-    if not _PLAIN.fullmatch(pattern):
-        return False
-    folded = compile_matcher(pattern.lower(), row.matching, event.hook_event_name)
-    return folded.matches(*(name.lower() for name in names))
-
-
-def _in_case(pattern: str, names: list[str]) -> str:
-    for name in names:
-        pattern = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", name, pattern, flags=re.I)
-    return pattern
 
 
 def _wider(hook: Declared, pattern: str, row: Meanings, names: list[str]) -> str:
@@ -129,8 +105,7 @@ def _other_tool(hook: Declared | None, rule: Rule, name: str) -> str:
     if hook is None:
         return ""
     slip = _slip(hook, "when")
-    mended = _written(slip.hint) if slip is not None else ""
-    if slip is not None and mended and Rule.parse(mended).names(name):
+    if slip is not None and slip.edit and Rule.parse(slip.edit).names(name):
         return f"write `{slip.hint}`"
     return f"write `{edit(hook, 'when', name)}`, which matches every `{name}`"
 
@@ -153,9 +128,8 @@ def _other_rule(hook: Declared | None, text: str, name: str, event: Event) -> st
         return ""
     given, cwd = getattr(event, "tool_input", None), event.cwd or None
     for finding in lint_rules([hook]):
-        found = re.match(r"`(?:if: |\"if\": \")(.+?\))\"?`", finding.hint)
-        if found and Rule.parse(found[1]).strikes(name, given, cwd):
-            return f"write `{edit(hook, 'when', found[1])}`, which sees the other spellings, too"
+        if Rule.parse(finding.edit).strikes(name, given, cwd):
+            return f"write `{edit(hook, 'when', finding.edit)}`, which sees the other spellings, too"
     for candidate in _candidates(name, event):
         try:
             if Rule.parse(candidate).strikes(name, given, cwd):

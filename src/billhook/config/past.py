@@ -4,7 +4,7 @@ Everything is told from the record, the configuration that was kept with it, and
 run, and what is not known any more is said to be so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from billhook import tools
 from billhook.config.declared import LAYERS
 from billhook.config.explaining import Explained, Explanation, explain
+from billhook.config.history import rows_of
 from billhook.config.loaded import Config
 from billhook.errors import BillhookError
 from billhook.events import Event, parse
@@ -77,7 +78,7 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
     """A record, the configuration that was kept for it if it is still there, and that of today: loaded, and in the form
     in which configurations are kept."""
     event = event_of(record)
-    then_rows, now_rows = _by_name(kept), _by_name(now)
+    then_rows, now_rows = rows_of(kept), rows_of(now)
     today, untold = _today(record, event, config)
     outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
     by = decided_by(record)
@@ -94,8 +95,10 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
         for one in _considered(record, then_rows, event)
     ]
     untold += [f"what `{one.name}` is today: it was a hook of the program that asked" for one in hooks if one.own]
-    if kept is None:
-        untold.insert(0, _no_snapshot(record))
+    if kept is None and record.config:
+        untold.insert(0, f"the configuration of that moment: {record.config[:12]} was not kept")
+    elif kept is None:
+        untold.insert(0, "which configuration it was decided under: the record does not say")
     return Past(
         record=record,
         hooks=tuple(hooks),
@@ -183,9 +186,7 @@ def changes(then: Row | None, now: Row | None) -> Iterator[Change]:
         return
     pairs = [(field, then.get(field) or None, now.get(field) or None) for field in _COMPARED]
     found = [Change(field, before, after) for field, before, after in pairs if before != after]
-    if not found and then.get("hash") != now.get("hash"):
-        found = [Change("hash", then.get("hash"), now.get("hash"))]
-    yield from found
+    yield from found or _differing("", then, now, ["hash"])
 
 
 def wants(row: Row, event: str) -> bool:
@@ -205,34 +206,19 @@ def _added(record: Record, then: Mapping[str, Row] | None, now: Mapping[str, Row
 
 
 def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
-    if then.get("parallel") != now.get("parallel"):
-        yield Change("parallel", then.get("parallel"), now.get("parallel"))
+    yield from _differing("", then, now, ["parallel"])
     before, after = then.get("builtins") or {}, now.get("builtins") or {}
     for name in sorted({*before, *after}):
-        old, new = before.get(name), after.get(name)
-        if old != new:
-            yield from _of_builtin(name, old or {}, new or {})
+        old, new = before.get(name) or {}, after.get(name) or {}
+        yield from _differing(f"{name}.", old, new, ["enabled"])
+        old, new = old.get("options") or {}, new.get("options") or {}
+        yield from _differing(f"{name}.", old, new, sorted({*old, *new}))
 
 
-def _of_builtin(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
-    if then.get("enabled") != now.get("enabled"):
-        yield Change(f"{name}.enabled", then.get("enabled"), now.get("enabled"))
-    old, new = then.get("options") or {}, now.get("options") or {}
-    for option in sorted({*old, *new}):
-        if old.get(option) != new.get(option):
-            yield Change(f"{name}.{option}", old.get(option), new.get(option))
-
-
-def _by_name(kept: Mapping[str, Any] | None) -> dict[str, Row]:
-    hooks = kept.get("hooks") if kept is not None else None
-    listed = hooks if isinstance(hooks, Sequence) else ()
-    return {str(row["name"]): row for row in listed if isinstance(row, Mapping) and "name" in row}
-
-
-def _no_snapshot(record: Record) -> str:
-    if not record.config:
-        return "which configuration it was decided under: the record does not say"
-    return f"the configuration of that moment: {record.config[:12]} was not kept"
+def _differing(prefix: str, then: Mapping[str, Any], now: Mapping[str, Any], keys: list[str]) -> Iterator[Change]:
+    for key in keys:
+        if then.get(key) != now.get(key):
+            yield Change(f"{prefix}{key}", then.get(key), now.get(key))
 
 
 # -- the same event today

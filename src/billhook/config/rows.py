@@ -1,8 +1,7 @@
 """Every configured hook as people want to see it: in the order in which it runs, with what became of it."""
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -10,13 +9,17 @@ from billhook.answers import OnFailure
 from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.loaded import Config, Entry, State
 from billhook.config.stand_ins import Absence, Refusal
-from billhook.hook import Hook, listens
+from billhook.hook import Hook, Source, listens
 
 Effect = Literal["runs", "blocks", "nothing"]
 _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed": "changed"}
 _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
 
 _BUILT_IN = {"self-protection": "guards billhook's own configuration, approvals and state"}
+_KINDS: dict[type, str] = {Run: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
+_SHARED = ("events", "match", "dialect", "on_failure", "priority", "after", "timeout", "background", "always")
+"""Fields that are called the same in a declaration, in a hook and here."""
+_PLACE = ("layer", "file", "line")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,14 +98,12 @@ def rows(config: Config) -> list[Row]:
         _of_entry(entry, tuple(of_entry[id(entry)])) if entry is not None else _alone(hook, name)
         for hook, name, entry in owners
     ]
-    found += _without_hook(config, [id(entry) for _, _, entry in owners if entry is not None])
+    found += [_of_entry(entry, ()) for entry in config.entries if id(entry) not in of_entry]
     return sorted(found, key=lambda row: row.effect == "nothing")
 
 
-def _without_hook(config: Config, shown: list[int]) -> Iterator[Row]:
-    for entry in config.entries:
-        if id(entry) not in shown:
-            yield _of_entry(entry, ())
+def _fields(source: Declared | Hook | Source, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
 
 
 def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
@@ -111,28 +112,15 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
         name=entry.shown,
         what=declared.does,
         kind=kind_of(declared.action),
-        events=declared.events,
-        match=declared.match,
-        part=declared.part,
-        when=declared.when,
-        dialect=declared.dialect,
-        on_failure=declared.on_failure,
-        priority=declared.priority,
-        after=declared.after,
-        timeout=declared.timeout,
-        background=declared.background,
-        always=declared.always,
         trust=_TRUST[entry.consent.standing],
         state=entry.state,
         why=entry.why,
         effect=_effect(hooks),
-        layer=declared.layer,
-        file=declared.file,
-        line=declared.line,
         hash=entry.consent.loaded.hash if entry.consent.loaded is not None else "",
         entry=entry,
         hooks=hooks,
         declared=declared,
+        **_fields(declared, (*_SHARED, *_PLACE, "part", "when")),
     )
 
 
@@ -144,23 +132,12 @@ def _alone(hook: Hook, name: str) -> Row:
         name=name,
         what=_BUILT_IN.get(hook.name, hook.title) if builtin else "stands in for what can't be read",
         kind="built-in" if builtin else "",
-        events=hook.events,
-        match=hook.match,
-        dialect=hook.dialect,
-        on_failure=hook.on_failure,
-        priority=hook.priority,
-        after=() if builtin else hook.after,
-        timeout=hook.timeout,
-        background=hook.background,
-        always=hook.always,
         trust="built-in" if builtin else "own",
         state=_STATES[effect],
         why=hook.run.why if isinstance(hook.run, Refusal | Absence) else "",
         effect=effect,
-        layer=hook.source.layer,
-        file=hook.source.file,
-        line=hook.source.line,
         hooks=(hook,),
+        **{**_fields(hook, _SHARED), **({"after": ()} if builtin else {}), **_fields(hook.source, _PLACE)},
     )
 
 
@@ -172,18 +149,4 @@ def _effect(hooks: tuple[Hook, ...]) -> Effect:
 
 def kind_of(action: Action | None) -> str:
     """What kind of hook it is, in a word."""
-    match action:
-        case Run():
-            return "run"
-        case Exec():
-            return "exec"
-        case Python():
-            return "python"
-        case Url():
-            return "url"
-        case Say():
-            return "answer"
-        case NotYet(kind):
-            return kind
-        case None:
-            return ""
+    return action.kind if isinstance(action, NotYet) else _KINDS.get(type(action), "")

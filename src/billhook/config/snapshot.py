@@ -85,27 +85,14 @@ def content(config: "Config") -> dict[str, Any]:
 
 def as_data(row: "Row") -> dict[str, Any]:
     """A hook as JSON: what `billhook list --json` prints."""
-    return {
-        "name": row.name,
-        "events": list(row.events),
-        "what": row.what,
-        "kind": row.kind,
-        "match": row.match,
-        "if": row.when or None,
-        "dialect": row.dialect,
-        "on_failure": row.on_failure,
-        "priority": row.priority,
-        "after": list(row.after),
-        "timeout": row.timeout,
-        "background": row.background,
-        "always": row.always,
-        "trust": row.trust,
-        "state": row.state,
-        "effect": row.effect,
-        "why": row.why or None,
-        "layer": row.layer,
-        "source": row.place,
-        "file": row.file or None,
-        "line": row.line or None,
-        "hash": row.hash or None,
-    }
+    data = {key: getattr(row, _ATTRIBUTES.get(key, key)) for key in _KEYS.split()}
+    data |= {key: data[key] or None for key in _OPTIONAL}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}
+
+
+_KEYS: Final = """
+    name events what kind match if dialect on_failure priority after timeout background always
+    trust state effect why layer source file line hash
+"""
+_ATTRIBUTES: Final = {"if": "when", "source": "place"}
+_OPTIONAL: Final = ("if", "why", "file", "line", "hash")  # null where they say nothing

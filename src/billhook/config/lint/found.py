@@ -10,18 +10,29 @@ _JSON_KEYS = {"match": "matcher", "when": "if", "on_failure": "onFailure", "back
 _YAML_KEYS = {"when": "if"}
 
 
-def finding(hook: Declared, code: str, field: str, message: str, hint: str) -> Finding:
-    """A finding at the place of one of the hook's fields, or of the hook where the file has no such field."""
+class Edit(str):
+    """A line of a file, and the value in it."""
+
+    value: str
+
+
+def finding(hook: Declared, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
+    """A finding at the place of one of the hook's fields, or of the hook where the file has no such field. `edit`: the
+    value that the hint proposes; a hint that is an `Edit` has it."""
     line, column = hook.places.get(field) or (hook.line, hook.column)
-    return Finding(code, message, hook.file, line, column, hint, hook.name)
+    edit = hint.value if isinstance(hint, Edit) else edit
+    return Finding(code, message, hook.file, line, column, str(hint), hook.name, edit=edit)
 
 
-def edit(hook: Declared, field: str, value: object) -> str:
+def edit(hook: Declared, field: str, value: object) -> Edit:
     """The line that the file should hold: `match: Bash` or `"matcher": "Bash"`."""
     if hook.shape != "yaml":
-        return f"{json.dumps(_JSON_KEYS.get(field, field))}: {json.dumps(value, ensure_ascii=False)}"
-    text = json.dumps(value) if not isinstance(value, str) or _needs_quotes(value) else value
-    return f"{_YAML_KEYS.get(field, field)}: {text}"
+        line = Edit(f"{json.dumps(_JSON_KEYS.get(field, field))}: {json.dumps(value, ensure_ascii=False)}")
+    else:
+        text = json.dumps(value) if not isinstance(value, str) or _needs_quotes(value) else value
+        line = Edit(f"{_YAML_KEYS.get(field, field)}: {text}")
+    line.value = str(value)
+    return line
 
 
 def _needs_quotes(text: str) -> bool:

@@ -55,7 +55,8 @@ def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
             if missed:
                 message = f"`{hook.when}` does not see {listed(missed[:3])}"
                 whole = edit(hook, "when", f"Bash({deed.whole or ' '.join(deed.command) + ' *'})")
-                yield finding(hook, "BH306", "when", message, f"`{whole}` sees them all; or add a hook for each")
+                hint = f"`{whole}` sees them all; or add a hook for each"
+                yield finding(hook, "BH306", "when", message, hint, whole.value)
                 break
 
 

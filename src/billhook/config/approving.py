@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,27 +26,25 @@ def approve_entry(entry: Entry, root: str | os.PathLike[str], how: str = "") -> 
     not the same any more. `how` is announced in the agent: `from a terminal`."""
     now = fingerprint(entry.declared)
     if now.hash != entry.hash:
-        raise ChangedError(
-            f"`{entry.shown}` was changed while it was being looked at",
-            place=entry.declared.place,
-            hint="look at it again: `billhook trust`",
-        )
+        raise _changed(f"`{entry.shown}`", entry.declared.place)
     before = entry.consent.before
-    replaces = before.hash if before else ""
-    approval = msgspec.structs.replace(approval_of(entry.declared, now), replaces=replaces, how=how)
-    Approvals(state_root(root)).add(approval)
-    return approval
+    return _add(approval_of(entry.declared, now, before.hash if before else ""), root, how)
 
 
 def approve_rules(waiting: Waiting, root: str | os.PathLike[str], how: str = "") -> Approval:
     """Approve the allow rules of one file as they were loaded; ChangedError when they are not the same any more."""
     if waiting_now(waiting) != waiting.hash:
-        raise ChangedError(
-            f"{waiting.shown} was changed while it was being looked at",
-            place=waiting.file,
-            hint="look at it again: `billhook trust`",
-        )
-    approval = msgspec.structs.replace(approval_of_rules(waiting), how=how)
+        raise _changed(waiting.shown, waiting.file)
+    return _add(approval_of_rules(waiting), root, how)
+
+
+def _changed(what: str, place: str) -> ChangedError:
+    hint = "look at it again: `billhook trust`"
+    return ChangedError(f"{what} was changed while it was being looked at", place=place, hint=hint)
+
+
+def _add(approval: Approval, root: str | os.PathLike[str], how: str) -> Approval:
+    approval = msgspec.structs.replace(approval, how=how)
     Approvals(state_root(root)).add(approval)
     return approval
 
@@ -60,22 +58,16 @@ def approve(
     """Approve the pending hook with this hash in a folder, or the allow rules of a file; `load_config(cwd).pending` and
     `.permissions.pending` list them."""
     config: Config = load_config(cwd, home=home, builtins=False)
-    for entry in config.pending:
-        if entry.hash == hash:
-            return _recorded(approve_entry(entry, config.root, _BY_PROGRAM), config)
-    for waiting in config.permissions.pending:
-        if waiting.hash == hash:
-            return _recorded(approve_rules(waiting, config.root, _BY_PROGRAM), config)
-    raise UsageError(
-        f"no hook that waits for approval in {config.project} has the hash `{hash}`",
-        hint="`billhook trust` shows them; for another folder: `approve(hash, cwd=...)`",
-    )
-
-
-_BY_PROGRAM = "by a Python program"
-
-
-def _recorded(approval: Approval, config: Config) -> Approval:
+    waiting: list[Entry | Waiting] = [*config.pending, *config.permissions.pending]
+    pending = [one for one in waiting if one.hash == hash]
+    if not pending:
+        raise UsageError(
+            f"no hook that waits for approval in {config.project} has the hash `{hash}`",
+            hint="`billhook trust` shows them; for another folder: `approve(hash, cwd=...)`",
+        )
+    one, how = pending[0], "by a Python program"
+    approve_one: Any = approve_entry if isinstance(one, Entry) else approve_rules
+    approval: Approval = approve_one(one, config.root, how)
     record_trust("approved", [approval], config)
     return approval
 

@@ -43,7 +43,7 @@ def load(
     from billhook.config.loading import load_kept
 
     folder = standing(cwd)
-    kept = load_kept(folder, files=named, layers=LAYERS, trust=trust, host=host)
+    kept = load_kept(folder, named, LAYERS, trust=trust, host=host)
     if served is not None and folder == cwd:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()

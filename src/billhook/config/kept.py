@@ -6,15 +6,16 @@ none, the times of their folders tell that none has come.
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from billhook import caller
 from billhook.config import sources
+from billhook.config.declared import needs_consent
 from billhook.later import later
 
 if TYPE_CHECKING:
     from billhook.config import fingerprint
-    from billhook.config.fingerprint import FileMark
     from billhook.config.loaded import Config
     from billhook.store.approvals import Approvals
 else:
@@ -30,32 +31,29 @@ class Kept:
     def __init__(
         self,
         config: "Config",
-        *,
         folder: str,
-        home: str,
-        probed: Iterable[tuple[str, sources.Identity]],
-        passed: Iterable[tuple[str, bool]],
-        marks: "Iterable[FileMark]",
+        found: sources.Found,
         used: Mapping[str, str | None],
         approvals: "Approvals",
-        stamps: Mapping[str, tuple[int, ...]],
     ) -> None:
-        """`probed` are the places that were looked at, `passed` the folders on the way up and whether everybody may
-        write there, `marks` the files that hooks run, `used` the variables."""
+        """`used` are the variables that hooks hold. A file that was written just now may be written again without a
+        trace in its times: what was read from one never holds."""
         self.config = config
-        seen = tuple(probed)
         # What the paths of both folders lead to may change, too.
-        self._places = {path: os.path.realpath(path) for path in (folder, home)}
+        self._places = {path: os.path.realpath(path) for path in (folder, caller.expanduser("~"))}
         here = [(path, sources.identity(path)) for path in self._places]
-        self._present = (*here, *(place for place in seen if place[1]))
-        self._passed = tuple(passed)
-        self._absent = tuple(path for path, identity in seen if not identity)
+        there = [(path, identity) for path, identity in found.probed if identity]
+        self._present = (*here, *((path, one if sources.settled(one) else (-1,)) for path, one in there))
+        self._passed = found.passed
+        self._absent = tuple(path for path, identity in found.probed if not identity)
         self._folders: dict[str, sources.Identity] = {}
         """Those in which something would have come, as they were when nothing had."""
         self._changeable, self._beyond = self._present, self._passed
         """What the times of these folders don't tell about: all but folders in them, and they themselves."""
-        self._marks, self._used = tuple(marks), dict(used)
-        self._approvals, self._stamps = approvals, dict(stamps)
+        marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
+        self._marks, self._used, self._approvals = tuple(marks.values()), dict(used), approvals
+        files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
+        self._stamps = {file: approvals.stamp(file) for file in files}
 
     def holds(self, env: Mapping[str, str]) -> bool:
         """Whether loading again would give the same. Only `stat` is asked."""
@@ -78,11 +76,9 @@ class Kept:
         for entry in self.config.pending:
             if not all(map(fingerprint.unchanged, entry.consent.looked_at)):
                 return False
-        return not came or (self._leads_there() and self._none_has_come())
-
-    def _leads_there(self) -> bool:
-        """A folder that was moved, with a link left in its place, is the same one and lies elsewhere."""
-        return all(os.path.realpath(path) == real for path, real in self._places.items())
+        # A folder that was moved, with a link left in its place, is the same one and lies elsewhere.
+        leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
+        return leads_there and (not came or self._none_has_come())
 
     def _folders_are_the_same(self) -> bool:
         for folder, times in self._folders.items():

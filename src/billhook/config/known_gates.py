@@ -5,6 +5,7 @@ user's is reported as a whole, because its owner may edit it at will. Of a proje
 approved hooks when the file is gone. Where `HOME` is not the account's own, what is remembered there is read, too.
 """
 
+import functools
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -50,24 +51,22 @@ class _Found(NamedTuple):
 
 def remember(config: "Config") -> None:
     """Note what is in force now. Writes only what was not known. Raises StoreError."""
-    state = _state(config)
+    state = FileState(Path(config.root))
     for key, found in _in_force(config).items():
-
-        def merged(before: "Value | None", key: str = key, found: _Found = found) -> "Value | None":
-            return _merged(before, found, whole=key == USER)
-
+        merged = functools.partial(_merged, found=found, whole=key == USER)
         if merged(state.read(KIND, key)) is not None:
             state.update(KIND, key, merged)
 
 
 def missing(config: "Config") -> list[Missing]:
     """What was in force here and is not any more. Raises StoreError."""
-    state = _state(config)
+    state = FileState(Path(config.root))
     mine = state.read(KIND, USER)
     present = {read.source.path for read in config.sources} | set(_acknowledged(mine))
     known = {one.file: one for one in (*_gone_files(USER, _accounts(config)), *_gone_files(USER, mine))}
     found = [one for file, one in known.items() if file not in present]
-    for folder in _folders(config.folder or config.project):
+    here = config.folder or config.project
+    for folder in (here, *map(str, Path(here).parents)):
         found += _missing_in(config, folder, state.read(KIND, folder))
     return found
 
@@ -83,8 +82,9 @@ def _gone_files(key: str, record: "Value | None") -> Iterator[Missing]:
 
 def acknowledge(config: "Config", gone: Iterable[Missing]) -> None:
     """Forget what is gone: it is remembered again once it is back. Raises StoreError."""
+    state = FileState(Path(config.root))
     for one in gone:
-        _state(config).update(KIND, one.key, lambda before, one=one: _without(before, one))  # type: ignore[misc]
+        state.update(KIND, one.key, functools.partial(_without, gone=one))
 
 
 def _in_force(config: "Config") -> dict[str, _Found]:
@@ -155,10 +155,8 @@ def _without(before: "Value | None", gone: Missing) -> "Value":
 def _accounts(config: "Config") -> "Value | None":
     """What is remembered in the account's own home, where `HOME` is another folder and BILLHOOK_HOME is not set."""
     environ = caller.environ()
-    if environ.get("BILLHOOK_HOME"):
-        return None
-    own = _account_home()
-    if not own or environ.get("HOME") == own:
+    own = "" if environ.get("BILLHOOK_HOME") else _account_home()
+    if own in ("", environ.get("HOME")):
         return None
     try:
         return FileState(Path(own, ".claude")).read(KIND, USER)
@@ -176,10 +174,6 @@ def _account_home() -> str:
     return next((found[5] for found in (line.split(":") for line in lines) if found[2:3] == [uid] and found[5:]), "")
 
 
-def _folders(here: str) -> list[str]:
-    return [here, *map(str, Path(here).parents)]
-
-
 def _names(record: "Value | None", field: str) -> dict[str, list[str]]:
     """A field of a record, without what is damaged in it."""
     files = (record or {}).get(field)
@@ -190,7 +184,3 @@ def _names(record: "Value | None", field: str) -> dict[str, list[str]]:
 def _acknowledged(record: "Value | None") -> list[str]:
     known = (record or {}).get("acknowledged")
     return [file for file in known if isinstance(file, str)] if isinstance(known, list) else []
-
-
-def _state(config: "Config") -> FileState:
-    return FileState(Path(config.root))

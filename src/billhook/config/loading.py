@@ -7,7 +7,7 @@ looked at before each call.
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -30,6 +30,7 @@ from billhook.store.files import state_root
 if TYPE_CHECKING:
     from billhook.config import building, shapes
     from billhook.config.consent import Consent, Trust
+    from billhook.config.loaded import State
     from billhook.engine import Engine
 else:
     building, shapes = later("billhook.config.building"), later("billhook.config.shapes")
@@ -57,26 +58,20 @@ def load_config(
         raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
     if isinstance(files, str | os.PathLike):
         raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
-    return _kept_or_loaded(cwd, files, layers, home, builtins, trust, env, host).config
+    return load_kept(cwd, files, layers, home, builtins, trust, env, host).config
 
 
 def load_kept(
-    cwd: str, *, files: tuple[str, ...], layers: tuple[Layer, ...], trust: "Trust", host: "str | Inside"
-) -> Kept:
-    """The same, with what tells for how long it is true."""
-    return _kept_or_loaded(cwd, files, layers, None, True, trust, None, host)
-
-
-def _kept_or_loaded(
     cwd: str | os.PathLike[str] | None,
     files: Iterable[str | os.PathLike[str]] | None,
     layers: Iterable[Layer] | None,
-    home: str | os.PathLike[str] | None,
-    builtins: bool,
-    trust: "Trust",
-    env: Mapping[str, str] | None,
-    host: "str | Inside",
+    home: str | os.PathLike[str] | None = None,
+    builtins: bool = True,
+    trust: "Trust" = "approved",
+    env: Mapping[str, str] | None = None,
+    host: "str | Inside" = "",
 ) -> Kept:
+    """The same, with what tells for how long it is true."""
     explicit = () if files is None else tuple(caller.abspath(os.fspath(file)) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     env = caller.environ() if env is None else env
@@ -91,7 +86,7 @@ def _kept_or_loaded(
     config = loading.config()
     if len(_kept) >= _KEEP_AT_MOST:
         _kept.clear()
-    kept = _kept[key] = loading.kept(config, folder)
+    kept = _kept[key] = Kept(config, folder, found, loading.values.used, loading.approvals)
     return kept
 
 
@@ -127,13 +122,9 @@ class _Loading:
         declared, off, attempts = merging.switched_off(self.reads)
         settings, more = merging.builtin_settings(self.reads)
         self.problems += [*attempts, *more]
-        standing = _consents(declared, self.approvals, self.trust)
-        all_of_them = zip(declared, standing, off, strict=True)
-        entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
         builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
         present = builtins.names if builtins is not None else frozenset[str]()
-        entries, cycles = _settled(entries, present)
-        self.problems += cycles
+        entries = self._entries(declared, off, present) if declared else []
         parallel = merging.parallel(self._with_consent(entries))
         if parallel and builtins is not None:
             entries = [_after(entry, builtins.trackers) for entry in entries]
@@ -158,6 +149,16 @@ class _Loading:
             folder=self.found.folder,
         )
 
+    def _entries(self, declared: list[Declared], off: list[str], builtins: frozenset[str]) -> list[Entry]:
+        from billhook.config.consent import consents
+        from billhook.config.dependencies import settle_order
+
+        all_of_them = zip(declared, consents(declared, self.approvals, self.trust), off, strict=True)
+        entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
+        settled, cycles = settle_order(_once(entries), builtins=builtins)
+        self.problems += cycles
+        return settled
+
     def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
         """The files that have a say in how hooks run: not those of which nobody approved anything."""
         heard = {entry.declared.file for entry in entries if entry.consent.given}
@@ -170,41 +171,17 @@ class _Loading:
             if not needs_consent(read.source.layer) or read.source.path in heard
         ]
 
-    def kept(self, config: Config, folder: str) -> Kept:
-        """What the result depends on. A file that was written just now may be written again without a trace in its
-        times: what was read from one is not kept."""
-        marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
-        files = {read.source.path for read in self.reads if needs_consent(read.source.layer)}
-        stamps = {file: self.approvals.stamp(file) for file in files}
-        probed = tuple((path, identity if sources.settled(identity) else (-1,)) for path, identity in self.found.probed)
-        return Kept(
-            config,
-            folder=folder,
-            home=caller.expanduser("~"),
-            probed=probed,
-            passed=self.found.passed,
-            marks=marks.values(),
-            used=self.values.used,
-            approvals=self.approvals,
-            stamps=stamps,
-        )
-
     def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:
         if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
             return Entry(declared, consent, "off", off)
         if self.agent.host and (elsewhere := self._elsewhere(declared)):
             return Entry(declared, consent, "elsewhere", elsewhere)
         if not consent.given:
-            return self._pending(declared, consent)
+            return _pending(declared, consent)
         if declared.broken:
-            why = f"it can't be used: {declared.broken} ({declared.place})"
-            return Entry(
-                declared, consent, "broken", declared.broken, building.refusal(declared, why) if declared.gate else None
-            )
+            return _unusable(declared, consent, "broken", declared.broken, f"it can't be used: {declared.broken}")
         if not building.runs(declared.action):
-            why = "hooks of this kind are not run yet"
-            hook = building.refusal(declared, f"{why} ({declared.place})") if declared.gate else None
-            return Entry(declared, consent, "not yet", why, hook)
+            return _unusable(declared, consent, "not yet", "hooks of this kind are not run yet")
         return self._running(declared, consent)
 
     def _elsewhere(self, declared: Declared) -> str:
@@ -225,27 +202,7 @@ class _Loading:
             hint = "mend what the variables hold"
         line, column = declared.places.get("action", (declared.line, declared.column))
         self.problems.append(Finding("BH214", why, declared.file, line, column, hint, declared.name))
-        hook = building.refusal(declared, f"{why} ({declared.place})") if declared.gate else None
-        return Entry(declared, consent, "broken", why, hook)
-
-    def _pending(self, declared: Declared, consent: "Consent") -> Entry:
-        if consent.standing == "new":
-            why = "not approved; `billhook trust` shows it"
-            return Entry(declared, consent, "new", why, _absence(declared, why))
-        assert consent.before is not None
-        from billhook.config.consent import what_changed
-
-        what = what_changed(declared, consent)
-        why = f"{what} changed since it was approved; `billhook trust` shows how"
-        if not consent.before.gate:
-            return Entry(declared, consent, "changed", why, _absence(declared, why))
-        return Entry(
-            declared,
-            consent,
-            "changed",
-            why,
-            building.refusal_of(consent.before, declared, f"{why} ({declared.place})"),
-        )
+        return _unusable(declared, consent, "broken", why)
 
     def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
         """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
@@ -308,25 +265,23 @@ def _judges_the_same(entry: Entry) -> bool:
 _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})
 
 
-def _absence(declared: Declared, why: str) -> Hook | None:
-    """A broken hook that may not run either has nothing to show."""
-    return building.absence(declared, why) if not declared.broken else None
+def _unusable(declared: Declared, consent: "Consent", state: "State", why: str, told: str = "") -> Entry:
+    hook = building.refusal(declared, f"{told or why} ({declared.place})") if declared.gate else None
+    return Entry(declared, consent, state, why, hook)
 
 
-def _consents(declared: list[Declared], approvals: Approvals, trust: "Trust") -> "list[Consent]":
-    if not declared:
-        return []
-    from billhook.config.consent import consents
+def _pending(declared: Declared, consent: "Consent") -> Entry:
+    hook: Hook | None = None  # a broken hook that may not run either has nothing to show
+    before, state, why = consent.before, consent.standing, "not approved; `billhook trust` shows it"
+    if before is not None:
+        from billhook.config.consent import what_changed
 
-    return consents(declared, approvals, trust)
-
-
-def _settled(entries: list[Entry], builtins: frozenset[str]) -> tuple[list[Entry], list[Finding]]:
-    if not entries:
-        return [], []
-    from billhook.config.dependencies import settle_order
-
-    return settle_order(_once(entries), builtins=builtins)
+        why = f"{what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
+    if before is not None and before.gate:
+        hook = building.refusal_of(before, declared, f"{why} ({declared.place})")
+    elif not declared.broken:
+        hook = building.absence(declared, why)
+    return Entry(declared, consent, cast("State", state), why, hook)
 
 
 def _once(entries: Iterable[Entry]) -> list[Entry]:

@@ -6,7 +6,7 @@ changes. Which were shown is in the state, by session. A quiet event costs one l
 
 import os
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -64,9 +64,9 @@ class Notices:
         if not verdict.failed_open and session in self._shown and session not in self._waiting:
             return ()
         try:
-            return tuple(f"billhook: {_on_one_line(one.text)}" for one in self._due(session, verdict))
+            return tuple(map(_told, self._due(session, verdict)))
         except Exception as error:  # no verdict fails because of a notice
-            return (f"billhook: {_on_one_line(_unshown(error).text)}",)
+            return (_told(_unshown(error)),)
 
     def unjudged(self, event: Event, why: str) -> str:
         """That an event passed without having been judged, where the user was not told so before."""
@@ -78,7 +78,7 @@ class Notices:
         notice = Notice((f"unjudged {why}",), f"{sentence} The {event.hook_event_name} event was not judged.")
         known = self._shown[session]
         new = [] if known.issuperset(notice.keys) else self._claim(session, known, [notice])
-        return f"billhook: {_on_one_line(notice.text)}" if new else ""
+        return _told(notice) if new else ""
 
     def _due(self, session: str, verdict: Verdict) -> list[Notice]:
         self._remember()
@@ -102,9 +102,7 @@ class Notices:
         if len(self._shown) >= _MOST_SESSIONS:
             self._shown.clear()
             self._waiting.clear()
-        record: Value | None = None
-        with suppress(StoreError):  # it is told again rather than never
-            record = self._state.read(KIND, session) if session else None
+        record = self._read(session) if session else None
         self._shown[session] = set(_keys(record))
         return _texts(record)
 
@@ -119,23 +117,25 @@ class Notices:
             before.update(shown)
             return {"shown": [*shown, *(key for key in keys if key not in before)][-_MOST_SHOWN:]}
 
-        with suppress(StoreError):
-            if session:
-                self._state.update(KIND, session, change)
+        if session:
+            self._update(session, change)
         return [one for one in new if not before.issuperset(one.keys)]
 
     def _wait(self, session: str, new: list[Notice]) -> None:
         """What is no longer true at the next event, a failure, waits in the state: the next process knows it."""
         self._waiting[session] = new
         failed = [[*one.keys, one.text] for one in new if one.keys[0].startswith("open ")]
-        if not session or not failed or not self._ever_shows:
-            return
+        if session and failed and self._ever_shows:
+            self._update(session, lambda record: {"shown": _keys(record), "waiting": _merged(record, failed)})
+
+    def _update(self, key: str, change: "Callable[[Value | None], Value]") -> None:
+        with suppress(StoreError):  # it is told again rather than never
+            self._state.update(KIND, key, change)
+
+    def _read(self, key: str) -> "Value | None":
         with suppress(StoreError):
-            self._state.update(
-                KIND,
-                session,
-                lambda record: {"shown": _keys(record), "waiting": _merged(record, failed)},
-            )
+            return self._state.read(KIND, key)
+        return None
 
     @property
     def _state(self) -> "FileState":
@@ -194,12 +194,9 @@ class Notices:
         if not back:
             return
         self._shown[session] -= back
-        with suppress(StoreError):
-            self._state.update(
-                KIND,
-                session,
-                lambda record: {**(record or {}), "shown": [key for key in _keys(record) if key not in back]},
-            )
+        self._update(
+            session, lambda record: {**(record or {}), "shown": [key for key in _keys(record) if key not in back]}
+        )
 
     def _approvals(self, known: Collection[str]) -> Iterator[Notice]:
         """What was approved lately, and what no session has announced: the user sees an approval of somebody else's."""
@@ -212,9 +209,7 @@ class Notices:
             for file in files
             for hash_, when in approvals.listed(file).items()
         }
-        told: list[str] = []
-        with suppress(StoreError):  # it is told again rather than never
-            told = _keys(self._state.read(KIND, scope)) if listed else []
+        told = _keys(self._read(scope)) if listed else []
         due: dict[str, Approval] = {}
         for key, (file, hash_) in listed.items():
             recent = time.time() - int(key.rpartition(" ")[2]) / 1e9 < _RECENT
@@ -222,8 +217,7 @@ class Notices:
             if record is not None:
                 due[key] = record
         if sorted(told) != sorted(listed):
-            with suppress(StoreError):
-                self._state.update(KIND, scope, lambda before: {"shown": sorted(listed)})
+            self._update(scope, lambda before: {"shown": sorted(listed)})
         if due:
             yield Notice(tuple(due), _approved(list(due.values()), max(int(key.rpartition(" ")[2]) for key in due)))
 
@@ -244,15 +238,13 @@ def _unshown(error: Exception) -> Notice:
     return Notice((f"unshown {why}",), f"can't show notices: {why}")
 
 
-def _on_one_line(text: str) -> str:
+def _told(notice: Notice) -> str:
     """Names and reasons come from files and hooks: no secrets, line breaks, control or bidirectional characters."""
     from billhook.store.redaction import Redactor
 
-    return "".join(map(_visible, " ".join(Redactor().text(text).split())))
-
-
-def _visible(char: str) -> str:
-    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+    text = " ".join(Redactor().text(notice.text).split())
+    visible = (char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    return f"billhook: {''.join(visible)}"
 
 
 def _short(name: str) -> str:
@@ -269,11 +261,12 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
         files = dict.fromkeys(_shown_path(entry.declared.file, config) for entry in entries)
         where = f" in {next(iter(files))}" if len(files) == 1 else ""
         are, them = ("1 hook", "it") if len(entries) == 1 else (f"{len(entries)} hooks", "them")
-        blocks = "; gates among them block until approved" if any(map(_blocks, entries)) else ""
-        text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {_names(entries)}{blocks}."
-        yield Notice(
-            tuple(f"{state} {_definition(entry)}" for entry in entries), f"{text} Review {them}: billhook trust"
-        )
+        approved = [entry.consent.before for entry in entries]
+        blocks = "; gates among them block until approved" if any(one and one.gate for one in approved) else ""
+        names = _listed([entry.shown for entry in entries])
+        text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {names}{blocks}."
+        keys = tuple(f"{state} {_definition(entry)}" for entry in entries)
+        yield Notice(keys, f"{text} Review {them}: billhook trust")
 
 
 def _definition(entry: "Entry") -> str:
@@ -311,15 +304,10 @@ def gone(config: "Config") -> Iterator[Notice]:
 
 def gone_text(one: "Missing", config: "Config") -> str:
     """What is gone, and the command that acknowledges it."""
-    gates = ", ".join(map(_short, one.gates[:_NAMED])) + (
-        f" and {len(one.gates) - _NAMED} more" if len(one.gates) > _NAMED else ""
-    )
     are = f"{one.what} is" if len(one.gates) == 1 else f"{one.what}s are"
-    file = _shown_path(one.file, config)
-    return (
-        f"{len(one.gates)} {are} no longer in force: {gates} in {file} ({one.why})."
-        " If that is intended: billhook trust --acknowledge"
-    )
+    where = f"{_listed(one.gates)} in {_shown_path(one.file, config)} ({one.why})"
+    acknowledge = "If that is intended: billhook trust --acknowledge"
+    return f"{len(one.gates)} {are} no longer in force: {where}. {acknowledge}"
 
 
 def failed_open(verdict: Verdict) -> Iterator[Notice]:
@@ -337,15 +325,11 @@ def failed_open(verdict: Verdict) -> Iterator[Notice]:
 
 def _approved(approvals: "Sequence[Approval]", when: int) -> str:
     hooks = [one.name for one in approvals if one.of_hook]
-    files = [f"the allow rules of {one.file}" for one in approvals if not one.of_hook]
-    names = [*hooks, *files]
-    listed = ", ".join(map(_short, names[:_NAMED])) + (
-        f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    )
+    names = [*hooks, *(f"the allow rules of {one.file}" for one in approvals if not one.of_hook)]
     what = f"{len(names)} {'hook' if hooks else 'approval'}{'s were' if len(names) > 1 else ' was'}"
     how = {one.how for one in approvals}
     by = f" {how.pop()}".rstrip() if len(how) == 1 else ""
-    return f"{what} approved {_ago(time.time() - when / 1e9)}{by}: {listed}. Not you? billhook trust --list"
+    return f"{what} approved {_ago(time.time() - when / 1e9)}{by}: {_listed(names)}. Not you? billhook trust --list"
 
 
 def _ago(seconds: float) -> str:
@@ -355,14 +339,9 @@ def _ago(seconds: float) -> str:
     return "just now"
 
 
-def _blocks(entry: "Entry") -> bool:
-    before = entry.consent.before
-    return before is not None and before.gate
-
-
-def _names(entries: "Sequence[Entry]") -> str:
-    more = f" and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
-    return ", ".join(_short(entry.shown) for entry in entries[:_NAMED]) + more
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(_short, names[:_NAMED])) + more
 
 
 def _shown_path(path: str, config: "Config") -> str:

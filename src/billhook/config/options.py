@@ -85,7 +85,7 @@ def _texts(name: str, node: Node) -> tuple[str, ...]:
 def _folder(name: str, node: Node) -> str:
     import os.path
 
-    path = os.path.expanduser(_TEXT.read(name, node))
+    path = os.path.expanduser(str(_TEXT.read(name, node)))
     if not os.path.isabs(path):
         hint = "write a path that begins with / or ~"
         raise WrongError(f"`{name}` is {_shown(node)}; it must be an absolute path", hint, node)

@@ -18,7 +18,7 @@ from billhook.config.consent import Trust
 from billhook.config.declared import Layer, needs_consent
 from billhook.config.findings import Finding, folded, nearest
 from billhook.config.nodes import Fields, Node
-from billhook.config.reading import quoted
+from billhook.config.reading import one_line, quoted
 from billhook.config.sources import agent_of
 from billhook.errors import RuleError
 from billhook.rules import Rule
@@ -191,9 +191,9 @@ def _mode(files: Sequence["_File"]) -> tuple[str, list[Finding]]:
         if needs_consent(file.source.layer) and named not in OF_A_PROJECT:
             if named != "default":
                 message = f"a {file.source.layer} file can't start agents in the mode `{named}`"
-                found = file.finding("BH215", message, node, "remove it, or set it in a file of your own")
-                # whether the mode counts in the agent whose file it is, that agent decides
-                refused.append(msgspec.structs.replace(found, note=bool(agent_of(file.source.path))))
+                path, hint = file.source.path, "remove it, or set it in a file of your own"
+                note = bool(agent_of(path))  # whether the mode counts in the agent whose file it is, that agent decides
+                refused.append(Finding("BH215", message, path, node.line, node.column, hint, note=note))
         elif not mode or MODES.index(named) > MODES.index(mode):
             mode = named
     return mode or "default", refused
@@ -216,11 +216,8 @@ class _File:
         for key, value in read.permissions:
             self._block(key, value)
 
-    def finding(self, code: str, message: str, node: Node, hint: str) -> Finding:
-        return Finding(code, message, self.source.path, node.line, node.column, hint)
-
     def _find(self, code: str, message: str, node: Node, hint: str, *, fatal: bool = False) -> None:
-        found = self.finding(code, message, node, hint)
+        found = Finding(code, message, self.source.path, node.line, node.column, hint)
         self.findings.append(found)
         if fatal:
             self.fatal.append(found)
@@ -296,19 +293,9 @@ class _File:
         self.rules["ask"] += [self._permitted(Rule(name), kind, node, unread=True) for name in names]
 
     def _permitted(self, rule: Rule, kind: Kind, node: Node, *, unread: bool = False) -> Permitted:
-        source = self.source
-        return Permitted(
-            rule=rule,
-            layer=source.layer,
-            place=f"{_shown_path(source.path, source.folder)}:{node.line}",
-            folder=source.folder,
-            kind=kind,
-            text=_one_line(str(node.value)),
-            unread=unread,
-            file=source.path,
-            line=node.line,
-            column=node.column,
-        )
+        path, layer, folder = self.source.path, self.source.layer, self.source.folder
+        place, text = f"{_shown_path(path, folder)}:{node.line}", one_line(str(node.value), _LONGEST_TEXT)
+        return Permitted(rule, layer, place, folder, kind, text, unread, path, node.line, node.column)
 
 
 def named_tools(text: str) -> list[str]:
@@ -319,12 +306,7 @@ def named_tools(text: str) -> list[str]:
 
 def quoted_anew(message: str) -> str:
     """A message that holds a piece of a file, fit for one line."""
-    return _one_line(message, 2 * _LONGEST_TEXT)
-
-
-def _one_line(text: str, longest: int = _LONGEST_TEXT) -> str:
-    short = text if len(text) <= longest else text[: longest - 3] + "..."
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in short)
+    return one_line(message, 2 * _LONGEST_TEXT)
 
 
 def _shown_path(file: str, folder: str) -> str:

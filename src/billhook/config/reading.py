@@ -104,8 +104,13 @@ def twice(pairs: Iterable[tuple[Node, Node]], file: str) -> Iterator[Finding]:
 
 def quoted(text: str) -> str:
     """A piece of a file, fit for a message of one line."""
-    short = text if len(text) <= _QUOTED_LENGTH else text[: _QUOTED_LENGTH - 3] + "..."
-    return "`" + "".join(char if char.isprintable() else repr(char)[1:-1] for char in short) + "`"
+    return f"`{one_line(text, _QUOTED_LENGTH)}`"
+
+
+def one_line(text: str, longest: int) -> str:
+    """The beginning of a text, without line breaks and control characters."""
+    short = text if len(text) <= longest else text[: longest - 3] + "..."
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in short)
 
 
 class Lines:

@@ -38,10 +38,7 @@ OF_AGENTS: Final[dict[str, dict[str, str]]] = {
 }
 """By agent: its own words for our fields, in its own file."""
 
-READ_BY: Final[dict[str, frozenset[str]]] = {
-    "copilot": frozenset({"env", "cwd"}),
-    "gemini": frozenset({"env"}),
-}
+READ_BY: Final[dict[str, frozenset[str]]] = {"copilot": frozenset({"env", "cwd"}), "gemini": frozenset({"env"})}
 """By agent: keys of its handlers that the others don't read."""
 
 _NOT_BLOCKING: Final = 'no agent reads it: exit code 2 blocks, and `"onFailure": "block"` makes a failure block, too'

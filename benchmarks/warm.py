@@ -151,18 +151,6 @@ async def through_a_shell() -> AsyncGenerator[Trial, None]:
         os.chdir("/")
 
 
-async def without_compiler() -> AsyncGenerator[Trial, None]:
-    """Goal 3: the same client as a script of Python."""
-    # As the launcher does that stands in for the program: compiled once, and no modules but those of the interpreter.
-    launch = f"import sys; sys.path.insert(0, {_FOLDER!r}); import os; from client import main; os._exit(main())"
-    with project() as (base, env), daemon(env):
-        run = process(base, env)
-        ours = [sys.executable, "-I", "-S", "-c", launch, "--as", "claude"]
-        cases = {"the launcher": run(ours), "a script with json": run([sys.executable, "-c", _JSON])}
-        yield Trial("daemon warm", cases, [Bar("the launcher", "a script with json", 0.6)], PROCESSES // 2)
-        os.chdir("/")
-
-
 async def cold_module() -> AsyncGenerator[Trial, None]:
     """Goal 4: no daemon; Python is started for the event, and nobody wants it."""
     async for trial in _cold("billhook hook", [sys.executable, "-m", "billhook", "hook", "--as", "claude"]):
@@ -299,7 +287,6 @@ def _asking(path: Path, asked: bytes) -> Callable[[None], None]:
 GOALS = (
     Goal(1, "installed as one command hook, daemon warm", with_client),
     Goal(2, "the same through the agent's shell", through_a_shell),
-    Goal(3, "no compiled client, daemon warm", without_compiler),
     Goal(4, "cold, no daemon, an event that no hook wants", cold_module, needs=("cchooks",)),
     Goal(5, "cold, through the script of the package", cold_script, needs=("cchooks",)),
     Goal(21, "the daemon's socket", on_the_wire, needs=("uvicorn", "starlette")),

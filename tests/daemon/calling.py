@@ -1,4 +1,4 @@
-"""Both clients, installed as a user has them: in a folder, with a `billhook` beside it.
+"""The client in each of its builds, installed as a user has it: in a folder, with a `billhook` beside it.
 
 That `billhook` is a stand-in which writes down how it was called, and then does as it was told.
 """
@@ -22,6 +22,7 @@ import pytest
 import billhook
 
 SOURCE = Path(billhook.__file__).parent / "daemon"
+LAUNCHER = SOURCE / "client_launcher.sh"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 STAND_IN = f"""\
@@ -77,14 +78,11 @@ class Client:
         self.bin.mkdir()
         self.program = self.bin / "billhook-hook"
         shutil.copy2(built, self.program)
+        self.program.chmod(0o755)
         self.tell({})
         (self.bin / "billhook").write_text(STAND_IN)
         (self.bin / "billhook").chmod(0o755)
         self.env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "BILLHOOK_HOME": str(self.root)}
-
-    @property
-    def argv(self) -> list[str]:
-        return [str(self.program)] if self.kind != "py" else [sys.executable, "-I", "-S", str(self.program)]
 
     def tell(self, words: dict[str, Any]) -> None:
         """What the stand-in does as `billhook hook`."""
@@ -93,7 +91,7 @@ class Client:
     def start(self, *arguments: str | bytes, **how: Any) -> "subprocess.Popen[bytes]":
         options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         options |= {"env": self.env, "cwd": self.folder, **how}
-        return subprocess.Popen([*self.argv, *arguments], **options)
+        return subprocess.Popen([self.program, *arguments], **options)
 
     def run(self, *arguments: str | bytes, stdin: bytes = b"{}", **how: Any) -> Result:
         began = time.monotonic()
@@ -154,22 +152,23 @@ def ignoring(number: int) -> Any:
     return lambda: signal.signal(number, signal.SIG_IGN)
 
 
-WARNED = ("-static", "-Wall", "-Wextra", "-Wshadow", "-Werror")
+WARNED = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
+POSIX_ONLY = str(Path(__file__).with_name("posix_only.h"))
 ALONE = ("-nostdlib", "-DBILLHOOK_ALONE", "-U_FORTIFY_SOURCE", "-fno-builtin", "-fno-stack-protector")
 """Without a C library, as hatch_build.py builds it where it can."""
 C = {
-    "c": (*WARNED, *(ALONE if platform.machine() in ("x86_64", "aarch64") else ())),
-    "c with a library": WARNED,
+    "c": ("-static", *WARNED, *(ALONE if platform.machine() in ("x86_64", "aarch64") else ())),
+    "portable c": ("-static", *WARNED, "-DBILLHOOK_PORTABLE", "-include", POSIX_ONLY),
+    "c with a library": ("-static", *WARNED),
     "sanitized c": ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 }
-SLOW_KINDS = [pytest.param(kind, marks=pytest.mark.slow) for kind in C if kind != "c"]
-KINDS = ["py", *(["c", *SLOW_KINDS] if COMPILER else [])]
+KINDS = [pytest.param(kind, marks=[] if kind in ("c", "portable c") else pytest.mark.slow) for kind in C]
 
 
 def built(kind: str, folder: Path) -> Path:
     """A client of this kind, to be copied."""
-    if kind == "py":
-        return Path(shutil.copy2(SOURCE / "client.py", folder / "billhook-hook"))
+    if not COMPILER:
+        pytest.skip("there is no compiler")
     return compile_client(folder / "billhook-hook", *C[kind])
 
 

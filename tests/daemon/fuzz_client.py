@@ -125,8 +125,7 @@ class Target:
 
     def __init__(self, program: Path, folder: Path) -> None:
         self.folder = folder
-        run = [] if program.read_bytes().startswith(b"\x7fELF") else [sys.executable, "-I", "-S"]
-        self.argv = [os.fsencode(word) for word in (*run, str(folder / "billhook-hook"))]
+        self.program = os.fsencode(folder / "billhook-hook")
         shutil.copy2(program, folder / "billhook-hook")
         (folder / "billhook").write_text(f"#!/bin/sh\nprintf {COLD}\n")
         (folder / "billhook").chmod(0o755)
@@ -141,7 +140,7 @@ class Target:
         os.close(write)
         out, err = (os.open(self.folder, os.O_TMPFILE | os.O_RDWR) for _ in range(2))
         moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((read, out, err))]
-        pid = os.posix_spawn(self.argv[0], [*self.argv, *words], self.env, file_actions=moves)
+        pid = os.posix_spawn(self.program, [self.program, *words], self.env, file_actions=moves)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         said = [os.pread(fd, 1 << 20, 0) for fd in (out, err)]
         for fd in (read, out, err):

@@ -1,11 +1,12 @@
-"""`billhook-hook` as it is installed: compiled, or as a launcher where there is no compiler."""
+"""`billhook-hook` as it is installed: compiled, or the launcher where there is no compiler."""
 
-import ast
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import billhook
-from daemon.calling import COMPILER, SOURCE, STAND_IN, built
+from daemon import calling
+from daemon.calling import COMPILER, SOURCE, Client, built, closing
 from daemon.fake_daemon import STARTED, FakeDaemon, answer
 
 PROJECT = SOURCE.parents[2]
@@ -24,33 +26,14 @@ pytestmark = [
 ]
 
 
-def launcher() -> str:
-    """What the build hook writes into a pure wheel."""
-    tree = ast.parse((PROJECT / "hatch_build.py").read_text())
-    texts = [
-        node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAUNCHER"
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    ]
-    return texts[0]
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder laid out as installers do it, without a daemon."""
-    folder = Path(tempfile.mkdtemp(prefix="bh-"))
-    (folder / "bin").mkdir()
-    packages = folder / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
-    (packages / "billhook" / "daemon").mkdir(parents=True)
-    shutil.copy(SOURCE / "client.py", packages / "billhook" / "daemon")
-    for name, text in (("billhook-hook", launcher().replace("SOURCE", "[]")), ("billhook", STAND_IN)):
-        (folder / "bin" / name).write_text(text)
-        (folder / "bin" / name).chmod(0o755)
-    (folder / "bin" / "python").symlink_to(sys.executable)
-    (folder / "bin" / "told.json").write_text("{}")
-    yield folder
-    shutil.rmtree(folder)
+@pytest.fixture(params=["/bin/sh", "/bin/bash"])
+def launcher(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """Run by this shell: /bin/sh is another one on each system."""
+    if not Path(request.param).exists():
+        pytest.skip(f"there is no {request.param}")
+    with calling.installed("launcher", calling.LAUNCHER) as one:
+        one.program.write_text(calling.LAUNCHER.read_text().replace("#!/bin/sh", f"#!{request.param}"))
+        yield one
 
 
 def run(program: Path, *words: str | bytes, **env: str) -> tuple[int, bytes, bytes]:
@@ -59,56 +42,94 @@ def run(program: Path, *words: str | bytes, **env: str) -> tuple[int, bytes, byt
     return seen.returncode, seen.stdout, seen.stderr
 
 
-@pytest.mark.parametrize("how", ["directly", "through a link", "through a link to a link"])
-def test_launcher(place: Path, how: str) -> None:
-    """The launcher is the Python client, from wherever it is called, and finds its `billhook`."""
-    program = place / "bin" / "billhook-hook"
-    for number in range(("directly", "through a link", "through a link to a link").index(how)):
-        link = place / f"link {number}"
-        link.symlink_to(program)
-        program = link
-    root = place / "root"
-    with FakeDaemon(root, [STARTED, answer(3, b"out", b"err")]) as daemon:
-        assert run(program, "--as", b"\xff a", BILLHOOK_HOME=str(root)) == (3, b"out", b"err")
-    assert daemon.request.arguments == [b"--as", b"\xff a"]
-    assert daemon.request.version.decode() == billhook.__version__
-    assert run(program, BILLHOOK_HOME=str(place / "none")) == (0, b"cold\n", b"")
+@pytest.mark.parametrize("how", ["directly", "through a link", "through a link to a link", "through PATH"])
+def test_launcher(launcher: Client, how: str) -> None:
+    """The launcher runs `billhook hook` of its own installation, with the caller's arguments, stdin and folder."""
+    launcher.tell({"stdout": "out\n", "stderr": "err\n", "code": 2})
+    words: list[str | bytes] = ["--as", b"\xff a", "", "--deadline=5000"]
+    if how == "through PATH":
+        launcher.env["PATH"] = f"{launcher.bin}:/usr/bin:/bin"
+        launcher.program = Path("billhook-hook")
+    elif how != "directly":
+        (launcher.folder / "link").symlink_to("bin/billhook-hook")
+        (launcher.folder / "link 2").symlink_to(launcher.folder / "link")
+        launcher.program = launcher.folder / ("link" if how == "through a link" else "link 2")
+    assert launcher.run(*words, stdin=b'{"a": "\xff"}\n')[:3] == (2, b"out\n", b"err\n")
+    call = launcher.cold_call()
+    assert call["words"] == [b"hook", *(word if isinstance(word, bytes) else word.encode() for word in words)]
+    assert (call["input"], call["cwd"]) == (b'{"a": "\xff"}\n', str(launcher.folder))
 
 
-def test_launcher_with_a_python_of_another_name(place: Path) -> None:
-    """Where there is only a `python3`, that is taken."""
-    (place / "bin" / "python").rename(place / "bin" / "python3")
-    root = place / "root"
-    with FakeDaemon(root, [STARTED, answer(0, b"yes")]):
-        assert run(place / "bin" / "billhook-hook", BILLHOOK_HOME=str(root)) == (0, b"yes", b"")
+def test_launcher_with_billhook_elsewhere(launcher: Client) -> None:
+    """Without a `billhook` beside it the one on PATH is run."""
+    elsewhere = launcher.folder / "elsewhere"
+    launcher.bin.rename(elsewhere)
+    launcher.bin.mkdir()
+    (elsewhere / "billhook-hook").rename(launcher.program)
+    assert launcher.run(env={**launcher.env, "PATH": f"{elsewhere}:/usr/bin:/bin"}).stdout == b"cold\n"
 
 
-@pytest.mark.parametrize("daemon", [True, False], ids=["warm", "cold"])
-def test_launcher_with_a_folder_as_stdin(place: Path, daemon: bool) -> None:
-    """Python itself would not start with one, and its exit code is one that agents let pass."""
-    env = {"PATH": "/usr/bin:/bin", "BILLHOOK_NO_DAEMON": "1", "BILLHOOK_HOME": str(place / "root")}
-    folder = os.open(place, os.O_RDONLY)
-    with FakeDaemon(place / "root" if daemon else place / "other", [STARTED, answer(2, b"", b"no event\n")]):
-        program = [place / "bin" / "billhook-hook"]
-        seen = subprocess.run(program, env=env, stdin=folder, capture_output=True, timeout=30, check=False)
+@pytest.mark.parametrize("what", ["closed", "a folder"])
+def test_launcher_without_stdin(launcher: Client, what: str) -> None:
+    """Python itself would not start with a folder there, and its exit code is one that agents let pass."""
+    folder = os.open(launcher.folder, os.O_RDONLY)
+    process = launcher.start(stdin=folder, preexec_fn=closing(0) if what == "closed" else None)
+    assert process.communicate(timeout=30) == (b"cold\n", b"")
     os.close(folder)
-    assert (seen.returncode, seen.stdout, seen.stderr) == ((2, b"", b"no event\n") if daemon else (0, b"cold\n", b""))
+    assert launcher.cold_call()["input"] == b""
 
 
-def test_launcher_without_the_package(place: Path) -> None:
-    """Where the package is somewhere else, or broken, `billhook hook` answers: slower, and as right."""
-    shutil.rmtree(place / "lib")
-    assert run(place / "bin" / "billhook-hook") == (0, b"cold\n", b"")
+START, BROKE = b"billhook: billhook hook can not be started\n", b"billhook: billhook hook broke off\n"
+BROKEN = {
+    "no interpreter": ("#!/nowhere/python\n", START),
+    "an import that fails": ("#!/bin/sh\necho Traceback >&2\nexit 1\n", BROKE),
+    "killed": ("#!/bin/sh\necho half of\nkill -9 $$\n", BROKE),
+    "an unknown code": ("#!/bin/sh\necho half of\nexit 3\n", BROKE),
+}
 
 
-def test_launcher_is_isolated(place: Path) -> None:
-    """Neither the variables of Python nor files in the working directory reach into it."""
-    (place / "posix.py").write_text("raise SystemExit(9)")
-    (place / "client.py").write_text("raise SystemExit(9)")
-    root = place / "root"
-    with FakeDaemon(root, [STARTED, answer(0, b"yes")]):
-        env = {"BILLHOOK_HOME": str(root), "PYTHONPATH": str(place), "PYTHONINSPECT": "1"}
-        assert run(place / "bin" / "billhook-hook", **env) == (0, b"yes", b"")
+@pytest.mark.parametrize(("script", "why"), BROKEN.values(), ids=BROKEN.keys())
+def test_launcher_with_a_broken_installation(launcher: Client, script: str, why: bytes) -> None:
+    """The event is refused: by JSON where nothing was printed before, else by the exit code."""
+    (launcher.bin / "billhook").write_text(script)
+    result = launcher.run("--as", "copilot", stdin=b'{"hook_event_name": "PreToolUse"}')
+    printed = "half of" in script
+    assert result.code == (2 if printed else 0)
+    assert (b'"permissionDecision":"deny"' in result.stdout) != printed
+    assert result.stderr.endswith(why)
+
+
+def test_launcher_finds_the_event_at_the_top(launcher: Client) -> None:
+    """A tool's input can't pose as an event that always passes."""
+    (launcher.bin / "billhook").unlink()
+    nested = b'{"tool_input": {"hook_event_name": "Stop"}, "hook_event_name": "PreToolUse"}'
+    assert launcher.run("--as", "codex", stdin=nested).code == 2
+    assert launcher.run("--as", "codex", stdin=b'{"hook_event_name":\n"Stop"}').code == 0
+
+
+def test_launcher_with_stdin_that_stays_open(launcher: Client) -> None:
+    """Its own refusal does not wait for the end of stdin."""
+    (launcher.bin / "billhook").unlink()
+    process = launcher.start("--as", "codex")
+    assert process.stdin is not None
+    process.stdin.write(b'{"hook_event_name": "Stop"}')
+    process.stdin.flush()
+    assert process.wait(timeout=10) == 0
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_launcher_that_is_ended(launcher: Client, number: int) -> None:
+    """`billhook hook` is told, and its answer is the answer."""
+    began = launcher.folder / "began"
+    script = f"#!/bin/sh\ntrap 'echo in my own words; kill $!; exit 2' TERM\nsleep 60 &\n: > {began}\nwait\n"
+    (launcher.bin / "billhook").write_text(script)
+    process = launcher.start()
+    while not began.exists():
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=10)
+    assert (process.returncode, out) == (2, b"in my own words\n")
 
 
 # -- real wheels ---------------------------------------------------------------------------------------------------
@@ -147,8 +168,12 @@ def test_wheel(tmp_path: Path, compiler: bool) -> None:
     root = Path(tempfile.mkdtemp(prefix="bh-"))
     program = installed(found, root / "venv")
     with FakeDaemon(root, [STARTED, answer(0, b"yes")]) as daemon:
-        assert run(program, BILLHOOK_HOME=str(root)) == (0, b"yes", b"")
-    assert daemon.request.version.decode() == billhook.__version__
+        if compiler:
+            assert run(program, BILLHOOK_HOME=str(root)) == (0, b"yes", b"")
+            assert daemon.request.version.decode() == billhook.__version__
+        else:  # without its dependencies the package can't be imported
+            assert run(program, "--as", "codex", BILLHOOK_HOME=str(root))[0] == 2
+            assert not daemon.requests
     shutil.rmtree(root)
 
 

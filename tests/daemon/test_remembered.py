@@ -74,7 +74,7 @@ def test_http_is_there_again_after_an_upgrade(home: Home, tmp_path: Path) -> Non
     package = tmp_path / "site" / "billhook"
     shutil.copytree(Path(billhook.__file__).parent, package)
     (tmp_path / "billhook").symlink_to(Path(sys.executable).with_name("billhook"))
-    client = calling.built("py", tmp_path)
+    client = calling.built("c", tmp_path)
     env = home.env(PYTHONPATH=str(package.parent))
     home.own("hooks:\n  no: {events: PreToolUse, deny: never}\n")
     first = started(home, *OPTIONS, PYTHONPATH=str(package.parent))
@@ -82,7 +82,7 @@ def test_http_is_there_again_after_an_upgrade(home: Home, tmp_path: Path) -> Non
     changed.with_suffix(".new").write_text(changed.read_text())
     changed.with_suffix(".new").rename(changed)
     done = subprocess.run(
-        [sys.executable, "-I", "-S", client],
+        [client],
         input=json.dumps(home.event()).encode(),
         env=env,
         cwd=home.project,

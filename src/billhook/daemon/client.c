@@ -4,9 +4,9 @@
    there is no daemon it starts one for the next time and runs `billhook hook` itself: the cold path. That is possible
    only as long as the daemon has not said that it started, because a hook runs at most once per call. When the daemon
    breaks off later, when the deadline passes and on a signal, the client gives the failure answer, in the words of the
-   agent's dialect. client.py does the same where this can't be compiled.
+   agent's dialect. Where this can't be compiled, client_launcher.sh runs `billhook hook` instead.
 
-   cc -O2 -static -DBILLHOOK_VERSION='"0.1.0"' -o billhook-hook client.c     (Linux) */
+   cc -O2 -static -DBILLHOOK_VERSION='"0.1.0"' -o billhook-hook client.c     (Linux; elsewhere -DBILLHOOK_PORTABLE) */
 
 #include "client_call.h"
 #include "client_cold.h"
@@ -86,7 +86,7 @@ static int connect_in(int s, const char *folder) {
     int back = -1;
     size_t n = strlen(folder);
     if (n + sizeof "/s" > sizeof address.sun_path) {
-        if ((back = out_of_the_way(open(".", O_PATH | O_CLOEXEC))) < 0) return -1;
+        if ((back = out_of_the_way(open(".", FOLDER | O_CLOEXEC))) < 0) return -1;
         if (chdir(folder)) return close(back), -1;
     } else {
         memcpy(address.sun_path, folder, n);
@@ -100,9 +100,8 @@ static int connect_in(int s, const char *folder) {
 }
 
 static int is_ours(int s) {
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    return !getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid();
+    uid_t uid;
+    return !peer_uid(s, &uid) && uid == geteuid();
 }
 
 /* A connection to our own daemon, or -1. Only a folder that nobody else can put anything into is looked at. */
@@ -110,7 +109,7 @@ static int call_daemon(const char *folder, int64_t begin_by) {
     struct stat status;
     if (lstat(folder, &status) || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() || status.st_mode & 077)
         return -1;
-    int s = out_of_the_way(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    int s = out_of_the_way(open_socket());
     if (s < 0) return -1;
     while (connect_in(s, folder)) {
         if (!not_yet() || now() >= begin_by) return close(s), -1;
@@ -122,7 +121,7 @@ static int call_daemon(const char *folder, int64_t begin_by) {
 /* Whether it was taken does not matter here: what the daemon says, or its silence, tells. */
 static void send_request(int s, int64_t begin_by) {
     for (size_t sent = 0; sent < request.n;) {
-        ssize_t n = send(s, request.at + sent, request.n - sent, MSG_NOSIGNAL);
+        ssize_t n = send(s, request.at + sent, request.n - sent, 0);
         if (n >= 0) sent += (size_t)n;
         else if (!not_yet() || !awaited(s, POLLOUT, begin_by)) return;
     }
@@ -225,6 +224,7 @@ static void read_arguments(void) {
 int main(int argc, char **argv, char **environment) {
     char folder[PATH_MAX];
     if (argc < 1) return 2;
+    program = argv[0];
     arguments = argv + 1;
     argument_count = argc - 1;
     read_arguments();

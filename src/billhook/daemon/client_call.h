@@ -3,33 +3,8 @@
 #ifndef BILLHOOK_CLIENT_CALL
 #define BILLHOOK_CLIENT_CALL
 
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#ifdef BILLHOOK_ALONE
-#include "client_alone.h"
-#endif
+#include "client_system.h"
 #include "client_words.h"
-
-#ifndef SYS_close_range /* known to the kernel since 5.9, to older headers not */
-#define SYS_close_range 436
-#endif
 
 enum {
     MOST_BYTES = 64 << 20, /* of a request */
@@ -54,6 +29,7 @@ struct bytes {
     size_t n, room;
 };
 
+static char *program;    /* as it was called */
 static char **arguments; /* without the program's name */
 static int argument_count;
 static const char *dialect = "claude", *argument_event = "";
@@ -69,7 +45,7 @@ static volatile sig_atomic_t caught;
 
 static int64_t now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK, &t);
     return (int64_t)t.tv_sec * 1000 * MILLISECOND + t.tv_nsec;
 }
 
@@ -164,7 +140,11 @@ static void catch(int number) {
 
 /* Every signal that would end us without an answer, but those of our own faults; and that of a child. */
 static const int SIGNALS[] = {SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,
-                              SIGXCPU, SIGPROF, SIGVTALRM, SIGIO,   SIGPWR,  SIGCHLD};
+                              SIGXCPU, SIGPROF, SIGVTALRM, SIGIO,   SIGCHLD,
+#ifdef SIGPWR
+                              SIGPWR,
+#endif
+};
 enum { MOST_SIGNALS = sizeof SIGNALS / sizeof *SIGNALS };
 
 /* From here on signals come in only while we wait: none is missed between looking for it and waiting. */
@@ -189,7 +169,7 @@ static int wait_for(int fd, short events, int64_t until) {
     for (int64_t left = 1; left > 0;) {
         left = until == NEVER ? NEVER : until - now();
         struct timespec t = {.tv_sec = left / MILLISECOND / 1000, .tv_nsec = left % (1000 * MILLISECOND)};
-        int ready = left > 0 ? ppoll(&p, fd >= 0, until == NEVER ? NULL : &t, &callers_mask) : 0;
+        int ready = left > 0 ? poll_with(&p, fd >= 0, until == NEVER ? NULL : &t, &callers_mask) : 0;
         if (caught) return 0;
         if (ready > 0 || (ready < 0 && (fd < 0 || errno != EINTR))) return 1;
     }

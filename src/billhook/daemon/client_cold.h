@@ -10,8 +10,7 @@ static void put(int fd, const char *data, size_t n);
 /* Becomes `billhook WORDS`: the one beside us, else the one on PATH. Comes back when there is none. */
 static void become_billhook(char **words) {
     static char path[PATH_MAX + 16];
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-    path[n > 0 ? n : 0] = 0;
+    own_path(path, program);
     char *slash = strrchr(path, '/');
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
@@ -39,7 +38,7 @@ static void start_daemon(void) {
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; fd++)
         if (fd != null && dup2(null, fd) < 0) _exit(1);
-    if (syscall(SYS_close_range, 3, ~0U, 0))
+    if (close_from(3))
         for (int fd = 3; fd < 1024; fd++) close(fd);
     become_billhook(words);
     _exit(127);
@@ -55,17 +54,10 @@ static void keep(int fd, const char *data, size_t n) {
     }
 }
 
-/* A file without a name, or -1. */
-static int scratch(void) {
-    int fd = (int)syscall(SYS_memfd_create, "billhook-hook", 1U); /* MFD_CLOEXEC */
-    if (fd < 0) fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return out_of_the_way(fd);
-}
-
 /* What we have read of stdin becomes stdin again, with the rest of it. */
 static void give_back_stdin(void) {
     static char rest[1 << 16];
-    int fd = scratch();
+    int fd = out_of_the_way(open_scratch());
     keep(fd, request.at + stdin_at, request.n - stdin_at);
     for (size_t n = 1; more_stdin && n; keep(fd, rest, n)) n = read_stdin(rest, sizeof rest);
     if (lseek(fd, 0, SEEK_SET) || dup2(fd, 0) < 0) fail("stdin can not be kept for billhook hook");
@@ -84,7 +76,7 @@ static pid_t start_hook(char **words, int out, int err) {
     if (pid < 0) fail("no process can be started for billhook hook");
     setpgid(pid, pid); /* both of us do it: neither can be too late */
     if (pid) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* an agent that is tired of us kills us without a word */
+    end_with_parent();
     say_who_waits(us);
     if (getppid() == us && dup2(out, 1) == 1 && dup2(err, 2) == 2) become_billhook(words);
     _exit(127);
@@ -136,7 +128,7 @@ static int heard_to_the_end(pid_t pid, int *status, int out, int err, int64_t un
 static void leave_a_witness(pid_t pid) {
     if (fork()) return;
     setsid();
-    if (syscall(SYS_close_range, 0, ~0U, 0))
+    if (close_from(0))
         for (int fd = 0; fd < 1024; fd++) close(fd);
     for (int64_t until = now() + BURIAL_MS * MILLISECOND; now() < until && !kill(-pid, 0);) poll(NULL, 0, 20);
     kill(-pid, SIGKILL);
@@ -153,8 +145,8 @@ static int64_t when_to_ask(void) {
    is the answer, also then: it knows its hooks. A code that `billhook hook` has no use for is a fault: some agents would
    let the call pass. What it says goes through our hands, so that there is one answer, its own or ours. */
 static _Noreturn void run_hook(char **words) {
-    int status = 255 << 8, number = 0, out[2], err = scratch();
-    if (err < 0 || pipe2(out, O_CLOEXEC)) fail("no process can be started for billhook hook");
+    int status = 255 << 8, number = 0, out[2], err = out_of_the_way(open_scratch());
+    if (err < 0 || open_pipe(out)) fail("no process can be started for billhook hook");
     for (int i = 0; i < 2; i++) out[i] = out_of_the_way(out[i]);
     pid_t pid = start_hook(words, out[1], err);
     close(out[1]);

@@ -1,6 +1,6 @@
 /* The failure answer in the words of each dialect: refused, and the reason where the model reads it.
 
-   What an agent does with an answer was measured on the real ones. client.py has the same two tables. */
+   What an agent does with an answer was measured on the real ones. client_launcher.sh has the same two tables. */
 
 #ifndef BILLHOOK_CLIENT_WORDS
 #define BILLHOOK_CLIENT_WORDS

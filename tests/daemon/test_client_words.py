@@ -63,8 +63,8 @@ def without_billhook(client: Client) -> Client:
 def failing(client: Client, *words: str, event: str = "", stdin: bytes = b"") -> Ending:
     """A call that nobody can answer: how it ended, with the reason as `WHY`."""
     said = stdin or json.dumps({"hook_event_name": event}).encode()
-    how: dict[str, Any] = {"input": said, "env": client.env, "capture_output": True, "timeout": 30, "check": False}
-    run = subprocess.run([client.program, *words], **how)
+    how: dict[str, Any] = {"input": said, "env": client.env, "capture_output": True, "timeout": 30}
+    run = subprocess.run([client.program, *words], check=False, **how)
     return run.returncode, run.stdout.decode().replace(WHY, "WHY"), run.stderr.decode().replace(WHY, "WHY")
 
 

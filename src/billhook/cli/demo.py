@@ -193,9 +193,8 @@ class _Report:
         from billhook.cli.events_view import Printer
 
         logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
-        if logs is not None:
-            say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
-            Printer(self.here, in_json=False, minimal=False).show(logs, logs.forward())
+        say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
+        Printer(self.here).show(logs, logs.forward())
 
     def _next(self) -> Iterator[str]:
         there = {record.event for record in self.records}

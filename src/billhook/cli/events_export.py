@@ -2,21 +2,20 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, NamedTuple
 
 import click
-import msgspec
 
-from billhook import strictjson
-from billhook.cli.events_filters import Filters, chosen, filter_options, slice_options, sliced
-from billhook.cli.events_log import Logs, Slice, here
-from billhook.cli.events_view import Printer, counted_records
+from billhook.cli.events_filters import Filters, chosen, filter_options, slice_options
+from billhook.cli.events_log import Slice, here
+from billhook.cli.events_view import counted_records, show_nothing
 from billhook.cli.progress import progress
-from billhook.cli.show import safe, say
+from billhook.cli.show import note, safe, say, say_json
 from billhook.cli.table import counted
 from billhook.errors import UsageError
+from billhook.store.reading import Entry
 
 
 class Exported(NamedTuple):
@@ -39,55 +38,42 @@ Examples:
 @click.option("--output", "-o", metavar="FILE", help="Write there, for nobody else to read (0600); `-` is the screen.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--json", "as_json", is_flag=True, help="With --output, say what was written as one line of JSON.")
-def verb(
-    sessions: tuple[str, ...],
-    filters: Filters,
-    first: int | None,
-    last: int | None,
-    limit: int | None,
-    offset: int | None,
-    output: str | None,
-    force: bool,
-    as_json: bool,
-) -> int:
+def verb(filters: Filters, part: Slice, output: str | None, force: bool, as_json: bool) -> int:
     """Print the records as they stand in the log, byte for byte, one JSON object a line, oldest first.
 
     Without filters the whole log of this project, with its notes about itself, so that the chain of hashes can be
     checked elsewhere. What lies in a side file stays there; `billhook events --json` prints records whole.
     """
-    part = sliced(first, last, limit, offset)
-    where = here()
-    logs = chosen(msgspec.structs.replace(filters, sessions=sessions), where)
-    if logs is None or not logs.count():
-        Printer(where, in_json=True, minimal=False).empty(logs or Logs({}, where))
-        return 0
-    whole = not (sessions or filters.any) and part == Slice()
+    logs = chosen(filters, here())
+    if not logs.count():
+        return show_nothing(logs, in_json=True)
+    whole = filters == Filters() and part.end is None and not part.offset
     with _target(output, force) as stream, progress("exporting the log", prints=output in (None, "-")) as bar:
-        done = _write(logs, part, stream, bar, notes=whole)
-    _report(done, output, logs, as_json=as_json)
+        done = _write(logs.chosen(part, bar, notes=whole), stream)
+    _report(done, output, logs.foreign, as_json=as_json)
     return 0
 
 
-def _write(logs: Logs, part: Slice, stream: IO[bytes], bar: object, *, notes: bool) -> Exported:
+def _write(entries: Iterable[Entry], stream: IO[bytes]) -> Exported:
     records = size = aside = 0
-    for entry in logs.chosen(part, bar, notes=notes):  # type: ignore[arg-type]
+    for entry in entries:
         stream.write(entry.line + b"\n")
         records, size, aside = records + 1, size + len(entry.line) + 1, aside + (entry.record.side is not None)
     stream.flush()
     return Exported(records, size, aside)
 
 
-def _report(done: Exported, output: str | None, logs: Logs, *, as_json: bool) -> None:
+def _report(done: Exported, output: str | None, foreign: int | None, *, as_json: bool) -> None:
     to_file = output not in (None, "-")
     if as_json and to_file:
-        say(strictjson.dumps({"output": os.path.abspath(output or ""), **done._asdict(), "skipped": logs.foreign}))
+        say_json({"output": os.path.abspath(output or ""), **done._asdict(), "skipped": foreign})
     elif to_file:
         say(safe(f"wrote {counted_records(done.records)}, {done.bytes:,} bytes, to {output}"))
     if done.with_side_files:
         what = "1 record has a part" if done.with_side_files == 1 else f"{done.with_side_files} records have parts"
-        say(f"note: {what} in side files, which stay where they are; `billhook events --json` has them whole", err=True)
-    if logs.foreign:
-        say(f"note: skipped {counted(logs.foreign, 'line')} that billhook did not write", err=True)
+        note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")
+    if foreign:
+        note(f"skipped {counted(foreign, 'line')} that billhook did not write")
 
 
 @contextmanager

@@ -8,15 +8,14 @@ from typing import Final
 import click
 import msgspec
 
-from billhook import strictjson, tools
+from billhook import tools
 from billhook.cli import events_times
-from billhook.cli.events_filters import Filters, chosen, filter_options, number
-from billhook.cli.events_log import Logs, here
+from billhook.cli.events_filters import Filters, chosen, filter_options, json_options, number
+from billhook.cli.events_log import here
 from billhook.cli.events_table import aligned
-from billhook.cli.events_view import Printer, wants_json
+from billhook.cli.events_view import show_list, show_nothing
 from billhook.cli.progress import progress
-from billhook.cli.show import say
-from billhook.cli.table import counted, shown_path
+from billhook.cli.table import shown_path
 from billhook.rules import EDITS
 from billhook.store.record import Record
 
@@ -46,33 +45,19 @@ Examples:
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @filter_options
 @click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The N files touched last.")
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each. This is what a pipe gets.")
-@click.option("--human", is_flag=True, help="The table, also in a pipe.")
-def verb(sessions: tuple[str, ...], filters: Filters, last: int | None, as_json: bool, human: bool) -> int:
+@json_options()
+def verb(filters: Filters, last: int | None, in_json: bool) -> int:
     """Show the files that tools named: how often each was read and written, and how often that was denied.
 
     Told from the input of tools such as Read, Write, Edit and Grep, after hooks rewrote it. What a shell command
     touches is not known. The file that was touched last stands last.
     """
-    in_json = wants_json(as_json, human)
-    where = here()
-    events = filters.events or tuple(_TELLING)
-    logs = chosen(msgspec.structs.replace(filters, sessions=sessions, events=events), where)
-    printer = Printer(where, in_json=in_json, minimal=False)
-    if logs is None or not logs.count():
-        printer.empty(logs or Logs({}, where))
-        return 0
+    logs = chosen(msgspec.structs.replace(filters, events=filters.events or tuple(_TELLING)), here())
+    if not logs.count():
+        return show_nothing(logs, in_json=in_json)
     with progress("reading the log") as bar:
         found = touched(logs.whole(entry) for entry in logs.forward(bar) if entry.record.event in _TELLING)
-    shown = found[max(0, len(found) - last) :] if last is not None else found
-    if in_json:
-        for one in shown:
-            say(strictjson.dumps(msgspec.to_builtins(one)))
-    elif shown:
-        say(_table(shown))
-    if not in_json or not shown:
-        say(f"{chr(10) if shown else ''}{len(shown):,} of {counted(len(found), 'file')}", err=True)
-    return 0
+    return show_list(found, _table, last, in_json=in_json, thing="file")
 
 
 def touched(records: Iterable[Record]) -> list[Touched]:
@@ -81,7 +66,8 @@ def touched(records: Iterable[Record]) -> list[Touched]:
     calls: Counter[tuple[str, ...]] = Counter()
     for record in records:
         given = record.rewritten_input if record.rewritten_input is not None else record.input
-        paths = dict.fromkeys(absolute(path, record.cwd) for path in tools.paths_of(record.tool or "", given) if path)
+        named = (path for path in tools.paths_of(record.tool or "", given) if path)
+        paths = dict.fromkeys(os.path.normpath(os.path.join(record.cwd or "/", path)) for path in named)
         if not paths or _counted_before(record, tuple(paths), calls):
             continue
         for path in paths:
@@ -89,11 +75,6 @@ def touched(records: Iterable[Record]) -> list[Touched]:
             _count(one, record)
             found[path] = one
     return list(found.values())
-
-
-def absolute(path: str, cwd: str) -> str:
-    """A path as a tool means it: from the folder of its session."""
-    return os.path.normpath(os.path.join(cwd or "/", path))
 
 
 def _counted_before(record: Record, paths: tuple[str, ...], calls: Counter[tuple[str, ...]]) -> bool:

@@ -1,5 +1,7 @@
 """The filters of `billhook events` and its commands: options, and what they ask of the log."""
 
+import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ from billhook.answers import Decision
 from billhook.cli import events_times
 from billhook.cli.events_log import Here, Logs, Slice
 from billhook.cli.events_sessions import meant
-from billhook.cli.values import nearest
+from billhook.cli.values import nearest, words
 from billhook.config.findings import folded
 from billhook.errors import UsageError
 from billhook.events import EVENTS
@@ -41,40 +43,39 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     until: str | None = None
     text: str | None = None
 
-    @property
-    def any(self) -> bool:
-        return self != Filters()
-
 
 def filter_options(verb: Verb) -> Verb:
-    """The options that choose records. The verb gets them as `filters`."""
+    """The options that choose records. The verb gets them as `filters`, together with its `sessions`."""
 
+    @functools.wraps(verb)
     def with_filters(**given: Any) -> Any:
-        taken = {name: given.pop(name) for name in _NAMES}
+        taken = {name: given.pop(name) for name in Filters.__struct_fields__ if name in given}
         if taken["since"] and taken["until"] and taken["since"] > taken["until"]:
             raise UsageError("--since is later than --until", hint="nothing can be between them: swap them?")
         return verb(filters=Filters(**taken), **given)
 
-    with_filters.__doc__, with_filters.__name__ = verb.__doc__, verb.__name__
-    with_filters.__click_params__ = getattr(verb, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in reversed(_OPTIONS):
-        with_filters = option(with_filters)
-    return with_filters
+    return _with(_OPTIONS, with_filters)
+
+
+def _with(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
+    for option in reversed(list(options)):
+        verb = option(verb)
+    return verb
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    found = tuple(word for text in value for part in text.split(",") if (word := part.strip()))
+    found = words(value)
     if value and not found:
         raise UsageError(f"{param.opts[0]} is empty", hint=f"`{ctx.command_path} --help` shows how it is meant")
     return found
 
 
 def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str] | None:
-    words = _words(ctx, param, value)
-    for word in words:
+    found = _words(ctx, param, value)
+    for word in found:
         if word.lower() not in _DECISIONS:
             raise UsageError(f"no decision `{word}`", hint=nearest(word, [one.value for one in Decision]))
-    return frozenset(_DECISIONS[word.lower()] for word in words) or None
+    return frozenset(_DECISIONS[word.lower()] for word in found) or None
 
 
 _OPTIONS = (
@@ -94,7 +95,6 @@ _OPTIONS = (
     events_times.option("--until", "--to-time", "until", end=True,
                         help="Up to then, that included; a day alone means its end."),
 )  # fmt: skip
-_NAMES = ("events", "tools", "decisions", "hook", "failed", "since", "until")
 
 
 def number(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
@@ -105,34 +105,48 @@ def number(ctx: click.Context, param: click.Parameter, value: int | None) -> int
 
 
 def slice_options(limit: str) -> Callable[[Verb], Verb]:
-    """`--last`, `--first`, `--limit`, `--offset`; `limit` says what the limit is unless somebody gives one."""
+    """`--last`, `--first`, `--limit`, `--offset`, which the verb gets as `part`; `limit` describes the default."""
+    texts = {
+        ("--last", "-n", "last"): "The newest N.",
+        ("--first", "first"): "The oldest N.",
+        ("--limit", "limit"): f"At most N, the newest unless --first is given; 0: all.  [default: {limit}]",
+        ("--offset", "offset"): "Leave out N, and take those before them; with --first, those after.",
+    }
+    options = [click.option(*names, type=int, metavar="N", callback=number, help=text) for names, text in texts.items()]
 
     def with_options(verb: Verb) -> Verb:
-        for names, help_ in reversed(_SLICES):
-            text = f"{help_}  [default: {limit}]" if "limit" in names else help_
-            verb = click.option(*names, type=int, metavar="N", callback=number, help=text)(verb)
-        return verb
+        @functools.wraps(verb)
+        def with_part(first: int | None, last: int | None, limit: int | None, offset: int | None, **given: Any) -> Any:
+            if first is not None and last is not None:
+                raise UsageError("--first and --last exclude each other", hint="leave one of them out")
+            return verb(part=Slice(first=first, last=last, limit=limit, offset=offset or 0), **given)
+
+        return _with(options, with_part)
 
     return with_options
 
 
-_SLICES = (
-    (("--last", "-n", "last"), "The newest N."),
-    (("--first", "first"), "The oldest N."),
-    (("--limit", "limit"), "At most N, the newest unless --first is given; 0: all."),
-    (("--offset", "offset"), "Leave out N, and take those before them; with --first, those after."),
-)
+def json_options(
+    text: str = "One line of JSON for each. This is what a pipe gets.", human: str = "The table, also in a pipe."
+) -> Callable[[Verb], Verb]:
+    """`--json` and `--human`. The verb gets `in_json`: JSON was asked for, or standard output is no terminal."""
+
+    def with_options(verb: Verb) -> Verb:
+        @functools.wraps(verb)
+        def with_format(as_json: bool, human: bool, **given: Any) -> Any:
+            if as_json and human:
+                raise UsageError("--json and --human exclude each other", hint="leave one of them out")
+            on_terminal = sys.stdout is not None and sys.stdout.isatty()
+            return verb(in_json=as_json or not (human or on_terminal), **given)
+
+        as_table = click.option("--human", is_flag=True, help=human)(with_format)
+        return click.option("--json", "as_json", is_flag=True, help=text)(as_table)
+
+    return with_options
 
 
-def sliced(first: int | None, last: int | None, limit: int | None, offset: int | None) -> Slice:
-    """The part of the records that these options mean."""
-    if first is not None and last is not None:
-        raise UsageError("--first and --last exclude each other", hint="leave one of them out")
-    return Slice(first=first, last=last, limit=limit or None, offset=offset or 0)
-
-
-def chosen(filters: Filters, here: Here, *, everywhere: bool = False) -> Logs | None:
-    """The records that pass; None when `.` is meant and the log is empty."""
+def chosen(filters: Filters, here: Here) -> Logs:
+    """The records that pass; no logs when `.` is meant and the log is empty."""
     ids = meant(filters.sessions, here) if filters.sessions else {here.project: None}
     events = frozenset(_events(filters.events, here, ids or {here.project: None}))
     wanted = Wanted(
@@ -144,8 +158,6 @@ def chosen(filters: Filters, here: Here, *, everywhere: bool = False) -> Logs | 
         until=filters.until,
         text=filters.text,
     )
-    if not ids:
-        return None
     each = {project: msgspec.structs.replace(wanted, sessions=sessions) for project, sessions in ids.items()}
     return Logs(each, here, failed if filters.failed else None, notes=_NOTES in events)
 
@@ -184,12 +196,9 @@ def _tools(words: Iterable[str], here: Here) -> Iterator[str]:
     known = {folded(name): name for name in TOOLS}
     for word in words:
         name = tools.canonical(word)
-        if name not in TOOLS and not name.startswith("mcp__") and not _occurs(Wanted(tools=frozenset((name,))), here):
+        occurs = here.reader().backward(Wanted(tools=frozenset((name,))))
+        if name not in TOOLS and not name.startswith("mcp__") and next(occurs, None) is None:
             name = known.get(folded(word), "") or tools.canonical(word.lower())
             if name not in TOOLS:
                 raise UsageError(f"no tool `{word}`, and no record names one", hint=nearest(word, sorted(TOOLS)))
         yield name
-
-
-def _occurs(wanted: Wanted, here: Here) -> bool:
-    return next(here.reader().backward(wanted), None) is not None

@@ -1,6 +1,7 @@
 """The event log that a command looks at: this project's, or those of the projects that somebody's sessions ran in."""
 
 import heapq
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,7 +13,7 @@ import msgspec
 from billhook import strictjson
 from billhook.cli.progress import Progress
 from billhook.errors import UsageError
-from billhook.store.files import StoreError, state_root
+from billhook.store.files import StoreError, opened, state_root
 from billhook.store.places import log_folder
 from billhook.store.reading import Entry, LogReader
 from billhook.store.record import Record, Wanted
@@ -36,19 +37,33 @@ def here() -> Here:
     return Here(sources.find(standing(".")).project, state_root())
 
 
+def every_log(where: Here) -> list[LogReader]:
+    """The logs of all projects, the one that changed last first."""
+    path = where.root / "hooks"
+    with opened(path, where.root) as folder:
+        entries = [one for one in os.scandir(folder) if one.is_dir(follow_symlinks=False)] if folder is not None else []
+        entries.sort(key=lambda entry: -entry.stat(follow_symlinks=False).st_mtime)
+    return [LogReader(path / entry.name, where.root) for entry in entries]
+
+
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the records that pass the filters are shown. They are shown oldest first in any case."""
 
     first: int | None = None
     last: int | None = None
-    limit: int | None = None
+    limit: int | None = None  # 0: all
     offset: int = 0
 
     @property
     def end(self) -> int | None:
         """How many records are met, those that the offset leaves out included; None: all."""
-        numbers = [one for one in (self.first, self.last, self.limit) if one is not None]
+        numbers = [one for one in (self.first, self.last, self.limit or None) if one is not None]
         return self.offset + min(numbers) if numbers else None
+
+    @property
+    def given(self) -> bool:
+        """The user asked for a number of records."""
+        return not self.first is self.last is self.limit is None
 
 
 class Logs:
@@ -68,6 +83,7 @@ class Logs:
         That a record is of its project is asked of the record here: where nothing else is wanted, every line is looked
         at, and what others wrote is counted.
         """
+        self.here = here
         self._by_folder: dict[Path, LogReader] = {}
         self._wanted: list[tuple[LogReader, Wanted]] = []
         for project, of_it in wanted.items():  # two projects may have one folder
@@ -116,9 +132,8 @@ class Logs:
         if len(self._wanted) > 1:
             raise UsageError("these sessions belong to several projects", hint="follow one of them at a time")
         reader, wanted = self._wanted[0]
-        coming = self._kept(
-            reader.follow(wanted, notes=self._notes)
-        )  # before what is there is read: nothing falls in between
+        # before the existing records are read: nothing falls in between
+        coming = self._kept(reader.follow(wanted, notes=self._notes))
         shown = 0
         for entry in self.chosen(newest):
             shown = entry.record.seq
@@ -161,15 +176,11 @@ def as_logged(entry: Entry, logs: Logs) -> bytes:
 
 def line_of(entry: Entry, whole: Record) -> bytes:
     """As `as_logged`, of a record that was put together before."""
-    line = entry.line if _as_it_is(entry) else _with_side(entry, whole)
+    as_it_is = entry.record.side is None and entry.line.isascii() and b"\x7f" not in entry.line
+    line = entry.line if as_it_is else _with_side(entry, whole)  # a line that was edited may hold escape sequences
     if whole.note is not None or not line.endswith(b"}"):
         return line
     return b'%b,"payload":%b}' % (line[:-1], strictjson.encode(msgspec.to_builtins(whole.payload)))
-
-
-def _as_it_is(entry: Entry) -> bool:
-    """What the writer wrote is ASCII; a line that somebody edited may have what a terminal obeys."""
-    return entry.record.side is None and entry.line.isascii() and b"\x7f" not in entry.line
 
 
 def _with_side(entry: Entry, whole: Record) -> bytes:

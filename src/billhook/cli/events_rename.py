@@ -1,12 +1,10 @@
 """`billhook events rename`: give a session a name."""
 
 import click
-import msgspec
 
-from billhook import strictjson
 from billhook.cli.events_log import Here, here
 from billhook.cli.events_sessions import is_logged, one
-from billhook.cli.show import note, safe, say
+from billhook.cli.show import note, safe, say, say_json
 from billhook.cli.table import counted
 from billhook.errors import UsageError
 from billhook.store.sessions import Sessions, is_an_id
@@ -39,7 +37,7 @@ def verb(session: str, name: str, as_json: bool) -> int:
     before = sessions.get(session_id)
     renamed = sessions.rename(session_id, name, project)
     if as_json:
-        say(strictjson.dumps(msgspec.to_builtins(renamed)))
+        say_json(renamed)
     else:
         was = f" (it was {before.name})" if before and before.name != name else ""
         say(safe(f"session {session_id} is {renamed.name} now{was}"))

@@ -6,13 +6,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from billhook.cli.events_filters import Filters, chosen, filter_options, slice_options, sliced
-from billhook.cli.events_log import Logs, Slice, here
+from billhook.cli.events_filters import Filters, chosen, filter_options, slice_options
+from billhook.cli.events_log import Slice, here
 from billhook.cli.events_rows import Row
 from billhook.cli.events_table import Table, cells, cut, flat, width
-from billhook.cli.events_view import Printer, format_options, wants_json
+from billhook.cli.events_view import Printer, format_options
 from billhook.cli.progress import progress
-from billhook.cli.show import say
+from billhook.cli.show import hint, say
 from billhook.errors import UsageError
 from billhook.store.record import Record
 
@@ -40,18 +40,7 @@ Examples:
 @filter_options
 @slice_options("50")
 @format_options
-def verb(
-    words: tuple[str, ...],
-    sessions: tuple[str, ...],
-    filters: Filters,
-    first: int | None,
-    last: int | None,
-    limit: int | None,
-    offset: int | None,
-    as_json: bool,
-    human: bool,
-    minimal: bool,
-) -> int:
+def verb(words: tuple[str, ...], filters: Filters, part: Slice, in_json: bool, minimal: bool) -> int:
     """Show the events in which a text occurs: in a command, a reason, a hook's name, its data, an output.
 
     The text is taken as it is, and capitals count (`billhook events | grep -i TEXT` finds it in any case). At most 50
@@ -60,28 +49,21 @@ def verb(
     query = " ".join(words)
     if not query.strip():
         raise UsageError("the text is empty", hint='billhook events search "turn-tracker"')
-    in_json = wants_json(as_json, human)
-    part = sliced(first, last, _LIMIT if limit is None and first is None and last is None else limit, offset)
+    if not part.given:
+        part = msgspec.structs.replace(part, limit=_LIMIT)
     where = here()
-    logs = chosen(msgspec.structs.replace(filters, sessions=sessions, text=query), where)
+    logs = chosen(msgspec.structs.replace(filters, text=query), where)
     printer = Printer(where, in_json=in_json, minimal=minimal)
-    if logs is None:
-        printer.empty(Logs({}, where))
-        return 0
     with progress("searching the log") as bar:
         found = list(logs.chosen(part, bar))
     if in_json or minimal:
         printer.show(logs, found)
     elif found:
         say("\n".join(_screen([logs.whole(entry) for entry in found], query, printer)))
-    _count(printer, logs, len(found), part, query)
+    printer.count(logs, len(found), part, filters=True)
+    if not found and logs.count() and query != query.lower():
+        hint(f"capitals count; try `{flat(query.lower())}`")
     return 0
-
-
-def _count(printer: Printer, logs: Logs, shown: int, part: Slice, query: str) -> None:
-    printer.count(logs, shown, part, filters=True)
-    if not shown and logs.count() and query != query.lower():
-        say(f"\nhint: capitals count; try `{flat(query.lower())}`", err=True)
 
 
 def _screen(records: list[Record], query: str, printer: Printer) -> Iterator[str]:

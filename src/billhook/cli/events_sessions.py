@@ -9,6 +9,7 @@ import msgspec
 
 from billhook.cli.events_log import Here
 from billhook.cli.values import nearest
+from billhook.cli.values import words as split
 from billhook.errors import UsageError
 from billhook.store import names
 from billhook.store.files import StoreError, opened, read_in
@@ -52,9 +53,7 @@ class Names:
 def meant(words: Iterable[str], here: Here) -> Ids:
     """The sessions that are meant by words, each of which may be several with commas between; UsageError for one that
     means nothing, and when there is none. Empty when `.` is all that was asked for and the log is empty."""
-    each = [word for text in words for part in text.split(",") if (word := part.strip())]
-    if not each:
-        raise _no_word()
+    each = split(words) or ("",)
     found: dict[str, set[str]] = {}
     for word in each:
         for project, ids in one(word, here).items():

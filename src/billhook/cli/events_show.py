@@ -1,5 +1,6 @@
 """`billhook events show ID`: one record in full."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -9,14 +10,12 @@ import click
 
 from billhook import strictjson
 from billhook.cli import events_times
-from billhook.cli.events_filters import FAILED
-from billhook.cli.events_list import every_log
-from billhook.cli.events_log import Here, here, line_of
+from billhook.cli.events_filters import FAILED, json_options
+from billhook.cli.events_log import Here, every_log, here, line_of
 from billhook.cli.events_rows import about, told, turn, word
 from billhook.cli.events_sessions import Names
 from billhook.cli.events_table import coloured, cut, flat, width
-from billhook.cli.events_view import wants_json
-from billhook.cli.show import safe, say, word_of
+from billhook.cli.show import hint, safe, say, word_of
 from billhook.cli.table import filled, shown_path
 from billhook.errors import UsageError
 from billhook.store.files import StoreError, opened
@@ -39,16 +38,16 @@ Examples:
   billhook events show 019a8f3b52c7 | jq .outcomes""",
 )
 @click.argument("id_", metavar="NR|ID")
-@click.option("--json", "as_json", is_flag=True,
-              help="A line of JSON: the record as it was logged, and its event. This is what a pipe gets.")  # fmt: skip
-@click.option("--human", is_flag=True, help="The text for people, also in a pipe.")
-def verb(id_: str, as_json: bool, human: bool) -> int:
+@json_options(
+    "A line of JSON: the record as it was logged, and its event. This is what a pipe gets.",
+    "The text for people, also in a pipe.",
+)
+def verb(id_: str, in_json: bool) -> int:
     """Show one record in full: what was asked, what every hook said, what came of it.
 
     NR is a record's number in this project's log, as the table shows it. ID is its id, or the first 6 digits of that or
     more; records of other projects are found by it, too. `billhook explain ID` says why it came so.
     """
-    in_json = wants_json(as_json, human)
     where = here()
     reader, entry = found(id_, where)
     record, problem = _whole(reader, entry)
@@ -58,24 +57,24 @@ def verb(id_: str, as_json: bool, human: bool) -> int:
         say("\n".join(_screen(record, entry, Names(where))))
     if problem:
         say(f"{'' if in_json else chr(10)}note: {safe(problem)}", err=True)
-    if in_json:
-        return 0
-    say(f"\nhint: `billhook explain {record.id}` says which hook decided, and what differs today", err=True)
+    if not in_json:
+        hint(f"`billhook explain {record.id}` says which hook decided, and what differs today")
     return 0
 
 
-def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
-    """The record of an id, here or in another project; UsageError when there is none, or several."""
+def found(id_: str, where: Here, *, notes: bool = True) -> tuple[LogReader, Entry]:
+    """The record of a number or an id, here or in another project; UsageError when there is none, or several.
+    `notes`: an id may also be that of a note about the log itself."""
     if _NUMBER.fullmatch(id_):
         return _numbered(int(id_), where.reader())
     digits = id_.strip().lower().replace("-", "")
     if not _ID.fullmatch(digits):
-        hint = "a number as the table shows it, or at least 6 digits of an id"
-        raise UsageError(f"`{id_}` is neither the number nor the id of a record", hint=hint)
+        how = "a number as the table shows it, or at least 6 digits of an id"
+        raise UsageError(f"`{id_}` is neither the number nor the id of a record", hint=how)
     own = where.reader()
     for reader in (own, *(other for other in every_log(where) if other.folder != own.folder)):
         try:
-            entry = reader.find(digits, notes=True)
+            entry = reader.find(digits, notes=notes)
         except StoreError as error:
             raise UsageError(error.message, hint=error.hint) from None
         if entry is not None:
@@ -93,8 +92,8 @@ def _numbered(number: int, reader: LogReader) -> tuple[LogReader, Entry]:
         if entry is not None and entry.record.seq == number:
             return reader, entry
     newest = next(reader.backward(notes=True), None)
-    hint = f"the newest is {newest.record.seq}" if newest else "the log of this project is empty"
-    raise UsageError(f"no record here has the number {number}", hint=hint)
+    there = f"the newest is {newest.record.seq}" if newest else "the log of this project is empty"
+    raise UsageError(f"no record here has the number {number}", hint=there)
 
 
 def _line(folder: int, name: str, start: bytes) -> bytes:
@@ -211,14 +210,8 @@ def _labelled(label: str, text: str | None, *, styled: bool = False) -> Iterator
 
 def _value(value: Any) -> Iterator[str]:
     """A value as people read it: text as it is, everything else as JSON in lines."""
-    text = value if isinstance(value, str) else _pretty(value)
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     shown = (
         text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters (--json)"
     )
     yield from (f"  {safe(line)}".rstrip() for line in shown.split("\n"))
-
-
-def _pretty(value: Any) -> str:
-    import json
-
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

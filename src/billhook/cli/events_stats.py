@@ -7,14 +7,12 @@ from typing import Any
 import click
 import msgspec
 
-from billhook import strictjson
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli.ages import shown_time
-from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook
+from billhook.cli.events_filters import Filters, chosen, filter_options, json_options, plain_hook
 from billhook.cli.events_log import Logs, here
-from billhook.cli.events_view import wants_json
 from billhook.cli.progress import progress
-from billhook.cli.show import note, say
+from billhook.cli.show import note, say, say_json
 from billhook.cli.table import counted, one_line, width
 from billhook.config import configured
 from billhook.config.history import budget_of
@@ -68,9 +66,8 @@ Exit code: 0, whatever was found.""",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
 @filter_options
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON. This is what a pipe gets.")
-@click.option("--human", is_flag=True, help="The table, also in a pipe.")
-def verb(sessions: tuple[str, ...], filters: Filters, as_json: bool, human: bool) -> int:
+@json_options("One line of JSON. This is what a pipe gets.")
+def verb(filters: Filters, in_json: bool) -> int:
     """Show how often each hook ran, how often it failed and how long it took, the slowest first.
 
     SESSION is `.` (the newest here), a name, an id, or several with commas between; without: the whole log of this
@@ -78,20 +75,16 @@ def verb(sessions: tuple[str, ...], filters: Filters, as_json: bool, human: bool
     Percentiles are exact up to 4,096 runs of a hook, and beyond that within 2 percent. Of what runs in the background
     the starts are counted.
     """
-    in_json = wants_json(as_json, human)
-    place = here()
-    logs = chosen(msgspec.structs.replace(filters, sessions=sessions), place)
+    logs = chosen(filters, here())
     warn_ms = budget_of(configured.load("."))
     stats = Stats(plain_hook(filters.hook))
-    if logs is not None:
-        stats.add_all(logs)
-    foreign = logs.foreign if logs is not None else 0
+    stats.add_all(logs)
     if in_json:
-        say(strictjson.dumps({**_as_data(stats, warn_ms), "foreign": foreign}))
+        say_json({**_as_data(stats, warn_ms), "foreign": logs.foreign})
         return 0
     say("\n".join(_screen(stats, warn_ms)))
-    if foreign:
-        note(f"skipped {counted(foreign, 'line')} that billhook did not write")
+    if logs.foreign:
+        note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
     return 0
 
 

@@ -1,23 +1,24 @@
 """`billhook events [SESSION]`: the events themselves."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from billhook import strictjson
-from billhook.cli.events_filters import Filters, chosen, filter_options, plain_hook, slice_options, sliced
+from billhook.cli.events_filters import Filters, chosen, filter_options, json_options, plain_hook, slice_options
 from billhook.cli.events_log import Here, Logs, Slice, as_logged, here
 from billhook.cli.events_rows import Row, joined
 from billhook.cli.events_sessions import Names, newest_session
 from billhook.cli.events_table import Table, minimal
 from billhook.cli.progress import progress
-from billhook.cli.show import note, safe, say
+from billhook.cli.show import hint, note, safe, say, say_json
 from billhook.cli.table import counted, filled, one_line, shown_path
-from billhook.cli.values import nearest
+from billhook.cli.values import nearest, words
 from billhook.errors import UsageError
 from billhook.store.reading import Entry
 from billhook.store.record import Record
@@ -31,27 +32,17 @@ _HOW = (
     "A record is written whenever hooks are asked about an event in this project: by an agent that runs "
     "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."
 )
+T = TypeVar("T")
 _MINIMAL = ("id", "time", "session_id", "session_name", "turn_id", "event", "tool", "decision", "reason")
 
 
 def format_options(verb: Any) -> Any:
     """How the records are printed: `--json`, `--human`, `--minimal`."""
-    options = (
-        click.option("--json", "as_json", is_flag=True,
-                     help="JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."),
-        click.option("--human", is_flag=True, help="The table, also in a pipe."),
-        click.option("--minimal", "-m", is_flag=True, help="One short line for each record; in JSON, a few fields."),
-    )  # fmt: skip
-    for option in reversed(options):
-        verb = option(verb)
-    return verb
-
-
-def wants_json(as_json: bool, human: bool) -> bool:
-    """Whether JSON lines are printed: when asked for, or when nobody reads along."""
-    if as_json and human:
-        raise UsageError("--json and --human exclude each other", hint="leave one of them out")
-    return as_json or not (human or (sys.stdout is not None and sys.stdout.isatty()))
+    text = "One short line for each record; in JSON, a few fields."
+    verb = click.option("--minimal", "-m", is_flag=True, help=text)(verb)
+    return json_options(
+        "JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."
+    )(verb)  # fmt: skip
 
 
 @filter_options
@@ -59,18 +50,7 @@ def wants_json(as_json: bool, human: bool) -> bool:
 @format_options
 @click.option("--follow", "-f", "--tail", "follow", is_flag=True,
               help="Show the last 10, or --last N, and then what comes, until Ctrl-C.")  # fmt: skip
-def view(
-    sessions: tuple[str, ...],
-    filters: Filters,
-    first: int | None,
-    last: int | None,
-    limit: int | None,
-    offset: int | None,
-    as_json: bool,
-    human: bool,
-    minimal: bool,
-    follow: bool,
-) -> int:
+def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bool) -> int:
     """Show what happened: every event that hooks were asked about, and what became of it.
 
     SESSION is `.` (the newest of this project), a session's name, an id or the first 6 characters of one, or several
@@ -79,44 +59,36 @@ def view(
     On a terminal there are tables, and in a pipe JSON lines, also of list, search, show, files and stats; --human asks
     for the tables there. rename and verify answer in words everywhere, unless --json asks for JSON.
     """
-    _refuse_misplaced(sessions)
-    in_json = wants_json(as_json, human)
-    part = sliced(first, last, limit, offset)
-    if follow and (first is not None or part.limit is not None or part.offset or filters.until):
+    _refuse_misplaced(filters.sessions)
+    if follow and (part.first is not None or part.limit or part.offset or filters.until):
         raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
     where = here()
-    if follow and set(sessions) == {"."} and not newest_session(where):
-        sessions = ()  # none has begun yet: the first one is that which is waited for
-    logs = chosen(msgspec.structs.replace(filters, sessions=sessions), where)
+    if follow and set(words(filters.sessions)) == {"."} and not newest_session(where):
+        filters = msgspec.structs.replace(filters, sessions=())  # none has begun yet: the first one is waited for
+    logs = chosen(filters, where)
     printer = Printer(where, in_json=in_json, minimal=minimal, hook=plain_hook(filters.hook))
     if follow:
-        return _follow(logs or chosen(filters, where), part, printer)
-    if logs is None:
-        printer.empty(Logs({}, where))
-        return 0
-    if not in_json and first is None and last is None and limit is None:
+        return _follow(logs, part, printer)
+    if not in_json and not part.given:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
     with progress("reading the log", prints=in_json and part.end is None) as bar:
         shown = printer.show(logs, logs.chosen(part, bar))
-    printer.count(logs, shown, part, filters=filters.any or bool(sessions))
+    printer.count(logs, shown, part, filters=filters != Filters())
     return 0
 
 
 def _refuse_misplaced(sessions: tuple[str, ...]) -> None:
     """A command that stands behind an option, or is followed by what is no session."""
-    for word in sessions[:1]:
-        if word in VERBS:
-            rest = " ".join(sessions[1:])
-            raise UsageError(
-                f"options stand before `{word}`", hint=f"put them behind it: billhook events {word} {rest} ...".rstrip()
-            )
+    if sessions and sessions[0] in VERBS:
+        hint = f"put them behind it: billhook events {' '.join(sessions)} ..."
+        raise UsageError(f"options stand before `{sessions[0]}`", hint=hint)
 
 
 class Printer:
     """Prints records as they were asked for."""
 
-    def __init__(self, where: Here, *, in_json: bool, minimal: bool, hook: str | None = None) -> None:
-        self.where, self.in_json, self.minimal, self.hook = where, in_json, minimal, hook
+    def __init__(self, where: Here, *, in_json: bool = False, minimal: bool = False, hook: str | None = None) -> None:
+        self.in_json, self.minimal, self.hook = in_json, minimal, hook
         self.names = Names(where)
 
     def show(self, logs: Logs, entries: Iterable[Entry]) -> int:
@@ -144,7 +116,8 @@ class Printer:
         number = 0
         for entry in entries:
             number += 1
-            click.echo(as_logged(entry, logs) if not self.minimal else few_fields(entry.record))
+            few = {name: getattr(entry.record, name) for name in _MINIMAL} if self.minimal else None
+            click.echo(as_logged(entry, logs) if few is None else strictjson.encode(few))
         return number
 
     def _table(self, records: list[Record]) -> Iterator[str]:
@@ -166,13 +139,13 @@ class Printer:
         """Say on standard error how much of the log that was. In JSON only what somebody must know."""
         there = logs.count()
         if not there:
-            self.empty(logs)
+            show_nothing(logs, in_json=self.in_json)
             return
-        notes = list(self._notes(logs, shown, part))
-        if not self.in_json or not shown:
-            notes.insert(0, f"{shown:,} of {counted_records(there)}" + self._which(shown, part, filters))
-        if notes:
-            say(f"{'' if self.in_json or not shown else chr(10)}{'; '.join(notes)}", err=True)
+        match = " in the log match" if filters else " in the log"
+        notes = [f"{shown:,} of {counted_records(there)}{'' if shown else match}"]
+        if part.limit and shown == part.limit and not (part.last or part.first):
+            notes.append(f"the newest {shown}: --limit 0 shows all, --offset {part.offset + shown} those before")
+        _note_count(notes, logs.foreign, shown, in_json=self.in_json)
         if logs.unread:
             note(_unread(logs.unread))
         if not shown and self.hook is not None:
@@ -183,32 +156,49 @@ class Printer:
         newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
         known = {name for entry in newest for name in hooks_of(entry.record)}
         if known and not any(called(one, name) for one in known):
-            say(
-                f"\nhint: no recent record names the hook `{safe(name)}`; {safe(nearest(name, sorted(known)))}",
-                err=True,
-            )
+            hint(f"no recent record names the hook `{safe(name)}`; {safe(nearest(name, sorted(known)))}")
 
-    def _which(self, shown: int, part: Slice, filters: bool) -> str:
-        if not shown and filters:
-            return " in the log match"
-        return "" if shown else " in the log"
 
-    def _notes(self, logs: Logs, shown: int, part: Slice) -> Iterator[str]:
-        if part.limit is not None and shown == part.limit and not (part.last or part.first):
-            yield f"the newest {part.limit}: --limit 0 shows all, --offset {part.offset + part.limit} those before"
-        if logs.foreign:
-            yield f"skipped {counted(logs.foreign, 'line')} that billhook did not write"
+def show_nothing(logs: Logs, *, in_json: bool) -> int:
+    """Nothing is in the log: where it was looked for, and how it would get there. The exit code."""
+    folders = [reader.folder for reader in logs.readers] or [logs.here.reader().folder]
+    path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
+    project = one_line(shown_path(logs.here.project, here=False), 200)
+    text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *filled(_HOW, 0)])
+    if logs.foreign:
+        text += f"\nSkipped there: {counted(logs.foreign, 'line')} that billhook did not write."
+    say(text, err=in_json)
+    hint("`billhook fire PreToolUse --tool Bash` makes a first one")
+    return 0
 
-    def empty(self, logs: Logs) -> None:
-        """Nothing is in the log: where it was looked for, and how it would get there."""
-        folders = [reader.folder for reader in logs.readers] or [self.where.reader().folder]
-        path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
-        project = one_line(shown_path(self.where.project, here=False), 200)
-        text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *filled(_HOW, 0)])
-        if logs.foreign:
-            text += f"\nSkipped there: {counted(logs.foreign, 'line')} that billhook did not write."
-        say(text, err=self.in_json)
-        say("\nhint: `billhook fire PreToolUse --tool Bash` makes a first one", err=True)
+
+def show_list(
+    found: list[T],
+    draw: Callable[[list[T]], str],
+    last: int | None,
+    *,
+    in_json: bool,
+    thing: str,
+    foreign: int | None = None,
+) -> int:
+    """The last of what was found, as lines of JSON or as a table, and on standard error how many that are. The exit
+    code."""
+    shown = found if last is None else found[max(0, len(found) - last) :]
+    if in_json:
+        say_json(*shown)
+    elif shown:
+        say(draw(shown))
+    _note_count([f"{len(shown):,} of {counted(len(found), thing)}"], foreign, len(shown), in_json=in_json)
+    return 0
+
+
+def _note_count(notes: list[str], foreign: int | None, shown: int, *, in_json: bool) -> None:
+    """How much was shown, which is the first note, is left out below lines of JSON."""
+    below = notes[1:] if in_json and shown else notes
+    if foreign:
+        below.append(f"skipped {counted(foreign, 'line')} that billhook did not write")
+    if below:
+        say(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
 
 
 def _unread(number: int) -> str:
@@ -221,19 +211,12 @@ def counted_records(number: int) -> str:
     return f"{number:,} record" if number == 1 else f"{number:,} records"
 
 
-def few_fields(record: Record) -> bytes:
-    return strictjson.encode({name: getattr(record, name) for name in _MINIMAL})
-
-
-def _follow(logs: Logs | None, part: Slice, printer: Printer) -> int:
-    assert logs is not None
+def _follow(logs: Logs, part: Slice, printer: Printer) -> int:
     table = Table([], printer.names, hook=printer.hook)
     if not printer.in_json and not printer.minimal:
         say(table.head())
     newest = Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
-    try:
+    with suppress(KeyboardInterrupt):  # the only way in which it ends
         for entry in logs.followed(newest):
             printer.one(logs, entry, table)
-    except KeyboardInterrupt:
-        pass  # the only way in which it ends
     return 0

@@ -3,8 +3,10 @@
 import errno
 import os
 import unicodedata
+from typing import Any
 
 import click
+import msgspec
 
 from billhook import strictjson
 from billhook.answers import FAILURES, UNSET, Outcome, Status, Verdict
@@ -34,12 +36,23 @@ def say(text: str, *, err: bool = False) -> None:
         _hang_up(2)  # there is nobody to complain to
 
 
+def say_json(*values: Any) -> None:
+    """Print each record or value as one line of JSON."""
+    for value in values:
+        say(strictjson.dumps(msgspec.to_builtins(value)))
+
+
+def hint(text: str) -> None:
+    """What to do next, on standard error."""
+    say(f"\nhint: {text}", err=True)
+
+
 def not_written(error: OSError) -> None:
     """Standard output took no more: say so, unless whoever read it has just seen enough."""
     _hang_up(1)
     if error.errno != errno.EPIPE:
-        hint = "make room there, or send it elsewhere"
-        say(f"error: the output could not be written: {error.strerror}\n\nhint: {hint}", err=True)
+        remedy = "make room there, or send it elsewhere"
+        say(f"error: the output could not be written: {error.strerror}\n\nhint: {remedy}", err=True)
 
 
 def _hang_up(stream: int) -> None:

@@ -50,6 +50,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{by_fold[near[0]]}`?" if near else f"one of {', '.join(by_fold.values())}"
 
 
+def words(texts: Iterable[str]) -> tuple[str, ...]:
+    """The words between the commas of an option that may be repeated."""
+    return tuple(word for text in texts for part in text.split(",") if (word := part.strip()))
+
+
 def text_of(value: str, option: str) -> str:
     """An option's value, or what stands in the file that it names with @."""
     if not value.startswith("@"):

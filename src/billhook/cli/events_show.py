@@ -50,7 +50,7 @@ def verb(id_: str, in_json: bool) -> int:
     """
     where = here()
     reader, entry = found(id_, where)
-    record, problem = _whole(reader, entry)
+    record, problem = whole(reader, entry)
     if in_json:
         click.echo(line_of(entry, record))
     else:
@@ -62,24 +62,30 @@ def verb(id_: str, in_json: bool) -> int:
     return 0
 
 
-def found(id_: str, where: Here, *, notes: bool = True) -> tuple[LogReader, Entry]:
-    """The record of a number or an id, here or in another project; UsageError when there is none, or several.
-    `notes`: an id may also be that of a note about the log itself."""
+def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
+    """The record of a number or an id, here or in another project; UsageError when there is none, or several."""
     if _NUMBER.fullmatch(id_):
         return _numbered(int(id_), where.reader())
     digits = id_.strip().lower().replace("-", "")
     if not _ID.fullmatch(digits):
         how = "a number as the table shows it, or at least 6 digits of an id"
         raise UsageError(f"`{id_}` is neither the number nor the id of a record", hint=how)
+    try:
+        match = by_id(digits, where, notes=True)
+    except StoreError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    if match is None:
+        raise UsageError(f"no record has the id `{id_}`", hint="`billhook events --minimal --json` shows ids")
+    return match
+
+
+def by_id(digits: str, where: Here, *, notes: bool) -> tuple[LogReader, Entry] | None:
+    """The record whose id begins so, here or in another project; StoreError when there are several."""
     own = where.reader()
     for reader in (own, *(other for other in every_log(where) if other.folder != own.folder)):
-        try:
-            entry = reader.find(digits, notes=notes)
-        except StoreError as error:
-            raise UsageError(error.message, hint=error.hint) from None
-        if entry is not None:
+        if (entry := reader.find(digits, notes=notes)) is not None:
             return reader, entry
-    raise UsageError(f"no record has the id `{id_}`", hint="`billhook events --minimal --json` shows ids")
+    return None
 
 
 def _numbered(number: int, reader: LogReader) -> tuple[LogReader, Entry]:
@@ -110,7 +116,8 @@ def _line(folder: int, name: str, start: bytes) -> bytes:
     return b""
 
 
-def _whole(reader: LogReader, entry: Entry) -> tuple[Record, str]:
+def whole(reader: LogReader, entry: Entry) -> tuple[Record, str]:
+    """The record with its side file; without it, when that is gone, and why."""
     try:
         return reader.whole(entry.record), ""
     except StoreError as error:

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from billhook import strictjson, tools
-from billhook.answers import Answer, Decision
+from billhook.answers import Decision
 from billhook.cli.event import build_event
 from billhook.cli.list import conditions, failure_rule, source_of
 from billhook.cli.loaded import config_option, event_named, loaded
-from billhook.cli.show import say
-from billhook.cli.table import counted, facts, filled, first_problem, one_line, width
+from billhook.cli.show import hint, picked, say, say_json
+from billhook.cli.table import counted, facts, filled, hanging, one_line, unreadable, width
 from billhook.cli.values import nearest as nearest_of
 from billhook.config.explaining import Explained, Explanation, Outlook, explain
 from billhook.config.findings import nearest
@@ -66,21 +66,16 @@ def verb(
             return 0
     config = loaded(configs)
     found = explain(config, _event(about, tool, input_, config))
-    say(strictjson.dumps(_as_data(found, everything)) if as_json else "\n".join(_screen(found, everything)))
-    if not as_json and not config.entries:
-        say(f"\nhint: {_without_hooks(config)}", err=True)
+    if as_json:
+        say_json(_as_data(found, everything))
+        return 0
+    say("\n".join(_screen(found, everything)))
+    if not config.entries and (unread := unreadable(config)):
+        hint(unread)
+    elif not config.entries:
+        no_file = "no hooks are configured here; `billhook init` writes a first file"
+        hint("the files here contain no hooks" if config.sources else no_file)
     return 0
-
-
-def _without_hooks(config: Config) -> str:
-    if where := first_problem(config.problems):
-        return f"no hook could be read: fix {where} first; `billhook check` shows all problems"
-    if config.sources:
-        return "the files here contain no hooks"
-    return "no hooks are configured here; `billhook init` writes a first file"
-
-
-# -- the event
 
 
 def _event(about: Sequence[str], tool: str | None, input_: str | None, config: Config) -> Event:
@@ -123,9 +118,6 @@ def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
         raise UsageError("the command is empty", hint="billhook explain 'git push --force'")
 
 
-# -- as JSON
-
-
 def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
     shown = (*found.hooks, *found.others) if everything else found.hooks
     return {
@@ -139,38 +131,22 @@ def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
 
 def outlook_data(outlook: Outlook) -> dict[str, Any]:
     """What can be said about the verdict, as JSON."""
-    return {
-        "decision": outlook.decision.value,
-        "certain": outlook.certain,
-        "by": list(outlook.by),
-        "depends_on": list(outlook.open),
-        "gates": list(outlook.gates),
-        "fail_open": list(outlook.fail_open),
-    }
+    return {**picked(outlook, "decision certain by"), "depends_on": outlook.open, **picked(outlook, "gates fail_open")}
 
 
 def _hook_data(one: Explained) -> dict[str, Any]:
-    says = None
-    if one.says is not None:
-        says = {"decision": one.says.decision.value, "reason": one.says.reason, "context": one.says.context}
     return {
         "name": one.row.name,
-        "runs": one.runs,
-        "blocks": one.blocks,
+        **picked(one, "runs blocks"),
         "failed": [reason.condition for reason in one.reasons],
-        "why": one.why or None,
-        "fix": one.fix or None,
-        "order": one.order,
+        **picked(one, "why? fix? order"),
         "deadline": one.seconds,
         "on_failure_means": one.failure or None,
-        "says": says,
-        "notes": list(one.notes),
+        "says": None if one.says is None else picked(one.says, "decision reason context"),
+        "notes": one.notes,
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
         "hash": one.row.exact_hash or None,
     }
-
-
-# -- on the screen
 
 
 def _screen(found: Explanation, everything: bool) -> Iterator[str]:
@@ -216,27 +192,17 @@ def _hook(one: Explained, place: int) -> Iterator[str]:
     for reason in one.reasons:
         yield from filled(reason.why, _INDENT)
         if reason.fix:
-            yield from _labelled("to change that", reason.fix)
+            yield from hanging(f"to change that: {reason.fix}", _INDENT)
     if one.blocks:
         yield from filled("what it would have judged is denied until then", _INDENT)
-    if one.says is not None and (text := _said(one.says)):
-        yield from _labelled("says", text)
-    for note in one.notes:
-        yield from _labelled("note", note)
+    if one.says is not None:
+        answer, word = one.says, one.says.decision.value
+        nothing = f"to the model: {answer.context}" if answer.context else "no objection"
+        decided = f"{word}: {answer.reason}" if answer.reason else word
+        yield from hanging(f"says: {nothing if answer.decision is Decision.NONE else decided}", _INDENT)
+    for text in one.notes:
+        yield from hanging(f"note: {text}", _INDENT)
     yield from facts(_facts(one), _INDENT)
-
-
-def _labelled(label: str, text: str) -> Iterator[str]:
-    first, *rest = filled(f"{label}: {text}", _INDENT)
-    yield first
-    yield from ("  " + line for line in rest)
-
-
-def _said(answer: Answer) -> str:
-    word = answer.decision.value
-    if answer.decision is Decision.NONE:
-        return f"to the model: {answer.context}" if answer.context else "no objection"
-    return f"{word}: {answer.reason}" if answer.reason else word
 
 
 def _facts(one: Explained) -> Iterator[str]:
@@ -249,7 +215,7 @@ def _facts(one: Explained) -> Iterator[str]:
         of_dialect = one.default and row.layer != "built-in"
         yield f"{one.seconds:g} s" + (f" (default of {row.dialect})" if of_dialect else "")
     if one.runs and one.failure:
-        yield f"{failure_rule(row)}: {one.failure}"
+        yield f"{failure_rule(row.on_failure)}: {one.failure}"
     if row.always:
         yield "also after a deny"
     yield source_of(row)
@@ -264,9 +230,11 @@ def _others(others: Sequence[Explained]) -> str:
 
 def _conclusion(found: Explanation) -> Iterator[str]:
     outlook = found.outlook
-    for place, line in enumerate((verdict_line(outlook, found.event), *_failures(outlook))):
-        for text in filled(line, 0):
-            yield click.style(text, bold=True) if not place else text
+    yield from (click.style(line, bold=True) for line in filled(verdict_line(outlook, found.event), 0))
+    if outlook.gates:
+        yield from filled(f"held up if one of these gates fails: {', '.join(outlook.gates)}", 0)
+    if outlook.fail_open:
+        yield from filled(f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}", 0)
     if found.parallel and len(outlook.open) > 1:
         yield "hooks that don't wait for each other run at once (parallelExecution)"
 
@@ -284,10 +252,3 @@ def verdict_line(outlook: Outlook, event: Event) -> str:
         return f"verdict: depends on what is answered by {', '.join(outlook.open)}"
     decides = ": the agent's own permissions decide" if event.gates and hasattr(event, "tool_name") else ""
     return f"verdict: none (no objection){decides}"
-
-
-def _failures(outlook: Outlook) -> Iterator[str]:
-    if outlook.gates:
-        yield f"held up if one of these gates fails: {', '.join(outlook.gates)}"
-    if outlook.fail_open:
-        yield f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}"

@@ -160,8 +160,8 @@ def source_of(row: Row) -> str:
     return f"{shown_path(row.file)}:{row.line}" if row.line else shown_path(row.file) if row.file else row.layer
 
 
-def failure_rule(row: Row) -> str:
-    return "gate" if row.on_failure == "deny" else f"on_failure {row.on_failure}"
+def failure_rule(on_failure: str) -> str:
+    return "gate" if on_failure == "deny" else f"on_failure {on_failure}"
 
 
 def conditions(row: Row) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _facts(row: Row, *, alone: bool) -> Iterator[str]:
     yield from conditions(row)
     if row.layer != "built-in":
         yield row.dialect
-    yield failure_rule(row)
+    yield failure_rule(row.on_failure)
     yield from (f"timeout {row.timeout:g} s",) if row.timeout is not None else ()
     yield from (f"priority {row.priority:g}",) if row.priority != 100 else ()
     yield from (one_line(f"after {', '.join(row.after)}", _LONGEST_FACT),) if row.after else ()

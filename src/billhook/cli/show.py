@@ -42,6 +42,12 @@ def say_json(*values: Any) -> None:
         say(strictjson.dumps(msgspec.to_builtins(value)))
 
 
+def picked(one: Any, names: str) -> dict[str, Any]:
+    """Some attributes of a record, for JSON; one whose name ends in `?` is None when it is empty."""
+    keys = ((name.rstrip("?"), name.endswith("?")) for name in names.split())
+    return {name: (getattr(one, name) or None) if optional else getattr(one, name) for name, optional in keys}
+
+
 def hint(text: str) -> None:
     """What to do next, on standard error."""
     say(f"\nhint: {text}", err=True)

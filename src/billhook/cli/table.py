@@ -10,6 +10,7 @@ from billhook.cli.show import safe
 
 if TYPE_CHECKING:
     from billhook.config.findings import Finding
+    from billhook.config.loaded import Config
 
 _WIDEST = 120
 _LONGEST = 1000  # characters of one text: a path is shown whole, and no file fills the screen
@@ -39,6 +40,13 @@ def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
         else:
             line = f"{line} {word}".strip()
     yield " " * indent + line
+
+
+def hanging(text: str, indent: int) -> Iterator[str]:
+    """A text in lines that fit, all but the first with two more columns of indent."""
+    first, *rest = filled(text, indent)
+    yield first
+    yield from ("  " + line for line in rest)
 
 
 def facts(items: Iterable[str], indent: int) -> Iterator[str]:
@@ -73,6 +81,12 @@ def with_shown_paths(text: str) -> str:
 def first_problem(problems: "Iterable[Finding]") -> str:
     """Where to begin: file and line of the first problem that is no mere note; empty without one."""
     return next((with_shown_paths(f"{one.file}:{one.line}") for one in problems if not one.note), "")
+
+
+def unreadable(config: "Config") -> str:
+    """A hint for a configuration that has a problem and no hooks; empty without a problem."""
+    where = first_problem(config.problems)
+    return f"no hook could be read: fix {where} first; `billhook check` shows all problems" if where else ""
 
 
 def _folders() -> list[tuple[str, str]]:

@@ -95,9 +95,10 @@ def verb(
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
     """What one agent, or each, makes of the hooks; the exit code."""
     from billhook.cli import check_host
+    from billhook.hosts import HOSTS
 
     about, unread = [], False
-    for host in check_host.named(name):
+    for host in list(HOSTS.values()) if name == "all" else [check_host.host_named(name, "all")]:
         configs = [_of_path(path, host.name) for path in paths] or [_here(host.name)]
         entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
         standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from billhook import __version__, strictjson
-from billhook.cli.show import safe
+from billhook.cli.show import picked, safe
 from billhook.cli.table import counted
 from billhook.config.findings import Finding
 from billhook.config.lint.codes import Section, is_note, sections
@@ -56,16 +56,8 @@ def as_json(findings: Sequence[Finding], hooks: int, files: int) -> str:
 
 
 def _data(finding: Finding) -> dict[str, object]:
-    return {
-        "code": finding.code,
-        "message": finding.message,
-        "file": shown(finding.file) or None,
-        "line": finding.line or None,
-        "column": finding.column or None,
-        "hint": finding.hint or None,
-        "hook": finding.hook or None,
-        "note": is_note(finding),
-    }
+    about = picked(finding, "code message file line? column? hint? hook? note")
+    return {**about, "file": shown(finding.file) or None, "note": is_note(finding)}
 
 
 def as_github(findings: Sequence[Finding], hooks: int, files: int) -> str:
@@ -75,17 +67,18 @@ def as_github(findings: Sequence[Finding], hooks: int, files: int) -> str:
 
 def _annotation(finding: Finding) -> str:
     given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
-    properties = ",".join(f"{name}={_property(str(value))}" for name, value in given.items() if value)
-    text = f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
-    return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(text)}"
+    properties = ",".join(
+        f"{name}={_escaped(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in given.items()
+        if value
+    )
+    return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(_with_hint(finding))}"
 
 
-def _escaped(text: str) -> str:
-    return safe(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
-
-
-def _property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+def _escaped(text: str, more: str = "") -> str:
+    for char in f"%\r\n{more}":
+        text = text.replace(char, f"%{ord(char):02X}")
+    return safe(text)
 
 
 def as_sarif(findings: Sequence[Finding], hooks: int, files: int) -> str:
@@ -114,13 +107,16 @@ def _rule(code: str, section: Section | None) -> dict[str, object]:
     }
 
 
+def _with_hint(finding: Finding) -> str:
+    return f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
+
+
 def _result(finding: Finding, index: int) -> dict[str, object]:
-    text = f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": "note" if is_note(finding) else "error" if finding.code < "BH3" else "warning",
-        "message": {"text": text},
+        "message": {"text": _with_hint(finding)},
     }
     if finding.file:
         place: dict[str, object] = {"artifactLocation": {"uri": _uri(shown(finding.file))}}

@@ -10,7 +10,7 @@ import msgspec
 from billhook import strictjson
 from billhook.cli.agents import READS_OTHERS
 from billhook.cli.check_formats import shown
-from billhook.cli.show import safe
+from billhook.cli.show import picked, safe
 from billhook.cli.table import counted, filled, one_line, shown_path
 from billhook.cli.values import nearest
 from billhook.config.declared import Declared
@@ -37,13 +37,11 @@ class Hosted(msgspec.Struct, frozen=True):
         return any(limit.sure for limit in self.found)
 
 
-def named(name: str) -> list[Host]:
-    """The agent of that name, or all of them; UsageError with the nearest when there is none."""
-    if name == "all":
-        return list(HOSTS.values())
+def host_named(name: str, *also: str) -> Host:
+    """The agent of that name; UsageError with the nearest, of which `also` are some, when there is none."""
     if name not in HOSTS:
-        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, [*HOSTS, "all"]))
-    return [HOSTS[name]]
+        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, [*HOSTS, *also]))
+    return HOSTS[name]
 
 
 def hosted(host: Host, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> Hosted:
@@ -115,13 +113,9 @@ def as_json(about: Sequence[Hosted]) -> str:
 def _data(host: Host, limit: Limit) -> dict[str, object]:
     return {
         "host": host.name,
-        "hook": limit.hook,
+        **picked(limit, "hook file line? events"),
         "file": shown(limit.file) or None,
-        "line": limit.line or None,
-        "events": list(limit.events),
         "host_events": [host.spellings.get(event) for event in limit.events],
-        "wants": list(limit.wants),
-        "becomes": limit.becomes,
-        "sure": limit.sure,
+        **picked(limit, "wants becomes sure"),
         "message": limit.sentence,
     }

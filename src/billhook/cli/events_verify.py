@@ -5,17 +5,16 @@ from pathlib import Path
 
 import click
 
-from billhook import strictjson
 from billhook.cli.events_log import here
 from billhook.cli.events_table import width
 from billhook.cli.loaded import loaded
 from billhook.cli.progress import progress
-from billhook.cli.show import note, safe, say
+from billhook.cli.show import note, picked, safe, say, say_json
 from billhook.cli.table import counted, filled, shown_path, with_shown_paths
 from billhook.errors import BillhookError, UsageError
 from billhook.store.files import StoreError
 from billhook.store.heads import export, exported
-from billhook.store.verifying import Broken, Head, Verified, export_head, exported_head, verify
+from billhook.store.verifying import Head, Verified, export_head, exported_head, verify
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -61,7 +60,7 @@ def verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     if found.ok and wants_head and found.head is not None:
         _export(found.head, reader.folder, reader.root, target)
     if as_json:
-        say(strictjson.dumps(_as_data(found, expected)))
+        say_json(_as_data(found, expected))
     elif wants_head and found.ok:
         if found.head is None:
             raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
@@ -98,26 +97,18 @@ def _export(head: Head, folder: Path, root: Path, target: str) -> None:
         if target:
             export(Path(target), folder, root)
     except StoreError as error:
-        say(f"note: {safe(str(error))}", err=True)
+        note(str(error))
 
 
 def _as_data(found: Verified, expected: Head | None) -> dict[str, object]:
     return {
-        "ok": found.ok,
-        "records": found.records,
-        "files": found.files,
-        "first_seq": found.first_seq,
+        **picked(found, "ok records files first_seq"),
         "head": str(found.head) if found.head else None,
         "expected": str(expected) if expected else None,
-        "torn": found.torn,
-        "foreign": found.foreign,
-        "findings": [_finding(one) for one in found.findings],
+        **picked(found, "torn foreign"),
+        "findings": [{"file": str(one.file), **picked(one, "line seq what")} for one in found.findings],
         "more_findings": found.more,
     }
-
-
-def _finding(one: Broken) -> dict[str, object]:
-    return {"file": str(one.file), "line": one.line, "seq": one.seq, "what": one.what}
 
 
 def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str]:

@@ -14,8 +14,8 @@ from billhook.agents import DIALECTS
 from billhook.answers import Decision, OnFailure, Status, Verdict
 from billhook.cli.event import build_event
 from billhook.cli.firing import catch_signals, fire
-from billhook.cli.show import not_written, note, safe, say, verdict_text
-from billhook.cli.table import first_problem, with_shown_paths
+from billhook.cli.show import hint, not_written, note, safe, say, verdict_text
+from billhook.cli.table import unreadable, with_shown_paths
 from billhook.cli.values import one_of, seconds
 from billhook.config import configured
 from billhook.engine import Engine
@@ -176,9 +176,8 @@ def _show(verdict: Verdict, engine: Engine, config: "Config | None", *, as_json:
         return
     titles = dict(zip(engine.plan.names, (hook.title for hook in engine.hooks), strict=True))
     say(verdict_text(verdict, titles))
-    hint = _hint_of_run(verdict, engine) if config is None else _hint_of_files(verdict, config)
-    if hint:
-        say(f"\nhint: {hint}", err=True)
+    if text := _hint_of_run(verdict, engine) if config is None else _hint_of_files(verdict, config):
+        hint(text)
 
 
 def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
@@ -189,10 +188,11 @@ def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
 
 
 def _hint_of_files(verdict: Verdict, config: "Config") -> str:
-    if not config.entries and (where := first_problem(config.problems)):
-        return f"no hook could be read: fix {where} first; `billhook check` shows all problems"
     if not config.entries:
-        return "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
+        return (
+            unreadable(config)
+            or "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
+        )
     if not any(outcome.source != "built-in" for outcome in verdict.outcomes):
         return f"no configured hook was asked; `billhook explain {safe(verdict.event)} ...` says why"
     failed = [outcome for outcome in verdict.outcomes if outcome.failed_open]

@@ -131,19 +131,14 @@ class _Done:
         return found
 
     def as_data(self) -> dict[str, Any]:
+        rows = [(read.source, len(hooks), sum(entry.pending for entry in hooks)) for read, hooks in self._others()]
         return {
             "file": str(self.path),
             "backup": str(self.backup) if self.backup is not None else None,
             "hooks": [one.name for one in self.wrote],
             "approved": not self.agent,
             "found": [
-                {
-                    "file": read.source.path,
-                    "layer": read.source.layer,
-                    "hooks": len(hooks),
-                    "pending": sum(entry.pending for entry in hooks),
-                }
-                for read, hooks in self._others()
+                {"file": one.path, "layer": one.layer, "hooks": all_, "pending": new} for one, all_, new in found
             ],
         }
 

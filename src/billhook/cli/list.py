@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from billhook import strictjson
 from billhook.cli.ages import ago
 from billhook.cli.loaded import checked_event, config_option, loaded
-from billhook.cli.show import note, say
+from billhook.cli.show import hint, note, picked, say, say_json
 from billhook.cli.table import counted, facts, filled, first_problem, one_line, shown_path, width
-from billhook.cli.values import nearest
 from billhook.config import configured, sources
 from billhook.config.explaining import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.config.loaded import Config
 from billhook.config.rows import Row, rows
 from billhook.config.snapshot import as_data
-from billhook.errors import UsageError
 from billhook.events import EVENTS
 from billhook.store.files import StoreError
 
@@ -55,23 +52,22 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     event. `billhook check --host NAME` says what it can't honour.
     """
     config = loaded(configs)
-    agent = _agent(host) if host is not None else None
-    if agent is not None:
+    agent = None
+    if host is not None:
+        from billhook.cli.check_host import host_named
+
+        agent = host_named(host)
         config = configured.load(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.wants(wanted)]
     fired = _fired(config, found)
     plugins = _plugins(config, wanted) if agent is None or agent.name == "claude" else []
     if as_json:
-        for row in found:
-            last = fired.times.get(row.name) if fired else None
-            say(strictjson.dumps({**as_data(row), **_for_programs(row, agent, last)}))
-        for one in plugins:
-            say(strictjson.dumps(_plugin_data(one)))
+        say_json(*(_as_data(row, agent, fired) for row in found), *map(_plugin_data, plugins))
     elif not config.entries:
         say("\n".join([*_empty(config, found), *_plugin_lines(plugins)]))
         if not config.sources:
-            say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
+            hint("`billhook init` writes a first file with hooks that work")
         _hints(config)
     else:
         if agent is not None:
@@ -95,45 +91,26 @@ def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     column = min(_LONGEST_NAME, max((len(one.declared.name) for one in plugins), default=0))
     for one in plugins:
         declared = one.declared
-        what = one_line(declared.does, width() - column - 7)
-        yield click.style(f"   - {one_line(declared.name, column):<{column}}  {what}", dim=True)
         match = [one_line(f"match {declared.match}", _LONGEST_FACT)] if declared.match else []
         about = [one_line(", ".join(declared.events), _LONGEST_FACT), *match, one.plugin, shown_path(declared.place)]
-        yield from (click.style(line, dim=True) for line in facts(about, _INDENT))
+        yield from _dimmed(declared.name, declared.does, about, column)
 
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
     declared = one.declared
-    return {
-        "name": declared.name,
-        "plugin": one.plugin,
-        "events": list(declared.events),
-        "match": declared.match,
-        "what": declared.does,
-        "source": declared.place,
-        "state": "elsewhere",
-        "why": "run by Claude Code itself",
-        "effect": "nothing",
-    }
+    about = {"plugin": one.plugin, **picked(declared, "events match"), "what": declared.does, "source": declared.place}
+    standing = {"state": "elsewhere", "why": "run by Claude Code itself", "effect": "nothing"}
+    return {"name": declared.name, **about, **standing}
 
 
-def _agent(name: str) -> "Host":
-    from billhook.cli.agents import READS_OTHERS
-    from billhook.hosts import HOSTS
-
-    if name not in HOSTS:
-        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, HOSTS))
-    return HOSTS[name]
-
-
-def _for_programs(row: Row, agent: "Host | None", last: object) -> dict[str, object]:
-    """What a line of JSON has besides; some of it only with `--host`."""
-    always = {"hash": row.exact_hash or None, "last_fired": last}
+def _as_data(row: Row, agent: "Host | None", fired: LastFired | None) -> dict[str, object]:
+    data = {**as_data(row), "hash": row.exact_hash or None}
+    data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
-        return always
+        return data
     own = [agent.spellings[event] for event in row.events or EVENTS if event in agent.spellings]
     fires = row.effect != "nothing" and not _never_fires(row, agent)
-    return {**always, "host": agent.name, "host_events": own, "fires": fires}
+    return {**data, "host": agent.name, "host_events": own, "fires": fires}
 
 
 def _never_fires(row: Row, agent: "Host | None") -> bool:
@@ -180,10 +157,12 @@ def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None, agent: "
         yield click.style(one_line(title, width()), bold=True)
         for number, row in enumerate(rows_, 1):
             idle = row.effect == "nothing" or _never_fires(row, agent)
+            if row.state == "elsewhere":
+                events = [one_line(", ".join(row.events), _LONGEST_FACT)] if row.events else []
+                yield from _dimmed(row.name, row.what, [*events, source_of(row), row.why], column)
+                continue
             lines = _hook(row, None if idle else number, column, fired)
-            yield from (
-                _dimmed(row, column) if row.state == "elsewhere" else islice(lines, 1) if title == _BOOKS else lines
-            )
+            yield from islice(lines, 1) if title == _BOOKS else lines
     if not groups:
         yield f"no hook wants {wanted}"
 
@@ -214,13 +193,10 @@ def _called(event: str, agent: "Host | None") -> str:
     return event if own == event else f"{event} ({own})"
 
 
-def _dimmed(row: Row, column: int) -> Iterator[str]:
+def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
     """A hook that is none of ours to run."""
-    yield click.style(
-        f"   - {one_line(row.name, column):<{column}}  {one_line(row.what, width() - column - 7)}", dim=True
-    )
-    about = [*([one_line(", ".join(row.events), _LONGEST_FACT)] if row.events else []), source_of(row), row.why]
-    yield from (click.style(line, dim=True) for line in facts(about, _INDENT))
+    lines = [f"   - {one_line(name, column):<{column}}  {one_line(what, width() - column - 7)}", *facts(about, _INDENT)]
+    yield from (click.style(line, dim=True) for line in lines)
 
 
 def _hook(row: Row, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
@@ -272,8 +248,8 @@ def _hints(config: Config) -> None:
         hints.append(one_line(f"not approved, so that agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
     if where := first_problem(config.problems):
         hints.append(f"fix {where} first; `billhook check` shows all problems")
-    for hint in hints:
-        say(f"\nhint: {hint}", err=True)
+    for text in hints:
+        hint(text)
 
 
 def _empty(config: Config, found: Iterable[Row]) -> Iterator[str]:

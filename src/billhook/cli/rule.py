@@ -2,8 +2,7 @@
 
 import click
 
-from billhook import strictjson
-from billhook.cli.show import say
+from billhook.cli.show import hint, picked, say, say_json
 from billhook.config.findings import nearest
 from billhook.config.lint.codes import Section, sections
 from billhook.errors import UsageError
@@ -26,13 +25,12 @@ def verb(code: str | None, as_json: bool) -> int:
     """
     chosen = [section_of(code)] if code is not None else list(sections().values())
     if as_json:
-        for section in chosen:
-            say(strictjson.dumps({"code": section.code, "title": section.title, "text": section.text}))
+        say_json(*(picked(section, "code title text") for section in chosen))
     elif code is not None:
         say(f"{_heading(chosen[0])}\n\n{chosen[0].text}")
     else:
         say("\n".join(_heading(section) for section in chosen))
-        say("\nhint: `billhook rule CODE` tells more", err=True)
+        hint("`billhook rule CODE` tells more")
     return 0
 
 
@@ -43,8 +41,7 @@ def section_of(code: str) -> Section:
     if word in known:
         return known[word]
     near = nearest(word, known) if len(word) != len("BH301") else ""  # of a whole code, the nearest is about anything
-    hint = f"did you mean `{near}`?" if near else "`billhook rule` lists them all"
-    raise UsageError(f"no code `{code}`", hint=hint)
+    raise UsageError(f"no code `{code}`", hint=f"did you mean `{near}`?" if near else "`billhook rule` lists them all")
 
 
 def _heading(section: Section) -> str:

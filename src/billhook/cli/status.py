@@ -1,17 +1,17 @@
 """Bare `billhook`: where it stands in this folder, and what to do next."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from billhook import __version__, strictjson
+from billhook import __version__
 from billhook.cli.ages import ago, midnight
 from billhook.cli.check import checked
 from billhook.cli.loaded import loaded
-from billhook.cli.show import note, say
-from billhook.cli.table import counted, filled, one_line, shown_path, width
+from billhook.cli.show import note, picked, say, say_json
+from billhook.cli.table import counted, filled, hanging, one_line, shown_path, width
 from billhook.config.declared import needs_consent
 from billhook.config.fileread import FileRead
 from billhook.config.findings import Finding
@@ -19,7 +19,7 @@ from billhook.config.history import Recent, log_of, recent
 from billhook.config.inside import adopting_command as _adopting
 from billhook.config.inside import of_claude_code
 from billhook.config.known_gates import Missing, missing
-from billhook.config.loaded import Config
+from billhook.config.loaded import Config, Entry
 from billhook.config.notices import gone_text
 from billhook.store.files import StoreError
 
@@ -35,9 +35,8 @@ def show(*, as_json: bool) -> int:
     problems = checked((), with_log=False).findings
     lately, gone = _lately(config), _gone(config)
     if as_json:
-        data = {**_as_data(config, problems), "log": _log_data(lately)}
-        data["gone"] = [{"file": one.file, "gates": list(one.gates), "why": one.why} for one in gone]
-        say(strictjson.dumps(data))
+        log = None if lately is None else picked(lately, "last today failed_open complete")
+        say_json({**_as_data(config, problems), "log": log, "gone": [picked(one, "file gates why") for one in gone]})
     else:
         say("\n".join(_screen(config, problems, lately, gone)))
     return 0
@@ -62,12 +61,6 @@ def _lately(config: Config) -> Recent | None:
         return None
 
 
-def _log_data(lately: Recent | None) -> dict[str, Any] | None:
-    if lately is None:
-        return None
-    return {"last": lately.last, "today": lately.today, "failed_open": lately.failed_open, "complete": lately.complete}
-
-
 def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
     return {
         "version": __version__,
@@ -81,15 +74,12 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
                 "hooks": len(read.entries),
                 "running": _running(config, read),
                 "pending": _pending(config, read),
-                "run_by_claude": _itself(config, read),
+                "run_by_claude": _itself(config.entries, read),
             }
             for read in config.sources
         ],
         "pending": [entry.shown for entry in config.pending],
-        "problems": [
-            {"code": one.code, "message": one.message, "file": one.file, "line": one.line, "column": one.column}
-            for one in problems
-        ],
+        "problems": [picked(one, "code message file line column") for one in problems],
         "next": [command for command, _ in next_commands(config, problems)],
     }
 
@@ -149,9 +139,9 @@ def _overdue_heads(config: Config) -> Iterator[str]:
 def _count(config: Config, read: FileRead) -> str:
     if not read.readable:
         return click.style("can't be read", fg="red")
-    itself = _itself(config, read)
+    itself = _itself(config.entries, read)
     pending = _pending(config, read)
-    others = len(read.entries) - _running(config, read) - pending - _waiting_itself(config, read)
+    others = len(read.entries) - _running(config, read) - pending - _itself(config.pending, read)
     parts = [counted(len(read.entries), "hook") if read.entries else "no hooks"]
     if itself:
         parts.append(f"{'' if itself == len(read.entries) else f'{itself} '}run by Claude Code itself")
@@ -162,33 +152,30 @@ def _count(config: Config, read: FileRead) -> str:
     return ", ".join(parts)
 
 
+def _of(entries: Iterable[Entry], read: FileRead) -> list[Entry]:
+    """The hooks of a file."""
+    return [entry for entry in entries if entry.declared.file == read.source.path]
+
+
 def _running(config: Config, read: FileRead) -> int:
-    return sum(entry.state == "runs" for entry in config.entries if entry.declared.file == read.source.path)
+    return sum(entry.state == "runs" for entry in _of(config.entries, read))
 
 
 def _pending(config: Config, read: FileRead) -> int:
-    """Hooks that wait for approval, and that nobody else runs."""
-    return sum(
-        entry.declared.file == read.source.path for entry in config.pending if not of_claude_code(entry.declared)
-    )
+    """Hooks that wait for approval, and that Claude Code does not run itself."""
+    return sum(not of_claude_code(entry.declared) for entry in _of(config.pending, read))
 
 
-def _itself(config: Config, read: FileRead) -> int:
+def _itself(entries: Iterable[Entry], read: FileRead) -> int:
     """Hooks that Claude Code runs itself, approved or not."""
-    return sum(of_claude_code(one.declared) for one in config.entries if one.declared.file == read.source.path)
-
-
-def _waiting_itself(config: Config, read: FileRead) -> int:
-    return sum(of_claude_code(one.declared) for one in config.pending if one.declared.file == read.source.path)
+    return sum(of_claude_code(entry.declared) for entry in _of(entries, read))
 
 
 def _problems(problems: Sequence[Finding]) -> Iterator[str]:
     yield click.style(counted(len(problems), "problem"), bold=True)
     for one in problems[:_SHOWN]:
         place = ":".join(str(part) for part in (shown_path(one.file), one.line, one.column) if part)
-        first, *rest = filled(f"{place}: {one.code} {one.message}", 2)
-        yield first
-        yield from ("  " + line for line in rest)
+        yield from hanging(f"{place}: {one.code} {one.message}", 2)
     if len(problems) > _SHOWN:
         yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
 

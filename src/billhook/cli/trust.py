@@ -7,23 +7,20 @@ from collections.abc import Sequence
 
 import click
 
-from billhook import strictjson
 from billhook.cli.chosen import chosen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.lookalikes import marked
-from billhook.cli.show import note, say
-from billhook.cli.table import counted, first_problem
-from billhook.cli.trust_permissions import rules_as_data, rules_called, rules_screen, rules_summary
-from billhook.cli.trust_screen import as_data, covered_texts, screen, unseen
+from billhook.cli.show import hint, note, say, say_json
+from billhook.cli.table import counted, unreadable
+from billhook.cli.trust_permissions import rules_called, rules_summary
+from billhook.cli.trust_screen import Pending, as_data, covered_texts, screen, unseen
 from billhook.cli.trusted import acknowledge_gone, list_approvals, revoke
 from billhook.cli.values import nearest
-from billhook.config import Config, Entry, configured, load_config
+from billhook.config import Config, configured, load_config
 from billhook.config.approving import ChangedError, approve_entry, approve_rules, record_trust
 from billhook.config.permitting import Waiting
 from billhook.errors import UsageError
 from billhook.store.approvals import Approval
-
-Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
 
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _CHOICES = """\
@@ -146,23 +143,17 @@ class _Going:
             note(f"approvals that can't be believed don't count: {text}")
         for number, one in enumerate(self.wanted, 1):
             if not self.as_json:
-                about = (number, len(self.wanted))
-                self._show((rules_screen(one, *about) if isinstance(one, Waiting) else screen(one, *about)) + "\n")
-            approved = not self.over and self._agreed(one) and self._approve(one)
+                self._show(screen(one, number, len(self.wanted)) + "\n")
+            agreed = id(one) in self.sure or (self.asks and not self.over and self._answered(one))
+            approved = not self.over and agreed and self._approve(one)
             if self.as_json:
-                data = rules_as_data(one, approved) if isinstance(one, Waiting) else as_data(one, approved)
-                say(strictjson.dumps(data))
+                say_json(as_data(one, approved))
             if self.over:
                 break
         return self._end()
 
-    def _agreed(self, one: Pending) -> bool:
-        if id(one) in self.sure:
-            return True
-        return self.asks and self._answered(one)
-
     def _answered(self, one: Pending) -> bool:
-        hidden = [] if isinstance(one, Waiting) else unseen(one)
+        hidden = unseen(one)
         while True:
             match _asked(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
                 case "y" | "yes" if hidden:
@@ -191,17 +182,15 @@ class _Going:
     def _approve(self, one: Pending) -> bool:
         how = "with `billhook trust --yes`" if id(one) in self.sure else "from a terminal"
         try:
-            if isinstance(one, Waiting):
-                approval = approve_rules(one, self.config.root, how)
-            else:
-                approval = approve_entry(one, self.config.root, how)
+            approve = approve_rules if isinstance(one, Waiting) else approve_entry
+            approval = approve(one, self.config.root, how)  # type: ignore[arg-type]
         except ChangedError as error:
             self.changed = True
             say(f"not approved: {marked(str(error))}\n", err=True)
             return False
         self.approved.append(one)
         self.approvals.append(approval)
-        if id(one) in self.sure and not isinstance(one, Waiting) and (hidden := unseen(one)):
+        if id(one) in self.sure and (hidden := unseen(one)):
             note(f"{one.shown} was approved without showing {', '.join(hidden)}: binary, long or changing")
         if not self.as_json:
             say(click.style(f"approved {marked(one.shown)}", fg="green") + "\n")
@@ -218,8 +207,8 @@ class _Going:
         if not self.as_json:
             hooks = sum(not isinstance(one, Waiting) for one in self.approved)
             say("\n".join([_summary(now, hooks), *rules_summary(now)]))
-        if hint := self._hint(left):
-            say(f"\nhint: {hint}", err=True)
+        if text := self._hint(left):
+            hint(text)
         return 1 if left or self.changed else 0
 
     def _hint(self, left: Sequence[Pending]) -> str:
@@ -245,10 +234,8 @@ def _asked(question: str) -> str:
 def _summary(now: Config, approved: int) -> str:
     """What runs now, and what still waits."""
     theirs = [entry for entry in now.entries if entry.hash]
-    if not theirs and (where := first_problem(now.problems)):
-        return f"no hook could be read: fix {where} first; `billhook check` shows all problems"
     if not theirs:
-        return "no hook here needs approval: none came with this project"
+        return unreadable(now) or "no hook here needs approval: none came with this project"
     run = [entry.shown for entry in theirs if entry.state == "runs"]
     parts = [f"{counted(approved, 'hook')} approved"] if approved else []
     parts.append(f"{counted(len(run), 'hook')} of this project {'runs' if len(run) == 1 else 'run'}")

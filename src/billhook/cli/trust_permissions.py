@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from billhook.cli.chosen import is_hash_of
-from billhook.cli.lookalikes import marked, warning
-from billhook.cli.show import safe
+from billhook.cli.lookalikes import marked
+from billhook.cli.show import picked, safe
 from billhook.cli.table import counted, shown_path
 from billhook.config import Config
 from billhook.config.declared import needs_consent
@@ -22,31 +22,23 @@ def rules_called(config: Config, word: str) -> list[Waiting] | None:
     """The rules that wait and are meant by a word: `permissions`, `permissions.allow`, with a layer before it, the name
     that they are shown under, or a hash. None: it means no rules; none of them: they are approved already. UsageError
     when it could mean several."""
-    found = [one for one in config.permissions.pending if word in _names(one) or is_hash_of(word, one.hash)]
+
+    def names(layer: str) -> tuple[str, ...]:
+        return ("permissions", NAME, f"{layer}/{NAME}")
+
+    pending = config.permissions.pending
+    found = [one for one in pending if word in (one.shown, *names(one.layer)) or is_hash_of(word, one.hash)]
     if len(found) > 1:
-        names = ", ".join(f"{one.layer}/{NAME} ({one.hash[:_SHORT]}, {one.shown})" for one in found)
-        raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"say which: {names}")
+        which = ", ".join(f"{one.layer}/{NAME} ({one.hash[:_SHORT]}, {one.shown})" for one in found)
+        raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"say which: {which}")
     if found:
         return found
     approved = [one for one in config.permissions.allow if needs_consent(one.layer)]
-    return [] if any(word in ("permissions", NAME, f"{one.layer}/{NAME}") for one in approved) else None
+    return [] if any(word in names(one.layer) for one in approved) else None
 
 
-def _names(one: Waiting) -> tuple[str, ...]:
-    return (one.shown, "permissions", NAME, f"{one.layer}/{NAME}")
-
-
-def rules_screen(one: Waiting, number: int, count: int) -> str:
+def rule_lines(one: Waiting) -> Iterator[str]:
     """Every rule that is approved with this file, for a person to read."""
-    return "\n".join(_lines(one, number, count))
-
-
-def _lines(one: Waiting, number: int, count: int) -> Iterator[str]:
-    standing = "more rules than were approved" if one.before is not None else "not approved yet"
-    yield f"{click.style(f'{number} of {count}  {safe(one.shown)}', bold=True)}  ({standing})"
-    if odd := warning(str(rule.rule) for rule in one.rules):
-        yield click.style(f"warning: {odd}", fg="yellow")
-    yield ""
     yield "  these calls of an agent would run without asking:"
     for rule in one.rules:
         new = click.style("  (new)", fg="green") if one.before is not None and str(rule.rule) not in one.before else ""
@@ -63,12 +55,9 @@ def rules_as_data(one: Waiting, approved: bool) -> dict[str, Any]:
         "name": NAME,
         "approved": approved,
         "state": "new" if one.before is None else "changed",
-        "allow": [{"rule": str(rule.rule), "line": rule.line, "column": rule.column} for rule in one.rules],
+        "allow": [{"rule": str(rule.rule), **picked(rule, "line column")} for rule in one.rules],
         "source": f"{one.file}:{one.rules[0].line}",
-        "layer": one.layer,
-        "file": one.file,
-        "hash": one.hash,
-        "before": None if one.before is None else list(one.before),
+        **picked(one, "layer file hash before"),
     }
 
 

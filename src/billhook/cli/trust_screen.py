@@ -8,13 +8,18 @@ import click
 
 from billhook import strictjson
 from billhook.cli.lookalikes import marked, warning
+from billhook.cli.show import picked
 from billhook.cli.table import counted, shown_path
+from billhook.cli.trust_permissions import rule_lines, rules_as_data
 from billhook.config import Entry
 from billhook.config.declared import Exec, Python, Run, Say, Url
 from billhook.config.fingerprint import FileMark, Fingerprint, changes, text_of
+from billhook.config.permitting import Waiting
 from billhook.config.rows import kind_of
 from billhook.events import EVENTS
 from billhook.meanings import meanings
+
+Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
 
 MAX_SHOWN = 1 << 20  # longer files are not shown
 _MISSING = 5
@@ -26,26 +31,34 @@ _RULES = {
 }
 
 
-def screen(entry: Entry, number: int, count: int) -> str:
-    """Everything that is approved with this hook, for a person to read."""
-    return "\n".join(_lines(entry, number, count))
+def screen(one: Pending, number: int, count: int) -> str:
+    """Everything that is approved with this hook, or with the rules of a file, for a person to read."""
+    return "\n".join(_lines(one, number, count))
 
 
-def _lines(entry: Entry, number: int, count: int) -> Iterator[str]:
-    before = entry.consent.before
-    standing = f"changed since it was approved on {before.approved_at[:10]}" if before else "not approved yet"
-    yield f"{click.style(f'{number} of {count}  {marked(entry.shown)}', bold=True)}  ({standing})"
-    if odd := warning(_approved_texts(entry)):
+def _lines(one: Pending, number: int, count: int) -> Iterator[str]:
+    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({_standing(one)})"
+    if odd := warning(_approved_texts(one)):
         yield click.style(f"warning: {odd}", fg="yellow")
     yield ""
-    for label, text in facts(entry):
+    if isinstance(one, Waiting):
+        yield from rule_lines(one)
+        return
+    for label, text in facts(one):
         first, *rest = marked(text.rstrip("\n")).split("\n")
         yield f"  {label:<{_LABEL}}{first}".rstrip()
         yield from (f"  {'':<{_LABEL}}{line}".rstrip() for line in rest)
-    yield from _files(entry)
-    yield from _texts(entry)
-    if before is not None:
-        yield from _changes(entry)
+    yield from _files(one)
+    for mark in _print(one).named:  # the scripts themselves, exactly as they were fingerprinted
+        yield from _shown(mark) if mark.identity else ()
+    yield from _changes(one)
+
+
+def _standing(one: Pending) -> str:
+    if isinstance(one, Waiting):
+        return "more rules than were approved" if one.before is not None else "not approved yet"
+    before = one.consent.before
+    return f"changed since it was approved on {before.approved_at[:10]}" if before else "not approved yet"
 
 
 def facts(entry: Entry) -> Iterator[tuple[str, str]]:
@@ -74,7 +87,6 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _default(entry: Entry) -> str:
-    """The dialect's own time-outs, for the events that the hook is for."""
     rule = meanings(entry.declared.dialect)
     seconds = dict.fromkeys(rule.timeouts.get(event, rule.timeout) for event in entry.declared.events or EVENTS)
     return " or ".join(f"{number:g} s" for number in seconds or (rule.timeout,))
@@ -115,14 +127,9 @@ def _print(entry: Entry) -> Fingerprint:
 
 def _files(entry: Entry) -> Iterator[str]:
     """The files that the hook names, and how many count besides: part of what is approved."""
-    label = "files"
-    for text in _file_lines(_print(entry)):
-        yield f"  {label:<{_LABEL}}{marked(text)}"
-        label = ""
-    label = "uncovered"
-    for text in _print(entry).uncovered:
-        yield f"  {label:<{_LABEL}}{marked(text)}"
-        label = ""
+    for label, texts in (("files", list(_file_lines(_print(entry)))), ("uncovered", _print(entry).uncovered)):
+        for number, text in enumerate(texts):
+            yield f"  {'' if number else label:<{_LABEL}}{marked(text)}"
 
 
 def _file_lines(print_: Fingerprint) -> Iterator[str]:
@@ -143,9 +150,10 @@ def _size(mark: FileMark) -> str:
     return f"{size}, sha256 {mark.sha256[:12]}" if mark.sha256 else f"{size}, can't be read: known by its times"
 
 
-def unseen(entry: Entry) -> list[str]:
+def unseen(one: Pending) -> list[str]:
     """The files that the hook names and that can't be shown: approved without having been seen."""
-    return [shown_path(mark.path) for mark in _print(entry).named if mark.identity and _text(mark) is None]
+    named = () if isinstance(one, Waiting) else _print(one).named
+    return [shown_path(mark.path) for mark in named if mark.identity and _text(mark) is None]
 
 
 def covered_texts(entry: Entry) -> str:
@@ -154,19 +162,15 @@ def covered_texts(entry: Entry) -> str:
     return "\n".join(line for mark in marks for line in _shown(mark)) or "nothing else counts"
 
 
-def _approved_texts(entry: Entry) -> Iterator[str]:
-    yield entry.shown
-    yield from (text for _, text in facts(entry))
-    for mark in _print(entry).files:
+def _approved_texts(one: Pending) -> Iterator[str]:
+    if isinstance(one, Waiting):
+        yield from (str(rule.rule) for rule in one.rules)
+        return
+    yield one.shown
+    yield from (text for _, text in facts(one))
+    for mark in _print(one).files:
         yield mark.path
         yield (_text(mark) or "") if mark.identity else ""
-
-
-def _texts(entry: Entry) -> Iterator[str]:
-    """The scripts themselves, exactly as they were fingerprinted."""
-    for mark in _print(entry).named:
-        if mark.identity:
-            yield from _shown(mark)
 
 
 def _shown(mark: FileMark) -> Iterator[str]:
@@ -186,47 +190,39 @@ def _text(mark: FileMark) -> str | None:
 
 
 def _changes(entry: Entry) -> Iterator[str]:
-    print_, before = entry.consent.fingerprint, entry.consent.before
-    assert print_ is not None and before is not None
+    if entry.consent.before is None:
+        return
     yield ""
     yield "  what changed"
-    for line in changes(before, entry.declared, print_):
+    for line in changes(entry.consent.before, entry.declared, _print(entry)):
         colour = {"+": "green", "-": "red"}.get(line[:1])
         yield f"    {click.style(marked(line), fg=colour)}".rstrip()
 
 
-def as_data(entry: Entry, approved: bool) -> dict[str, Any]:
+def as_data(one: Pending, approved: bool) -> dict[str, Any]:
     """The same as JSON."""
-    declared, print_ = entry.declared, entry.consent.fingerprint
-    assert print_ is not None
+    if isinstance(one, Waiting):
+        return rules_as_data(one, approved)
+    declared, print_, before = one.declared, _print(one), one.consent.before
     return {
-        "name": entry.shown,
+        "name": one.shown,
         "approved": approved,
-        "state": entry.state,
-        "events": list(declared.events),
-        "match": declared.match,
+        "state": one.state,
+        **picked(declared, "events match"),
         "if": declared.when or None,
         "kind": kind_of(declared.action),
         "what": declared.does,
-        "broken": declared.broken or None,
-        "dialect": declared.dialect,
-        "timeout": declared.timeout,
-        "on_failure": declared.on_failure,
-        "background": declared.background,
-        "always": declared.always,
-        "priority": declared.priority,
-        "after": list(declared.after),
+        **picked(declared, "broken? dialect timeout on_failure background always priority after"),
         "source": declared.place,
-        "file": declared.file,
-        "line": declared.line,
-        "hash": entry.hash,
+        **picked(declared, "file line"),
+        "hash": one.hash,
         "files": [
             {"path": mark.path, "size": mark.identity[2] if mark.identity else None, "sha256": mark.sha256 or None}
             for mark in print_.files
         ],
         "folders": [{"path": folder, "code_files": count} for folder, count in print_.trees.items()],
-        "not_covered": list(print_.uncovered),
-        "not_shown": unseen(entry),
-        "warning": warning(_approved_texts(entry)) or None,
-        "changes": changes(entry.consent.before, declared, print_) if entry.consent.before is not None else None,
+        "not_covered": print_.uncovered,
+        "not_shown": unseen(one),
+        "warning": warning(_approved_texts(one)) or None,
+        "changes": changes(before, declared, print_) if before is not None else None,
     }

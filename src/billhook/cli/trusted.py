@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from billhook import strictjson
 from billhook.cli.chosen import is_hash_of, refuse_several
-from billhook.cli.show import note, safe, say
+from billhook.cli.show import note, picked, safe, say, say_json
 from billhook.cli.table import counted, shown_path
 from billhook.cli.values import nearest
 from billhook.config import Config, Entry
@@ -30,8 +29,7 @@ def list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as
     for text in approvals.problems:
         note(f"does not count: {text}")
     if as_json:
-        for one in found:
-            say(strictjson.dumps(_data(one, config)))
+        say_json(*(_data(one, config) for one in found))
     elif not found:
         say("nothing was approved here" if not everywhere else "nothing was approved yet")
     else:
@@ -51,7 +49,7 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
         note(f"this is not in the event log: {unrecorded}")
     for one in gone:
         if as_json:
-            say(strictjson.dumps({**_data(one, config), "revoked": True}))
+            say_json({**_data(one, config), "revoked": True})
         else:
             say(f"revoked {safe(_shown(one, config))}  {shown_path(one.file)}  {one.hash[:12]}")
     if not as_json:
@@ -70,16 +68,15 @@ def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> 
         if not found:
             raise UsageError(f"no gate that is gone is called `{words[0]}`", hint="`billhook` lists them")
     acknowledge(config, found)
-    names = [{"file": one.file, "gates": list(one.gates)} for one in found]
+    names = [picked(one, "file gates") for one in found]
     if found and (unrecorded := record_trust("acknowledged", (), config, gates=names)):
         note(f"this is not in the event log: {unrecorded}")
-    for one, data in zip(found, names, strict=True):
-        say(
-            strictjson.dumps(data)
-            if as_json
-            else f"acknowledged {', '.join(map(safe, one.gates))}  {shown_path(one.file)}"
-        )
-    if not found and not as_json:
+    if as_json:
+        say_json(*names)
+        return 0
+    for one in found:
+        say(f"acknowledged {', '.join(map(safe, one.gates))}  {shown_path(one.file)}")
+    if not found:
         say("no gate is gone here")
     return 0
 
@@ -191,12 +188,5 @@ def _lines(one: Approval, config: Config) -> list[str]:
 
 
 def _data(one: Approval, config: Config) -> dict[str, Any]:
-    return {
-        "name": _shown(one, config),
-        "file": one.file,
-        "hash": one.hash,
-        "gate": one.gate,
-        "approved_at": one.approved_at,
-        "standing": _standing(one, config),
-        "replaces": one.replaces or None,
-    }
+    about = picked(one, "file hash gate approved_at")
+    return {"name": _shown(one, config), **about, "standing": _standing(one, config), "replaces": one.replaces or None}

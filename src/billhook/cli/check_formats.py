@@ -67,11 +67,7 @@ def as_github(findings: Sequence[Finding], hooks: int, files: int) -> str:
 
 def _annotation(finding: Finding) -> str:
     given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
-    properties = ",".join(
-        f"{name}={_escaped(str(value)).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in given.items()
-        if value
-    )
+    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
     return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(_with_hint(finding))}"
 
 

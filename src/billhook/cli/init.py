@@ -131,14 +131,19 @@ class _Done:
         return found
 
     def as_data(self) -> dict[str, Any]:
-        rows = [(read.source, len(hooks), sum(entry.pending for entry in hooks)) for read, hooks in self._others()]
         return {
             "file": str(self.path),
             "backup": str(self.backup) if self.backup is not None else None,
             "hooks": [one.name for one in self.wrote],
             "approved": not self.agent,
             "found": [
-                {"file": one.path, "layer": one.layer, "hooks": all_, "pending": new} for one, all_, new in found
+                {
+                    "file": file.path,
+                    "layer": file.layer,
+                    "hooks": len(hooks),
+                    "pending": sum(one.pending for one in hooks),
+                }
+                for file, hooks in ((read.source, hooks) for read, hooks in self._others())
             ],
         }
 

@@ -10,21 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, NotRequired
 
-from billhook.adapters.runs import (
-    Attempt,
-    Hooks,
-    PassingError,
-    Run,
-    Tell,
-    ToolFailureError,
-    attempted,
-    engine_for,
-    not_installed,
-    plain,
-    refuse_unknown,
-    text,
-)
-from billhook.adapters.runs import passing as passing_on
+from billhook.adapters import runs
 from billhook.session import Question, SyncSession, ToolResult
 from billhook.session.sync import run_to_end
 
@@ -36,7 +22,7 @@ try:
     from langgraph.errors import GraphBubbleUp
     from langgraph.types import Command, interrupt
 except ImportError as missing:
-    raise not_installed("langchain", missing) from missing
+    raise runs.not_installed("langchain", missing) from missing
 
 _KEPT: Final = 1024  # Runs that are remembered. One that raised never says so, and must not be kept for ever.
 
@@ -54,23 +40,23 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
 
     def __init__(
         self,
-        hooks: Hooks = None,
+        hooks: runs.Hooks = None,
         *,
         approval: bool = False,
         names: Mapping[str, str] | None = None,
-        tell: Tell | None = None,
+        tell: runs.Tell | None = None,
         **session: Any,
     ) -> None:
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about is
         an `interrupt`, which needs a checkpointer; resumed with True the call runs. `names`: what hooks are told that a
         tool is called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         super().__init__()
-        refuse_unknown(session)
-        self.engine = engine_for(hooks, session.get("cwd", ""), host="langchain", tell=tell)
+        runs.refuse_unknown(session)
+        self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="langchain", tell=tell)
         ask = session.pop("ask", None) or (_interrupted if approval else None)
-        asking = passing_on(ask, (GraphBubbleUp,)) if ask else None
+        asking = runs.passing(ask, (GraphBubbleUp,)) if ask else None
         self._options = {"names": names, "tell": tell, "ask": asking, **session}
-        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._runs: OrderedDict[str, runs.Run] = OrderedDict()
 
     # -- a run and its end
 
@@ -116,15 +102,15 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         await run.__aexit__(None, None, None)
         return None
 
-    def _remember(self, key: str, source: str) -> Run:
-        run = Run(self.engine, **{"session_id": _thread(), "source": source} | self._options)
+    def _remember(self, key: str, source: str) -> runs.Run:
+        run = runs.Run(self.engine, **{"session_id": _thread(), "source": source} | self._options)
         if key:
             self._runs[key] = run
         while len(self._runs) > _KEPT:
             self._runs.popitem(last=False)
         return run
 
-    def _run(self, state: Any) -> Run:
+    def _run(self, state: Any) -> runs.Run:
         """The run that a conversation is in. One that was interrupted in another process goes on in a new session, and
         outside of an agent (a ToolNode alone) each call is judged on its own."""
         key = _key(state)
@@ -157,7 +143,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         attempt = _attempt(request, handler)
         try:
             result = SyncSession(run).call_tool(call["name"], call["args"], attempt, tool_use_id=call["id"] or "")
-        except PassingError as passing:
+        except runs.PassingError as passing:
             raise passing.error from None
         if attempt.error is not None:
             raise attempt.error
@@ -167,11 +153,11 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         run, call = self._run(request.state), request.tool_call
         attempt = _attempt(request, handler)
-        result = await attempted(run, call["name"], call["args"], attempt, call["id"] or "")
+        result = await runs.attempted(run, call["name"], call["args"], attempt, call["id"] or "")
         self._say_lost(run, request.state)
         return _message(run, request, attempt, result)
 
-    def _say_lost(self, run: Run, state: Any) -> None:
+    def _say_lost(self, run: runs.Run, state: Any) -> None:
         """Outside of an agent nobody takes what hooks want beside the result of the call."""
         if _key(state):
             return
@@ -182,7 +168,6 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
 
 
 def _key(state: Any) -> str:
-    """Which run of ours a conversation is in."""
     return str(state.get("billhook_run", "")) if isinstance(state, Mapping) else ""
 
 
@@ -222,7 +207,7 @@ def _told(request: Any, context: str) -> Any:
     return request.override(system_message=SystemMessage(content))
 
 
-async def _failed(run: Run, context: str, error: Exception) -> None:
+async def _failed(run: runs.Run, context: str, error: Exception) -> None:
     """The model gave no answer, so it has not read the context."""
     if context:
         run.add_context(context)
@@ -237,23 +222,23 @@ def _interrupted(question: Question) -> Any:
 # -- a call of a tool ----------------------------------------------------------------------------------------------
 
 
-def _attempt(request: Any, handler: Callable[[Any], Any]) -> Attempt:
+def _attempt(request: Any, handler: Callable[[Any], Any]) -> runs.Attempt:
     def invoke(given: dict[str, Any]) -> Any:
         if given == request.tool_call["args"]:
             return handler(request)
         return handler(request.override(tool_call={**request.tool_call, "args": given}))
 
-    return Attempt(invoke, read=lambda made: _read(made, request), passing=(GraphBubbleUp,))
+    return runs.Attempt(invoke, read=lambda made: _read(made, request), passing=(GraphBubbleUp,))
 
 
 def _read(made: Any, request: Any) -> Any:
     """What hooks see of what a tool made: the content of its message; of a Command without one, its update."""
     message = _own_message(made, request)
     if message is None:
-        return plain(made.update if isinstance(made, Command) else made)
+        return runs.plain(made.update if isinstance(made, Command) else made)
     if message.status == "error":
-        raise ToolFailureError(text(plain(message.content)))
-    return plain(message.content)
+        raise runs.ToolFailureError(runs.text(runs.plain(message.content)))
+    return runs.plain(message.content)
 
 
 def _own_message(made: Any, request: Any) -> ToolMessage | None:
@@ -273,17 +258,19 @@ def _updated(made: Any) -> list[AnyMessage]:
     return list(update.get("messages", [])) if isinstance(update, Mapping) else []
 
 
-def _message(run: Run, request: Any, attempt: Attempt, result: ToolResult) -> Any:
+def _message(run: runs.Run, request: Any, attempt: runs.Attempt, result: ToolResult) -> Any:
     """What LangChain gets: what the tool made, unless it was refused or hooks changed it."""
     call, changed = request.tool_call, run.was_rewritten(result)
     if not attempt.began:
         return ToolMessage(result.content, name=call["name"], tool_call_id=call["id"], status="error")
     content = run.output_of(attempt, result)
     own = _own_message(attempt.output, request)
-    if not changed and (content is attempt.output or (own is not None and content == text(plain(own.content)))):
+    if not changed and (
+        content is attempt.output or (own is not None and content == runs.text(runs.plain(own.content)))
+    ):
         return attempt.output
     status = "error" if result.is_error else "success"
-    content = content if isinstance(content, str) or _is_content(content) else text(plain(content))
+    content = content if isinstance(content, str) or _is_content(content) else runs.text(runs.plain(content))
     if own is None:  # what it wanted to do to the state goes with it
         return ToolMessage(content, name=call["name"], tool_call_id=call["id"], status=status)
     return _with(attempt.output, own, own.model_copy(update={"content": content, "status": status}))
@@ -296,7 +283,6 @@ def _is_content(value: Any) -> bool:
 
 
 def _with(made: Any, own: ToolMessage, changed: ToolMessage) -> Any:
-    """The same with one message in the place of another."""
     if made is own:
         return changed
     if isinstance(made, list):

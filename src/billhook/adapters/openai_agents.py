@@ -14,20 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from billhook import strictjson
-from billhook.adapters.runs import (
-    Attempt,
-    BlockedError,
-    Hooks,
-    Run,
-    StoppedError,
-    Tell,
-    attempted,
-    engine_for,
-    not_installed,
-    plain,
-    refuse_unknown,
-    text,
-)
+from billhook.adapters import runs
 from billhook.errors import StrictJSONError, UsageError
 
 try:
@@ -46,14 +33,14 @@ try:
     )
     from agents.tool_context import ToolContext
 except ImportError as missing:
-    raise not_installed("openai-agents", missing) from missing
+    raise runs.not_installed("openai-agents", missing) from missing
 
 _KEPT: Final = 1024
 """Runs of a Runner that are remembered. One that raised or was stopped never says so, and is not kept for ever."""
 _PROMPT: Final = "billhook"  # the name of the guardrail that fires UserPromptSubmit
 _REFUSED: Final = "a hook refused the prompt"
 
-_current: ContextVar["tuple[Hooked, Run] | None"] = ContextVar("billhook_run", default=None)
+_current: ContextVar["tuple[Hooked, runs.Run] | None"] = ContextVar("billhook_run", default=None)
 
 
 class Hooked(RunHooks[Any]):
@@ -61,21 +48,21 @@ class Hooked(RunHooks[Any]):
 
     def __init__(
         self,
-        hooks: Hooks = None,
+        hooks: runs.Hooks = None,
         *,
         unjudged: Collection[str] = (),
         names: Mapping[str, str] | None = None,
-        tell: Tell | None = None,
+        tell: runs.Tell | None = None,
         **session: Any,
     ) -> None:
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `unjudged`: names of tools that may
         be there although no hook sees their calls, such as `web_search`. `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        refuse_unknown(session)
-        self.engine = engine_for(hooks, session.get("cwd", ""), host="openai-agents", tell=tell)
+        runs.refuse_unknown(session)
+        self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="openai-agents", tell=tell)
         self.unjudged = frozenset(unjudged)
         self._options = {"names": names, "tell": tell, **session}
-        self._runs: OrderedDict[int, tuple[Any, Run]] = OrderedDict()
+        self._runs: OrderedDict[int, tuple[Any, runs.Run]] = OrderedDict()
 
     # -- agents and tools
 
@@ -88,7 +75,8 @@ class Hooked(RunHooks[Any]):
             return agent
         if id(agent) not in copies:
             self._refuse_unjudged(agent.tools)
-            judged = copies[id(agent)] = agent.clone(input_guardrails=[self._guardrail(), *agent.input_guardrails])
+            guardrail = InputGuardrail(self._submitted, name=_PROMPT, run_in_parallel=False)
+            judged = copies[id(agent)] = agent.clone(input_guardrails=[guardrail, *agent.input_guardrails])
             judged.__class__ = _judged_class(type(agent), self)
             judged.handoffs = [self._handoff(one, copies) for one in agent.handoffs]
         return copies[id(agent)]
@@ -134,16 +122,13 @@ class Hooked(RunHooks[Any]):
             if given is None:
                 return f"the input of {tool.name} is not a JSON object, so no hook can judge it: not run"
             run = await self._run(context)
-            attempt = Attempt(lambda final: invoke(context, arguments if final == given else json.dumps(final)))
-            result = await attempted(run, tool.name, given, attempt, context.tool_call_id)
+            attempt = runs.Attempt(lambda final: invoke(context, arguments if final == given else json.dumps(final)))
+            result = await runs.attempted(run, tool.name, given, attempt, context.tool_call_id)
             return run.output_of(attempt, result) if attempt.began else result.content
 
         others = getattr(invoke, "billhook", ())
         judged.__dict__.update(getattr(invoke, "__dict__", {}), billhook=(self, *others))
         return judged
-
-    def _guardrail(self) -> InputGuardrail[Any]:
-        return InputGuardrail(self._submitted, name=_PROMPT, run_in_parallel=False)
 
     async def _submitted(self, context: Any, agent: Agent[Any], given: Any) -> GuardrailFunctionOutput:
         """UserPromptSubmit. A refused prompt trips the guardrail, and the reason is its `output_info`."""
@@ -161,8 +146,9 @@ class Hooked(RunHooks[Any]):
     async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's word)
         """As `Runner.run`, in a session that ends however the run ends. A Stop hook can keep the agent going."""
         judged = self.agent(agent)
-        about = {"session_id": _kept_as(options), "source": await _source(input, options)}
-        async with Run(self.engine, **about | self._options) as run:
+        kept_as = options.get("conversation_id") or getattr(options.get("session"), "session_id", "")
+        about = {"session_id": str(kept_as), "source": await _source(input, options)}
+        async with runs.Run(self.engine, **about | self._options) as run:
             mark = _current.set((self, run))
             try:
                 return await self._until_done(run, judged, input, options)
@@ -177,7 +163,7 @@ class Hooked(RunHooks[Any]):
             return asyncio.run(self.run(agent, input, **options))
         raise UsageError("`run_sync` can't wait inside a running event loop", hint="`await hooked.run(...)`")
 
-    async def _until_done(self, run: Run, agent: Agent[Any], given: Any, options: dict[str, Any]) -> RunResult:
+    async def _until_done(self, run: runs.Run, agent: Agent[Any], given: Any, options: dict[str, Any]) -> RunResult:
         while True:
             try:
                 result = await Runner.run(agent, given, **options)
@@ -185,20 +171,20 @@ class Hooked(RunHooks[Any]):
                 outcome = tripped.guardrail_result
                 if outcome.guardrail.name != _PROMPT:
                     raise
-                raise BlockedError(str(outcome.output.output_info)) from tripped
-            except StoppedError:
+                raise runs.BlockedError(str(outcome.output.output_info)) from tripped
+            except runs.StoppedError:
                 raise
             except Exception as error:
                 await run.failed("unknown", details=f"{type(error).__name__}: {error}")
                 raise
             if result.interruptions:  # it waits for the person
                 return result
-            ending = await run.stop(text(plain(result.final_output)))
+            ending = await run.stop(runs.text(runs.plain(result.final_output)))
             if not ending.keep_going:
                 return result
             agent, given = result.last_agent, _go_on(result, ending.reason or "Go on.", options)
 
-    async def _run(self, context: RunContextWrapper[Any]) -> Run:
+    async def _run(self, context: RunContextWrapper[Any]) -> runs.Run:
         """The session of a run: that of `run`, or one for each run of a Runner, which share their `usage`."""
         current = _current.get()
         if current is not None and current[0] is self:
@@ -206,7 +192,7 @@ class Hooked(RunHooks[Any]):
         known = self._runs.get(id(context.usage))
         if known is not None:
             return known[1]
-        run = Run(self.engine, **self._options)
+        run = runs.Run(self.engine, **self._options)
         self._runs[id(context.usage)] = (context.usage, run)
         while len(self._runs) > _KEPT:
             self._runs.popitem(last=False)
@@ -218,7 +204,7 @@ class Hooked(RunHooks[Any]):
         if run.stopped is not None:
             if not run.under_way:  # else this agent is a tool, whose call ends before the session does
                 await self._close(context)
-            raise StoppedError(run.stopped)
+            raise runs.StoppedError(run.stopped)
         added = run.take_context()
         return "\n\n".join(filter(None, (instructions, added))) if added else instructions
 
@@ -231,7 +217,7 @@ class Hooked(RunHooks[Any]):
         """Stop and SessionEnd, where `run` does not fire them. A Runner can't be kept going."""
         known = self._runs.get(id(context.usage))
         if known is not None and not known[1].has_ended:
-            ending = await known[1].stop(text(plain(output)))
+            ending = await known[1].stop(runs.text(runs.plain(output)))
             if ending.keep_going:
                 known[1].say(f"a hook wanted to go on ({ending.reason}), which only `Hooked.run` can do")
             await self._close(context)
@@ -293,13 +279,7 @@ def _words(content: Any) -> str:
     return "\n".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and "text" in part)
 
 
-def _kept_as(options: Mapping[str, Any]) -> str:
-    """The id of the conversation, where somebody keeps it."""
-    return str(options.get("conversation_id") or getattr(options.get("session"), "session_id", ""))
-
-
 async def _source(given: Any, options: Mapping[str, Any]) -> str:
-    """Whether a conversation begins, or goes on."""
     session = options.get("session")
     if options.get("previous_response_id") or (session is not None and await session.get_items(limit=1)):
         return "resume"

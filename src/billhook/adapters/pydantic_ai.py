@@ -12,21 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from billhook.adapters.runs import (
-    Attempt,
-    BlockedError,
-    Hooks,
-    PassingError,
-    Run,
-    StoppedError,
-    Tell,
-    attempted,
-    engine_for,
-    not_installed,
-    plain,
-    refuse_unknown,
-    text,
-)
+from billhook.adapters import runs
 from billhook.session import Question
 from billhook.session.waiting import HURRY, awaited
 
@@ -41,7 +27,7 @@ try:
     from pydantic_core import to_jsonable_python
     from pydantic_graph import End
 except ImportError as missing:
-    raise not_installed("pydantic-ai", missing) from missing
+    raise runs.not_installed("pydantic-ai", missing) from missing
 
 _called: ContextVar[RunContext[Any]] = ContextVar("billhook_called")  # the call that is being judged
 
@@ -51,21 +37,21 @@ class HookCapability(AbstractCapability[Any]):
 
     def __init__(
         self,
-        hooks: Hooks = None,
+        hooks: runs.Hooks = None,
         *,
         approval: bool = False,
         names: Mapping[str, str] | None = None,
-        tell: Tell | None = None,
+        tell: runs.Tell | None = None,
         **session: Any,
     ) -> None:
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about
         needs the approval of a deferred tool call (`DeferredToolRequests`). `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        refuse_unknown(session)
-        self.engine = engine_for(hooks, session.get("cwd", ""), host="pydantic-ai", tell=tell)
+        runs.refuse_unknown(session)
+        self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="pydantic-ai", tell=tell)
         self._approval, self._ask = approval, session.pop("ask", None)
         self._options = {"names": names, "tell": tell, **session}
-        self._session: Run | None = None
+        self._session: runs.Run | None = None
         self._under_way: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
         """Calls that have no result yet: their end, and the task that they are made in."""
         self._told = ""
@@ -76,7 +62,7 @@ class HookCapability(AbstractCapability[Any]):
         return CapabilityOrdering(position="innermost")
 
     @property
-    def _run(self) -> Run:
+    def _run(self) -> runs.Run:
         assert self._session is not None, "a capability is asked within a run"
         return self._session
 
@@ -89,7 +75,7 @@ class HookCapability(AbstractCapability[Any]):
             "source": "resume" if ctx.messages else "startup",
             "ask": own._asked if self._ask or self._approval else None,
         }
-        own._session = Run(self.engine, **about | self._options)
+        own._session = runs.Run(self.engine, **about | self._options)
         own._under_way = {}
         return own
 
@@ -98,10 +84,10 @@ class HookCapability(AbstractCapability[Any]):
             if run.stopped is None and ctx.prompt is not None:
                 submitted = await run.prompt(_words(ctx.prompt))
                 if submitted.denied:
-                    raise BlockedError(submitted.reason or "a hook refused the prompt")
+                    raise runs.BlockedError(submitted.reason or "a hook refused the prompt")
             try:
                 return await handler()
-            except StoppedError:
+            except runs.StoppedError:
                 raise
             except Exception as error:
                 await run.failed("unknown", details=f"{type(error).__name__}: {error}")
@@ -126,7 +112,7 @@ class HookCapability(AbstractCapability[Any]):
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Stop, when the run would end here. A hook can keep it going: its reason is the next thing that is said."""
         if isinstance(result, End) and not isinstance(result.data.output, DeferredToolRequests):
-            ending = await self._run.stop(text(plain(result.data.output)))
+            ending = await self._run.stop(runs.text(runs.plain(result.data.output)))
             if ending.keep_going:
                 self._next = ending.reason or "Go on."
                 ctx.enqueue(self._next)
@@ -136,7 +122,7 @@ class HookCapability(AbstractCapability[Any]):
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         if self._run.stopped is not None:
-            raise StoppedError(self._run.stopped)
+            raise runs.StoppedError(self._run.stopped)
         self._next, self._told = "", self._run.take_context()
         if self._told:
             parameters = request_context.model_request_parameters
@@ -156,20 +142,19 @@ class HookCapability(AbstractCapability[Any]):
 
     async def call(self, toolset: AbstractToolset[Any], name: str, args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Have a call judged and run: a deny is a failure that the model reads, and costs no retry."""
-        given, run = {key: plain(value) for key, value in args.items()}, self._run
-        attempt = Attempt(
+        given, run = {key: runs.plain(value) for key, value in args.items()}, self._run
+        attempt = runs.Attempt(
             lambda final: toolset.call_tool(name, args if final == given else _typed(ctx, tool, final), ctx, tool),
             passing=(ApprovalRequired, CallDeferred),
         )
         with self._being_judged(ctx):
-            result = await attempted(run, name, given, attempt, ctx.tool_call_id or "")
+            result = await runs.attempted(run, name, given, attempt, ctx.tool_call_id or "")
         if not attempt.began or result.is_error:
             raise ToolFailed(result.content)
         return _sayable(run.output_of(attempt, result)) if run.was_rewritten(result) else run.output_of(attempt, result)
 
     @contextmanager
     def _being_judged(self, ctx: RunContext[Any]) -> Iterator[None]:
-        """While a call is judged and run."""
         mark, ended = _called.set(ctx), asyncio.get_running_loop().create_future()
         self._under_way[ended] = asyncio.current_task()
         try:
@@ -186,7 +171,7 @@ class HookCapability(AbstractCapability[Any]):
         if _called.get().tool_call_approved:
             return "once"
         about = {"reason": question.reason, "by": question.by, "tool_input": question.tool_input}
-        raise PassingError(ApprovalRequired(about))
+        raise runs.PassingError(ApprovalRequired(about))
 
 
 @dataclass
@@ -214,7 +199,7 @@ def _sayable(output: Any) -> Any:
     try:
         to_jsonable_python(output, bytes_mode="base64")
     except ValueError:
-        return plain(output)
+        return runs.plain(output)
     return output
 
 

@@ -190,8 +190,6 @@ def _by(one: Permitted) -> str:
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A call as rules see it."""
-
     name: str
     given: dict[str, Any]
     input: dict[str, Any]  # its paths made absolute, from where the agent is

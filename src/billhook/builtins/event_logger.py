@@ -4,7 +4,7 @@ to know what later hooks said."""
 from typing import Final
 
 from billhook.answers import Answer
-from billhook.hook import Context, Hook, Source
+from billhook.hook import Hook, Source
 
 NAME: Final = "event-logger"
 
@@ -14,12 +14,8 @@ def event_logger() -> Hook:
     return Hook(
         name=NAME,
         title="records every event in the log",
-        run=_reserve_id,
+        run=lambda ctx: Answer(data={"id": ctx.id}),
         priority=50,
         dialect="spec",
         source=Source(layer="built-in"),
     )
-
-
-def _reserve_id(ctx: Context) -> Answer:
-    return Answer(data={"id": ctx.id})

@@ -123,8 +123,6 @@ def _class_of(ms: float) -> int:
 
 
 class _OfHook:
-    """What is counted of one hook."""
-
     def __init__(self) -> None:
         self.statuses: Counter[str] = Counter()
         self.durations = Durations()

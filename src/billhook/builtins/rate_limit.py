@@ -153,7 +153,6 @@ def _refused(reached: list[tuple[Limit, Used]], now: float) -> Answer:
 
 
 def _ends(limit: Limit, used: Used, now: float) -> str:
-    """When the next call may pass."""
     if limit.per == "turn":
         return "it begins anew with the next turn"
     if limit.per == "hour" and not used.times:

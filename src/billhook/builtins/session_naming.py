@@ -12,7 +12,7 @@ import msgspec
 
 from billhook.answers import NOTHING, Answer
 from billhook.hook import Context, Hook, Source
-from billhook.store.sessions import NameSource, Session, Sessions
+from billhook.store.sessions import Sessions
 
 NAME: Final = "session-naming"
 
@@ -41,9 +41,5 @@ class SessionNaming(msgspec.Struct, frozen=True):
             return NOTHING
         cleared = getattr(ctx.event, "source", "") == "clear"
         session, new = self.sessions.named(ctx.session_id, self.project, recover=cleared)
-        return Answer(data={"sessionName": session.name, "isNew": new, "source": _source(session, new)})
-
-
-def _source(session: Session, new: bool) -> NameSource:
-    """Where the name is from, seen from this start of the session."""
-    return session.source if new or session.source == "user" else "existing"
+        source = session.source if new or session.source == "user" else "existing"
+        return Answer(data={"sessionName": session.name, "isNew": new, "source": source})

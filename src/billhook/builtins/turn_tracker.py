@@ -93,25 +93,14 @@ class TurnTracker(msgspec.Struct, frozen=True):
 
     def _stop(self, session_id: str) -> Answer:
         turn = self._changed(session_id, lambda turn: Turn(turn.sequence + 1))
-        completed = Turn(turn.sequence - 1)
-        return Answer(
-            data={
-                "completedTurnId": completed.id_in(session_id),
-                "nextTurnId": turn.id_in(session_id),
-                "sequence": turn.sequence,
-            }
-        )
+        turns = {"completedTurnId": Turn(turn.sequence - 1).id_in(session_id), "nextTurnId": turn.id_in(session_id)}
+        return Answer(data={**turns, "sequence": turn.sequence})
 
     def _subagent_stop(self, session_id: str) -> Answer:
         turn = self._changed(session_id, lambda turn: Turn(turn.sequence, turn.subagents + 1))
         turn_id = turn.id_in(session_id)
-        return Answer(
-            data={
-                "subagentTurnId": f"{turn_id}:s:{turn.subagents}",
-                "turnId": turn_id,
-                "subagentSeq": turn.subagents,
-            }
-        )
+        about = {"subagentTurnId": f"{turn_id}:s:{turn.subagents}", "turnId": turn_id}
+        return Answer(data={**about, "subagentSeq": turn.subagents})
 
     def _told(self, ctx: Context, turn_id: str, sequence: int) -> Answer:
         tells = self.inject_context and ctx.event_type in ("SessionStart", "UserPromptSubmit")

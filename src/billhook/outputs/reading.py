@@ -155,11 +155,14 @@ def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) 
 
 
 def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
-    if "hook_event_name" in output:
-        output = _without_event(event, output)
+    if "hook_event_name" in output:  # a logger such as `tee` prints the event back: that is no answer
+        given = event.payload
+        output = {key: value for key, value in output.items() if key in UNIVERSAL and given.get(key, UNSET) != value}
     fields, lost, misses = checked(output, UNIVERSAL, "", event, meanings)
-    promise = _promise(fields, meanings) if fields.pop("async", False) else None
-    if promise is None and fields.pop("asyncTimeout", None) is not None:
+    promise, wait = None, fields.pop("asyncTimeout", None)
+    if fields.pop("async", False):
+        promise = Answer(background=wait / meanings.async_per_second if wait else True)
+    elif wait is not None:
         lost.append("`asyncTimeout` without `async` has no effect")
     heard = None if meanings.hears_all else HEARD.get(event.hook_event_name)
     if heard is not None:
@@ -184,12 +187,6 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
     return Reply(answer=promise or answer, status=status, error=error, lost=tuple(lost))
 
 
-def _without_event(event: Event, output: Mapping[str, Any]) -> dict[str, Any]:
-    """A logger such as `tee` prints the event back; its fields are no answer, and no near miss of one."""
-    given = event.payload
-    return {key: value for key, value in output.items() if key in UNIVERSAL and given.get(key, UNSET) != value}
-
-
 def _specifics(
     event: Event, output: Mapping[str, Any], fields: dict[str, Any], meanings: Meanings
 ) -> Iterator[dict[str, Any]]:
@@ -199,11 +196,6 @@ def _specifics(
         yield {"hookEventName": event.hook_event_name, **flat}
     if "hookSpecificOutput" in fields:
         yield fields["hookSpecificOutput"]
-
-
-def _promise(fields: dict[str, Any], meanings: Meanings) -> Answer:
-    wait = fields.pop("asyncTimeout", None)
-    return Answer(background=wait / meanings.async_per_second if wait else True)
 
 
 def _read_decision(event: Event, fields: dict[str, Any], meanings: Meanings) -> Reply:

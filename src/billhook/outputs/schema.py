@@ -46,13 +46,7 @@ SPECIFIC: dict[str, dict[str, str]] = {
     "UserPromptSubmit": {**_CONTEXT, "sessionTitle": STRING, "suppressOriginalPrompt": BOOL},
     "UserPromptExpansion": {**_CONTEXT, "suppressOriginalPrompt": BOOL},
     "MessageDisplay": {"displayContent": STRING},
-    "SessionStart": {
-        **_CONTEXT,
-        "initialUserMessage": STRING,
-        "sessionTitle": STRING,
-        **_WATCH,
-        "reloadSkills": BOOL,
-    },
+    "SessionStart": {**_CONTEXT, "initialUserMessage": STRING, "sessionTitle": STRING, **_WATCH, "reloadSkills": BOOL},
     "PreModelSwitch": _PERMISSION,
     "Elicitation": _ELICITATION,
     "ElicitationResult": _ELICITATION,
@@ -89,15 +83,8 @@ PERMISSION_FIELDS = {
 """What may stand in the `decision` of PermissionRequest."""
 ALL_SPECIFIC = {field for fields in SPECIFIC.values() for field in fields} | {"additionalContext", "hookEventName"}
 
-EXTRAS = ALL_SPECIFIC - {
-    "hookEventName",
-    "additionalContext",
-    "updatedInput",
-    "action",
-    "decision",
-    *_PERMISSION,
-    *_OUTPUT,
-}
+_OF_SEVERAL = {"hookEventName", "additionalContext", "updatedInput", "action", "decision", *_PERMISSION, *_OUTPUT}
+EXTRAS = ALL_SPECIFIC - _OF_SEVERAL
 """What only one event knows: it travels in the `extras` of an answer."""
 
 

@@ -17,16 +17,6 @@ from billhook.session.sync import SyncSession
 from billhook.session.waiting import HURRY
 
 __all__ = [
-    "FORCED_AT_MOST",
-    "HURRY",
-    "Ask",
-    "Call",
-    "Execute",
-    "Permissions",
-    "Question",
-    "Ruling",
-    "Session",
-    "Subagent",
-    "SyncSession",
-    "ToolResult",
-]
+    "FORCED_AT_MOST", "HURRY", "Ask", "Call", "Execute", "Permissions", "Question", "Ruling", "Session", "Subagent",
+    "SyncSession", "ToolResult",
+]  # fmt: skip

@@ -72,8 +72,9 @@ class Calls:
         if use in self._used:
             raise UsageError(f"the tool use `{use}` was judged already", hint="give each call of a tool its own id")
         self._used.add(use)
-        if self.session.stopped is not None:
-            return self._too_late(use, name, tool_input)
+        if self.session.stopped is not None:  # a run that a hook has ended runs no more tools, and no hooks for them
+            event = self.session.event(PreToolUse, tool_name=name, tool_input=tool_input, tool_use_id=use)
+            return self._refused(Call(use, name, tool_input, Verdict(event)), f"not run: {self.session.stopped}")
         call = await self._judged(use, name, tool_input, _as_sent(sent))
         if call.result is None:
             call = await self._permitted(call)
@@ -82,11 +83,6 @@ class Calls:
         if call.result is None:
             self._open.add(use)
         return replace(call, began=time.monotonic())
-
-    def _too_late(self, use: str, name: str, tool_input: dict[str, Any]) -> Call:
-        """A run that a hook has ended runs no more tools, and asks nobody about them."""
-        event = self.session.event(PreToolUse, tool_name=name, tool_input=tool_input, tool_use_id=use)
-        return self._refused(Call(use, name, tool_input, Verdict(event)), f"not run: {self.session.stopped}")
 
     async def _judged(
         self, use: str, name: str, tool_input: dict[str, Any], sent: tuple[Any, str] | None = None
@@ -114,19 +110,16 @@ class Calls:
 
     async def _permitted(self, call: Call) -> Call:
         try:
-            return await self._ruled(call)
+            ruling = self._ruling(call)
+            match ruling.decision:
+                case Decision.ALLOW:
+                    return call
+                case Decision.ASK:
+                    return await self._asked(call, ruling)
+                case _:
+                    return await self._denied(call, ruling.reason or f"{call.tool_name} is not permitted")
         except Exception as error:  # rules that break let nothing pass
             return self._refused(call, f"the permissions failed: {shown(error)}")
-
-    async def _ruled(self, call: Call) -> Call:
-        ruling = self._ruling(call)
-        match ruling.decision:
-            case Decision.ALLOW:
-                return call
-            case Decision.ASK:
-                return await self._asked(call, ruling)
-            case _:
-                return await self._denied(call, ruling.reason or f"{call.tool_name} is not permitted")
 
     def _ruling(self, call: Call) -> Ruling:
         session, said = self.session, call.before.decision
@@ -157,8 +150,10 @@ class Calls:
         if session.stopped is not None:
             return self._refused(call, session.stopped)
         if request.decision is Decision.ALLOW and not ruling.firm:
+            updates = (request.extras or {}).get("updatedPermissions")
             try:
-                self._granted((request.extras or {}).get("updatedPermissions"))
+                mode = "" if updates is None else session.granted.update(updates)
+                session.permission_mode = mode or session.permission_mode
             except RuleError as error:  # it may have been meant to deny something
                 return await self._denied(call, f"a hook's `updatedPermissions` can't be used: {error.message}")
             rewritten = request.tool_input
@@ -170,11 +165,6 @@ class Calls:
         if session.stopped is not None:
             return self._refused(call, session.stopped)
         return await self._answered(call, ruling)
-
-    def _granted(self, updates: Any) -> None:
-        """A hook answered in the person's place, and for the rest of the session, too."""
-        if updates is not None:
-            self.session.permission_mode = self.session.granted.update(updates) or self.session.permission_mode
 
     async def _answered(self, call: Call, ruling: Ruling) -> Call:
         session = self.session
@@ -204,7 +194,6 @@ class Calls:
         return again
 
     async def _denied(self, call: Call, reason: str) -> Call:
-        """Denied without asking anybody."""
         verdict = await self.session.fire(
             PermissionDenied,
             tool_name=call.tool_name,
@@ -271,14 +260,13 @@ def _as_sent(sent: SentInput | None) -> tuple[Any, str] | None:
     """What the model wrote, and its text. UsageError when that is not a JSON object."""
     if not isinstance(sent, str):
         return None if sent is None else (copied(sent), "")
+    hint = "the input's text as the model wrote it"
     try:
         value = strictjson.loads(sent, max_bytes=None)
     except StrictJSONError as error:
-        raise UsageError(
-            f"`sent` is not JSON: {error.message}", hint="the input's text as the model wrote it"
-        ) from None
+        raise UsageError(f"`sent` is not JSON: {error.message}", hint=hint) from None
     if not isinstance(value, dict):
-        raise UsageError("`sent` is not a JSON object", hint="the input's text as the model wrote it")
+        raise UsageError("`sent` is not a JSON object", hint=hint)
     return value, sent
 
 
@@ -306,7 +294,6 @@ def _cancellations() -> int:
 
 
 def _text(output: Any) -> str:
-    """What a tool returned, as the model reads it."""
     if isinstance(output, str):
         return output
     for write in (strictjson.compact, str):

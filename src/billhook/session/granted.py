@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from billhook import tools
 from billhook.answers import Decision
 from billhook.errors import RuleError
-from billhook.session.permission import Ruling
+from billhook.session.permission import MODES, Ruling
 
 if TYPE_CHECKING:
     from billhook.rules import Rule
@@ -32,7 +32,9 @@ class GrantedRules:
             if not isinstance(one, Mapping):
                 raise RuleError("an entry of `updatedPermissions` is not an object")
             if one.get("type") == "setMode":
-                mode = _mode(one.get("mode"))
+                mode = str(one.get("mode"))
+                if mode not in MODES:
+                    raise RuleError(f"`updatedPermissions` sets an unknown mode `{mode}`")
             else:
                 _change(rules, one)
         self._rules = rules
@@ -49,14 +51,12 @@ class GrantedRules:
                 return Ruling(
                     Decision.ASK, f"{name} needs permission: `{rule}`, a rule that a hook added", _BY, firm=True
                 )
-        if ruling.decision is Decision.ASK and not ruling.firm and self._covers(name, tool_input, cwd):
-            return Ruling(Decision.ALLOW, by=_BY)
+        if self._rules["allow"] and ruling.decision is Decision.ASK and not ruling.firm:
+            from billhook.rules import covers
+
+            if covers(self._rules["allow"], name, tool_input, cwd):
+                return Ruling(Decision.ALLOW, by=_BY)
         return ruling
-
-    def _covers(self, name: str, tool_input: dict[str, Any], cwd: str) -> bool:
-        from billhook.rules import covers
-
-        return bool(self._rules["allow"]) and covers(self._rules["allow"], name, tool_input, cwd)
 
 
 _BY: Final = "a hook, for this session"
@@ -88,11 +88,3 @@ def _rule(given: Any) -> "Rule":
         raise RuleError("a rule of `updatedPermissions` names no tool")
     content = given.get("ruleContent")
     return Rule.parse(f"{given['toolName']}({content})" if content else given["toolName"])
-
-
-def _mode(mode: Any) -> str:
-    from billhook.session.session import MODES
-
-    if mode not in MODES:
-        raise RuleError(f"`updatedPermissions` sets an unknown mode `{mode}`")
-    return str(mode)

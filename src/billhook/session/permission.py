@@ -1,11 +1,13 @@
 """Who may let a call run beside the hooks: rules, and the person who can be asked."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from billhook.answers import Decision
+
+MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto")
 
 
 class Ruling(msgspec.Struct, frozen=True):

@@ -8,35 +8,18 @@ from typing import Any, Final, Literal, Self
 
 from msgspec.structs import replace
 
+from billhook import events
 from billhook.answers import Outcome, Verdict
 from billhook.engine import Engine
 from billhook.errors import UsageError
-from billhook.events import (
-    Event,
-    Notification,
-    PostCompact,
-    PostToolBatch,
-    PreCompact,
-    SessionEnd,
-    SessionStart,
-    Setup,
-    Stop,
-    StopFailure,
-    SubagentStart,
-    SubagentStop,
-    UserPromptSubmit,
-)
 from billhook.meanings import meanings
 from billhook.session.calls import Call, Calls, Execute, SentInput, ToolResult
 from billhook.session.granted import GrantedRules
-from billhook.session.permission import Ask, HookPermissions, Permissions
+from billhook.session.permission import MODES, Ask, HookPermissions, Permissions
 from billhook.session.waiting import HURRY, awaited
 
 FORCED_AT_MOST: Final = 8  # how often in a row hooks may keep an agent going that wants to stop
-
-
 SOURCES: Final = ("startup", "resume", "clear", "compact", "fork")
-MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto")
 
 
 def _refuse_unknown(name: str, value: object, known: Sequence[str | None]) -> None:
@@ -106,18 +89,18 @@ class Session:
 
     async def _begin(self) -> None:
         if self.setup is not None:
-            await self.fire(Setup, trigger=self.setup)
+            await self.fire(events.Setup, trigger=self.setup)
         await self._start(self.source)
 
     async def _start(self, source: str) -> Verdict:
-        return await self.fire(SessionStart, source=source, model=self.model, agent_type=self.agent_type)
+        return await self.fire(events.SessionStart, source=source, model=self.model, agent_type=self.agent_type)
 
     async def _end(self, error: BaseException | None) -> None:
         """SessionEnd. Hooks in the background finish, each within its own time; an interrupt ends them."""
         if error is not None and not isinstance(error, Exception | SystemExit):
             self.end_background()
         try:
-            await self.fire(SessionEnd, deadline=HURRY, reason=self.end_reason)
+            await self.fire(events.SessionEnd, deadline=HURRY, reason=self.end_reason)
         except BaseException:
             self.end_background()
             raise
@@ -134,7 +117,7 @@ class Session:
 
     async def clear(self, *, session_id: str = "", transcript_path: str | os.PathLike[str] | None = None) -> None:
         """Begin anew, as `/clear` does: this session ends, and another with a new id starts."""
-        await self.fire(SessionEnd, deadline=HURRY, reason="clear")
+        await self.fire(events.SessionEnd, deadline=HURRY, reason="clear")
         self.id, self._prompt_id, self.stopped = session_id or str(uuid.uuid4()), None, None
         self._ids.add(self.id)
         self.source = "clear"
@@ -146,21 +129,21 @@ class Session:
 
     # -- firing
 
-    async def fire(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
+    async def fire(self, event: type[events.Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
         """Fire an event of this session: what all events have is filled in. Its context waits for the next model call,
         and a stop is noted."""
         verdict = await self.ask_hooks(event, deadline=deadline, **fields)
         self.keep_context(verdict.outcomes)
         return verdict
 
-    async def ask_hooks(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
+    async def ask_hooks(self, event: type[events.Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
         """Fire an event whose context is the caller's affair."""
         verdict = await self.engine.fire(self.event(event, **fields), deadline=deadline)
-        if verdict.stop and event is not SessionEnd:
+        if verdict.stop and event is not events.SessionEnd:
             self.stop_run(verdict.stop_reason or f"a hook stopped the run at {verdict.event}")
         return verdict
 
-    def event(self, event: type[Event], **fields: Any) -> Event:
+    def event(self, event: type[events.Event], **fields: Any) -> events.Event:
         """An event of this session."""
         sent = fields.pop("sent_input", None)
         made = event(**{**self._base(), **fields})
@@ -169,7 +152,6 @@ class Session:
         return made
 
     def _base(self) -> dict[str, Any]:
-        """What all events of the session have."""
         return {
             "session_id": self.id,
             "transcript_path": self.transcript_path,
@@ -207,7 +189,7 @@ class Session:
         self.stopped = self.stopped if self.turn == 0 else None
         self.turn += 1
         self._prompt_id, self._forced = str(uuid.uuid4()), 0
-        verdict = await self.ask_hooks(UserPromptSubmit, prompt=text)
+        verdict = await self.ask_hooks(events.UserPromptSubmit, prompt=text)
         if not verdict.denied:  # what hooks said about a prompt that nobody sees concerns no later one
             self.keep_context(verdict.outcomes)
         return verdict
@@ -218,7 +200,7 @@ class Session:
         return self._bounded(await self._fire_stop(last_message))
 
     async def _fire_stop(self, last_message: str | None) -> Verdict:
-        return await self.fire(Stop, stop_hook_active=self._forced > 0, last_assistant_message=last_message)
+        return await self.fire(events.Stop, stop_hook_active=self._forced > 0, last_assistant_message=last_message)
 
     def _bounded(self, verdict: Verdict) -> Verdict:
         if verdict.keep_going and self.stopped is None:
@@ -233,11 +215,13 @@ class Session:
 
     async def failed(self, error: str, *, details: str | None = None, last_message: str | None = None) -> Verdict:
         """The model's service ended the turn with an error: `rate_limit`, `overloaded` ..."""
-        return await self.fire(StopFailure, error=error, error_details=details, last_assistant_message=last_message)
+        return await self.fire(
+            events.StopFailure, error=error, error_details=details, last_assistant_message=last_message
+        )
 
     async def notify(self, message: str, *, type: str, title: str | None = None) -> Verdict:  # noqa: A002 (its word)
         """The person is notified of something: `permission_prompt`, `idle_prompt`, `agent_completed` ..."""
-        return await self.fire(Notification, message=message, notification_type=type, title=title)
+        return await self.fire(events.Notification, message=message, notification_type=type, title=title)
 
     async def compact(
         self,
@@ -248,11 +232,11 @@ class Session:
     ) -> str | None:
         """Compact the conversation: PreCompact, the summary, PostCompact, SessionStart (compact). None: a hook was
         against it."""
-        before = await self.fire(PreCompact, trigger=trigger, custom_instructions=instructions)
+        before = await self.fire(events.PreCompact, trigger=trigger, custom_instructions=instructions)
         if before.denied or self.stopped is not None:
             return None
         summary: str = await awaited(summarise())
-        await self.fire(PostCompact, trigger=trigger, compact_summary=summary)
+        await self.fire(events.PostCompact, trigger=trigger, compact_summary=summary)
         await self._start("compact")
         return summary
 
@@ -299,7 +283,7 @@ class Session:
 
     async def batch(self, calls: Sequence[Mapping[str, Any]]) -> Verdict:
         """All tools of one reply have run: `tool_name`, `tool_input`, `tool_use_id` and `tool_response` of each."""
-        verdict = await self.fire(PostToolBatch, tool_calls=[dict(call) for call in calls])
+        verdict = await self.fire(events.PostToolBatch, tool_calls=[dict(call) for call in calls])
         if verdict.denied:  # a block here ends the loop
             self.stop_run(verdict.reason or "a hook stopped the run at PostToolBatch")
         return verdict
@@ -332,11 +316,11 @@ class Subagent(Session):
         return {**super()._base(), "agent_id": self.agent_id, "agent_type": self.agent_type}
 
     async def _begin(self) -> None:
-        await self.fire(SubagentStart)
+        await self.fire(events.SubagentStart)
 
     async def _end(self, error: BaseException | None) -> None:
         if not self._has_stopped:  # it broke off: whoever counts starts and stops must not wait for ever
-            await self.fire(SubagentStop, deadline=HURRY, agent_transcript_path=self.agent_transcript_path)
+            await self.fire(events.SubagentStop, deadline=HURRY, agent_transcript_path=self.agent_transcript_path)
 
     async def prompt(self, text: str) -> Verdict:
         self._has_stopped = False
@@ -350,7 +334,7 @@ class Subagent(Session):
 
     async def _fire_stop(self, last_message: str | None) -> Verdict:
         return await self.fire(
-            SubagentStop,
+            events.SubagentStop,
             stop_hook_active=self._forced > 0,
             last_assistant_message=last_message,
             agent_transcript_path=self.agent_transcript_path,

@@ -20,27 +20,19 @@ def open_model(name: str, env: Mapping[str, str]) -> Model:
     Without a model's own name MODEL_ID counts, and without any name the service whose key is set. Only `env` is looked
     at: a project's `.env` is the project's, and must not choose where a conversation is sent.
     """
-    service, _, model = (name or _service_with_key(env)).partition(":")
+    with_key = (service for service, keys in KEYS.items() if any(env.get(key) for key in keys))
+    service, _, model = (name or next(with_key, "")).partition(":")
+    if not service and not name:
+        raise UsageError("no model", hint=_HOW)
     if service == "scripted":
-        return _scripted(model)
+        from billhook.agent.models.scripted import Scripted
+
+        if not model:
+            raise UsageError("`scripted` needs a file", hint="as in --model scripted:turns.yaml")
+        return Scripted.read(model)
     if service not in SERVICES:
         raise UsageError(f"unknown model `{name}`", hint=_meant(name, service))
     return _client(service, model or env.get("MODEL_ID") or DEFAULTS[service], env)
-
-
-def _service_with_key(env: Mapping[str, str]) -> str:
-    for service, keys in KEYS.items():
-        if any(env.get(key) for key in keys):
-            return service
-    raise UsageError("no model", hint=_HOW)
-
-
-def _scripted(file: str) -> Model:
-    from billhook.agent.models.scripted import Scripted
-
-    if not file:
-        raise UsageError("`scripted` needs a file", hint="as in --model scripted:turns.yaml")
-    return Scripted.read(file)
 
 
 def _client(service: str, model: str, env: Mapping[str, str]) -> Model:

@@ -19,14 +19,14 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 def merged(messages: Iterable[Message]) -> Iterator[Message]:
     """The conversation as services want it: roles take turns, no text is empty, and results of tools come first."""
-    said = (Message(one.role, tuple(block for block in one.content if not _empty(block))) for one in messages)
+    said = (Message(one.role, tuple(filter(_says_something, one.content))) for one in messages)
     for role, group in groupby((one for one in said if one.content), lambda one: one.role):
         blocks = [block for message in group for block in message.content]
         yield Message(role, tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResult))))
 
 
-def _empty(block: Block) -> bool:
-    return isinstance(block, Text) and not block.text.strip()
+def _says_something(block: Block) -> bool:
+    return not isinstance(block, Text) or bool(block.text.strip())
 
 
 def sayable(value: Any) -> Any:
@@ -82,10 +82,9 @@ class Answer:
         if self.end == "cut" and (lost or not kept):
             message = f"{service} reached its limit of output tokens before it had said what to do"
             raise ModelError(message, kind="max_output_tokens", hint="ask for smaller steps")
-        usable = assistant(*(self._block(part) for part in kept))
-        if left_out := self._left_out(kept):
-            return Completion(usable, self.usage, left_out=f"{service} {left_out}")
-        return Completion(usable, self.usage)
+        usable = assistant(*(self._tool_use(part) if isinstance(part, Call) else part for part in kept))
+        left_out = self._left_out(kept)
+        return Completion(usable, self.usage, left_out=left_out and f"{service} {left_out}")
 
     def _left_out(self, kept: list[Text | Call]) -> str:
         """Which calls are not made, and why."""
@@ -101,9 +100,6 @@ class Answer:
             return [part for part in self.parts if isinstance(part, Text)]
         in_a_call = self.end == "cut" and self.parts and isinstance(self.parts[-1], Call)
         return self.parts[:-1] if in_a_call else self.parts
-
-    def _block(self, part: Text | Call) -> Text | ToolUse:
-        return self._tool_use(part) if isinstance(part, Call) else part
 
     def _tool_use(self, call: Call) -> ToolUse:
         use_id = self._new_id(call.id)

@@ -173,12 +173,7 @@ def _number(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFLNK: "a link",
-    stat.S_IFSOCK: "a socket",
-}
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFLNK: "a link", stat.S_IFSOCK: "a socket"}
 _FILE = {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"}
 
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from billhook import __version__
 from billhook.agents import DIALECTS
 from billhook.agents.base import CAPABILITIES
+from billhook.answering import arguments
 from billhook.answering.received import guessed
 from billhook.answers import Answer, Decision, ask, defer, deny, inject, keep_going, stop
 from billhook.daemon.http import address, serve
@@ -29,6 +30,7 @@ from billhook.daemon.serving import Served
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Block, Event, parse
 from billhook.exits import Exit
+from billhook.outputs.schema import UNIVERSAL
 from billhook.store.files import StoreError
 from daemon.http_serving import Serving, serving
 
@@ -694,6 +696,16 @@ def _watched(client: httpx.Client, query: str, count: int, do: Callable[[], obje
         found = [data for _, (kind, data) in zip(range(count), _events(lines), strict=False) if kind == "verdict"]
         done.result()
         return found
+
+
+def test_the_description_names_what_there_is(client: httpx.Client) -> None:
+    """`openapi.json` has every dialect, event and field of an answer."""
+    whole = client.get("/openapi.json").json()
+    schemas = whole["components"]["schemas"]
+    assert whole["info"]["version"] == __version__ and whole["servers"] == [{"url": str(client.base_url)}]
+    assert whole["paths"]["/hook/{dialect}"]["post"]["parameters"][0]["schema"]["enum"] == list(arguments.DIALECTS)
+    assert ", ".join(EVENTS) in schemas["Event"]["description"]
+    assert list(schemas["Answer"]["properties"]) == list(UNIVERSAL)
 
 
 def test_the_stream_tells_of_all_who_ask(client: httpx.Client, served: Serving) -> None:

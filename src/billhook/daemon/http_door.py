@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from billhook.daemon.http_errors import problem, said
 from billhook.errors import BillhookError
-from billhook.store.files import StoreError, state_root
+from billhook.store.files import StoreError, create_once, state_root
 
 TOKEN: Final = "token"
 _SHORTEST: Final = 32
@@ -33,31 +33,12 @@ _DRAINING: Final = 5.0
 def token_in(folder: Path) -> tuple[bytes, Path]:
     """The token of a daemon's folder, and its file, 0600, which is made where it is missing. Raises StoreError."""
     path = folder / TOKEN
+    if not os.path.lexists(path):  # agents have it in their settings, so it outlives a daemon
+        create_once(path, secrets.token_urlsafe(32).encode() + b"\n", root=folder)
     try:
-        _make(path)
         return _believed(path), path
     except OSError as error:
         raise StoreError(f"the token can't be kept: {error.strerror}", place=str(path)) from None
-
-
-def _make(path: Path) -> None:
-    """A new token, unless there is one: agents have it in their settings, so it outlives a daemon."""
-    # Written whole under another name first, so that a reader never finds half of one.
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    if os.path.lexists(path):
-        return
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)  # whatever the umask is
-        os.write(descriptor, secrets.token_urlsafe(32).encode() + b"\n")
-    finally:
-        os.close(descriptor)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # somebody was quicker
-    finally:
-        os.unlink(draft)
 
 
 def _believed(path: Path) -> bytes:

@@ -5,18 +5,19 @@ import socket
 import stat
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from billhook.store.files import StoreError, private_folder
+from billhook.store.locking import LockedError, LockFile
 
 SOCKET: Final = "s"
 LOCK: Final = "lock"
 LOG: Final = "log"
 _LONGEST: Final = 100  # bytes of a path that every system takes for a socket
+_LOOKS: Final = 0.1  # seconds that the lock is waited for: `holder` takes it for a moment
 
 
 class AlreadyError(Exception):
@@ -99,57 +100,39 @@ class Lock:
 
     def __init__(self, folder: Path) -> None:
         """Raises AlreadyError, and StoreError when there can be no lock here."""
-        path = folder / LOCK
+        self._file = LockFile(folder / LOCK, folder)
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            hint = "set BILLHOOK_HOME to a folder that you can write"
-            raise StoreError(f"can't open the daemon's lock: {error.strerror}", place=str(path), hint=hint) from error
-        tries = 5
-        while not _try(self._file, path, exclusive=True):
-            if not (tries := tries - 1):
-                os.close(self._file)
-                raise AlreadyError(str(folder))
-            time.sleep(0.02)  # it may be somebody who only looks who holds it
+            self._file.acquire(_LOOKS)
+        except LockedError:
+            raise AlreadyError(str(folder)) from None
         with suppress(OSError):  # only people who can't connect read it, and a full disk is no reason not to serve
-            os.truncate(self._file, 0)
-            os.write(self._file, f"{os.getpid()}\n".encode())
+            os.truncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
 
-    def is_at(self, folder: Path) -> bool:
-        """Whether it still is the lock of this folder."""
-        try:
-            return os.path.samestat(os.fstat(self._file), os.stat(folder / LOCK, follow_symlinks=False))
-        except OSError:
-            return False
+    def is_in_place(self) -> bool:
+        """Whether it still is the lock of its folder."""
+        return self._file.is_at_its_path()
 
     def let_go(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file.close()
 
 
 def holder(folder: Path) -> int:
-    """The process that holds the lock; 0 when nobody does."""
-    path = folder / LOCK
+    """The process that holds the lock; 0 when there is none."""
+    import fcntl
+
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        file = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return 0
     try:
         words = os.read(file, 32).split()
-        return int(words[0]) if words and words[0].isdigit() and not _try(file, path, exclusive=False) else 0
-    finally:
-        os.close(file)
-
-
-def _try(file: int, path: Path, *, exclusive: bool) -> bool:
-    import fcntl
-
-    try:
-        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return 0
     except BlockingIOError:
-        return False
+        return int(words[0]) if words and words[0].isdigit() else 0
     except OSError as error:  # some network file systems have no locks
         hint = "set BILLHOOK_HOME to a folder on a disk of this machine"
-        raise StoreError(f"can't lock it: {error.strerror}", place=str(path), hint=hint) from error
-    return True
+        raise StoreError(f"can't lock it: {error.strerror}", place=str(folder / LOCK), hint=hint) from error
+    finally:
+        os.close(file)

@@ -211,7 +211,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOKED)
-            if not self._refuse() and not self._lock.is_at(self.folder):
+            if not self._refuse() and not self._lock.is_in_place():
                 self.leave("its lock was removed")
             if not self.leaving and _changed(self._made_from):
                 self.leave("billhook or its interpreter has changed")

@@ -27,6 +27,10 @@ _PATIENT: Final = 0.5  # seconds after which one who waits looks as often as at 
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+class LockedError(StoreError):
+    """Another process or thread still holds the lock."""
+
+
 @contextmanager
 def locked(path: Path, *, root: Path, seconds: float = PATIENCE) -> Iterator[None]:
     """Hold the lock file at `path` for as long as the block runs; no other process and no other thread does.
@@ -85,6 +89,13 @@ class LockFile:
             self._turn.release()
             raise
 
+    def is_at_its_path(self) -> bool:
+        """Whether the file that is held is still the one at its path."""
+        try:
+            return self._file is not None and _same(self._file, self.path)
+        except StoreError:
+            return False
+
     def release(self) -> None:
         """Give the lock back, by the thread that took it. Nothing happens when it is not held."""
         if not self._turn.locked():
@@ -126,9 +137,9 @@ class LockFile:
         if file is not None:
             os.close(file)
 
-    def _busy(self, seconds: float, holder: str) -> StoreError:
+    def _busy(self, seconds: float, holder: str) -> LockedError:
         hint = f"a process that was stopped or hangs may hold it: `fuser {self.path}` names it; end it, or let it go on"
-        return StoreError(f"still locked by {holder} after {seconds:.3g} s", place=str(self.path), hint=hint)
+        return LockedError(f"still locked by {holder} after {seconds:.3g} s", place=str(self.path), hint=hint)
 
     def _after_fork(self) -> None:
         """In the child: the open file is the parent's, too, so it is closed and never unlocked."""

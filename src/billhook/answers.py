@@ -67,7 +67,17 @@ class Skipped(msgspec.Struct, frozen=True):
     @property
     def recorded(self) -> str:
         """The same as the event log has it."""
-        return str(self) if self.by and self.reason is not SkipReason.CONDITION_RAISED else self.reason.value
+        return str(self) if self.reason in _ENDS else self.reason.value
+
+    @classmethod
+    def from_recorded(cls, text: str) -> "Skipped | None":
+        """The reason that the event log has a text for; None for any other text."""
+        for reason in _ENDS:
+            before, _, after = _SENTENCES[reason].partition("{by}")
+            by = text.removeprefix(before).removesuffix(after)
+            if by and text == f"{before}{by}{after}":
+                return cls(reason, by=by)
+        return cls(SkipReason(text)) if text in _REASONS else None
 
 
 _SENTENCES = {
@@ -76,6 +86,8 @@ _SENTENCES = {
     SkipReason.DENIED: "`{by}` said deny",
     SkipReason.STOPPED: "`{by}` said stop",
 }
+_ENDS = (SkipReason.DENIED, SkipReason.STOPPED)  # another hook ended the run: the log says which one
+_REASONS = frozenset(SkipReason) - set(_ENDS)
 
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
 
@@ -311,8 +323,19 @@ def to_outcome(raw: RawOutcome) -> Outcome:
 
 
 def new_id() -> str:
-    """An id for a verdict."""
-    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+    """An id for a verdict: 48 bits of milliseconds, so that ids sort by time, then 80 random bits."""
+    try:
+        random = _random.pop()
+    except IndexError:
+        more = os.urandom(10 * 64).hex()
+        _random.extend(more[at : at + 20] for at in range(20, len(more), 20))
+        random = more[:20]
+    return f"{time.time_ns() // 1_000_000:012x}{random}"
+
+
+_random: list[str] = []  # the system is asked for many at once
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.clear)  # a child makes its own
 
 
 class Verdict(msgspec.Struct, frozen=True, dict=True):
@@ -355,7 +378,6 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def id(self) -> str:
-        """Sorts by time: 48 bits of milliseconds, then 80 random bits."""
         return new_id()
 
     def with_id(self, id: str) -> "Verdict":  # noqa: A002 (the word that the field has)

@@ -61,17 +61,16 @@ class Services(Protocol):
     def audience(self) -> "Audience": ...
 
 
-class _Firing:
+class _Firing(msgspec.Struct):
     """What the hooks of one firing share, made when the first of them asks for it."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        self.id = ""  # the verdict's id, once somebody wanted to know it beforehand
-        self.known: SessionInfo | None = None
-        self.results: dict[str, Outcome] = {}
-        self.written = 0  # how many outcomes are in the results
-        self.state: dict[str, Any] = {}
-        self.env = dict(env)
-        self.budgets: dict[str, float] = {}
+    env: dict[str, str]
+    id: str = ""  # the verdict's id, once somebody wanted to know it beforehand
+    known: SessionInfo | None = None
+    results: dict[str, Outcome] = {}
+    written: int = 0  # how many outcomes are in the results
+    state: dict[str, Any] = {}
+    budgets: dict[str, float] = {}
 
 
 class Context(msgspec.Struct):
@@ -110,7 +109,7 @@ class Context(msgspec.Struct):
     @property
     def _firing(self) -> _Firing:
         if self._shared is None:
-            self._shared = _Firing(self._env)
+            self._shared = _Firing(dict(self._env))
         return self._shared
 
     def within(self, budget: str, ends: float) -> float:
@@ -158,13 +157,13 @@ class Context(msgspec.Struct):
     @property
     def session_name(self) -> str:
         """The session's human name; nothing where sessions have none."""
-        named = _data_of(self.find("session-naming"))
+        named = _data_of(self._last("session-naming"))
         return str(named.get("sessionName") or "") or self._known.session_name
 
     @property
     def turn_id(self) -> str:
         """`{session_id}:{sequence}` of the turn that the event belongs to; nothing where turns are not tracked."""
-        told = _data_of(self.find("turn-tracker"))
+        told = _data_of(self._last("turn-tracker"))
         return str(told.get("turnId") or told.get("completedTurnId") or "") or self._known.turn_id
 
     @property
@@ -200,11 +199,13 @@ class Context(msgspec.Struct):
         Exact on purpose: a hook called `turn-tracker-evil` can't pose as `turn-tracker`, nor can one that is called
         `turn-tracker-PreToolUse`.
         """
-        for wanted in dict.fromkeys((prefix.removesuffix(f"-{self.event_type}"), prefix)):
-            for raw in reversed(self._outcomes):  # not in `results`, which most firings need not make
-                name = raw[0].name if type(raw) is tuple else raw.hook  # type: ignore[union-attr]
-                if name == wanted:
-                    return to_outcome(raw)
+        suffix = f"-{self.event_type}"
+        return (self._last(prefix.removesuffix(suffix)) if prefix.endswith(suffix) else None) or self._last(prefix)
+
+    def _last(self, name: str) -> Outcome | None:
+        for raw in reversed(self._outcomes):  # not in `results`, which most firings need not make
+            if name == (raw[0].name if type(raw) is tuple else raw.hook):  # type: ignore[union-attr]
+                return to_outcome(raw)
         return None
 
 

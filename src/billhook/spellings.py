@@ -43,27 +43,31 @@ def _word(key: str) -> str:
 
 def contradiction(tool: str, given: Mapping[str, Any], cwd: str = "") -> str:
     """Which two fields of an input say different things of the same; "" when none do. `tool` is a canonical name."""
-    meanings = _MEANINGS.get(tool)
-    if meanings is None or len(given) < 2:
-        return ""
-    return _contradiction(given, meanings, cwd)
+    return _contradiction(given, tool, cwd) if tool in _MEANINGS and len(given) > 1 else ""
 
 
 def contradictory_event(payload: Mapping[str, Any]) -> str:
     """The same for the fields of an event, as agents spell them."""
-    return _contradiction(payload, _EVENT, "")
+    return _contradiction(payload, "", "")
 
 
-def _contradiction(given: Mapping[str, Any], meanings: Mapping[str, str], cwd: str) -> str:
-    seen: dict[str, str] = {}
-    for key, value in given.items():
-        meaning = meanings.get(_word(key)) if isinstance(key, str) and value is not None else None
-        if meaning is None:
-            continue
-        before = seen.setdefault(meaning, key)
-        if before != key and not _same(meaning, given[before], value, cwd):
-            return f"`{before}` and `{key}` differ: which {meaning} is meant can't be told"
+def _contradiction(given: Mapping[str, Any], tool: str, cwd: str) -> str:
+    for meaning, keys in _alike(tuple(given), tool):
+        first, *others = [key for key in keys if given[key] is not None] or [""]
+        for key in others:
+            if not _same(meaning, given[first], given[key], cwd):
+                return f"`{first}` and `{key}` differ: which {meaning} is meant can't be told"
     return ""
+
+
+@functools.lru_cache(maxsize=512)
+def _alike(keys: tuple[object, ...], tool: str) -> list[tuple[str, list[str]]]:
+    """The fields that mean the same, where there are several. An agent sends the same fields again and again."""
+    meanings, found = _MEANINGS[tool] if tool else _EVENT, dict[str, list[str]]()
+    for key in keys:
+        if isinstance(key, str) and (meaning := meanings.get(_word(key))):
+            found.setdefault(meaning, []).append(key)
+    return [(meaning, alike) for meaning, alike in found.items() if len(alike) > 1]
 
 
 def _same(meaning: str, one: object, other: object, cwd: str) -> bool:

@@ -4,17 +4,17 @@ Most hooks answer without waiting for anything. A timer and a task for each of t
 the engine takes a coroutine's first step by hand, and comes here only if there is a rest.
 """
 
-import contextvars
-import threading
 from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from billhook.later import later
 
 if TYPE_CHECKING:
     import asyncio
+    import contextvars
+    import threading
 else:
-    asyncio = later("asyncio")
+    asyncio, contextvars, threading = later("asyncio"), later("contextvars"), later("threading")
 
 T = TypeVar("T")
 
@@ -56,6 +56,16 @@ async def finish(coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float
     if rest.expired:
         raise ExpiredError(value)
     return value
+
+
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return cast("T", end.value)
+    coroutine.close()
+    raise AssertionError("it waits for something")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

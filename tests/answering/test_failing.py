@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from billhook.answering import Answering
-from billhook.answering.at_once import finished
 from billhook.answers import Verdict
 from billhook.caller import Caller, Serving
 from billhook.config import Config
 from billhook.events import Event
+from billhook.stepping import finished
 
 ROWS = {
     "claude, before a tool": ("claude", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}, True),

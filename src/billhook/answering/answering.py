@@ -17,7 +17,6 @@ import msgspec
 from billhook import caller
 from billhook.agents.detect import OTHERS, dialect_of
 from billhook.answering.arguments import Arguments
-from billhook.answering.at_once import may_go_on, nobody_waits
 from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received, received_from
 from billhook.answering.saying import lines_for_people
 from billhook.answers import NOTHING, Answer, Decision, Verdict
@@ -28,6 +27,7 @@ from billhook.later import later
 if TYPE_CHECKING:
     from billhook import agents
     from billhook.agents import Dialect
+    from billhook.agents.child import Written
     from billhook.answering.once import Judged
     from billhook.config import Config, configured
     from billhook.config import inside as insides
@@ -123,22 +123,23 @@ class Answering:
 
     @property
     def nobody_waits(self) -> bool:
-        """Whether, after `prepare`, all that `judge` asks for is there at once."""
+        """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
-        return not self._may_come_twice(self.config, self.event) and nobody_waits(self.config, self.event)
+        return not (self._may_come_twice or self.config.parallel or self.config.plan.steps(self.event).waits)
 
     @property
     def may_go_on(self) -> bool:
-        """Whether, after `prepare`, a hook may answer later than the agent should wait."""
+        """Whether, after `prepare`, a hook may answer later than the agent should wait: in the background, or as a
+        program that answers `{"async": true}`."""
         assert self.config is not None and self.event is not None
-        return may_go_on(self.config, self.event)
+        return any(step.may_answer_later for step in self.config.plan.steps(self.event))
 
     async def judge(self) -> Heard:
         """Ask the hooks."""
         assert self.config is not None and self.event is not None
         if self.ends is not None:
             self._look_at_the_clock()
-        if not self._may_come_twice(self.config, self.event):
+        if not self._may_come_twice:
             return self._said(await self._ask(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
         return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
@@ -148,10 +149,13 @@ class Answering:
         if self.arguments.seconds is not None and self.ends is not None:
             self.arguments.seconds = max(0.01, self.ends - time.monotonic())
 
-    def _may_come_twice(self, config: "Config", event: Event) -> bool:
+    @property
+    def _may_come_twice(self) -> bool:
         """Whether the same call may be brought by several files. Claude Code runs the same command only once, but the
         user's entry and the project's are not the same."""
-        return self.agent in OTHERS or (self.agent == "claude" and config.installed.get(event.hook_event_name, 0) > 1)
+        if self.agent != "claude" or self.config is None or self.event is None:
+            return self.agent in OTHERS
+        return self.config.installed.get(self.event.hook_event_name, 0) > 1
 
     async def _judged_once(self, config: "Config", event: Event) -> "Judged":
         """What the hooks say, where the same call may come through several files."""
@@ -196,10 +200,9 @@ class Answering:
     def _folder(self, environ: Mapping[str, str]) -> str:
         """The folder that the agent is in, as far as it says so."""
         event = self.event or self.remains
-        cwd = event.cwd if event is not None else ""
         project = environ.get("CLAUDE_PROJECT_DIR")
         if not project or not os.path.isdir(project):
-            return (_in_workspace(cwd, event) if event is not None else cwd) or project or ""
+            return (_in_workspace(event) if event is not None else "") or project or ""
         if event is not None and event.hook_event_name in _STARTS:
             from billhook.answering.session_folder import began_in
 
@@ -233,16 +236,29 @@ class Answering:
         return _lost_approvals(self.config, self.event)
 
     def _said(self, verdict: Verdict, config: "Config") -> Heard:
-        answer = verdict.as_answer(self.dialect.meanings.join) if verdict.speaks or verdict.reason else NOTHING
-        return self._heard(verdict.about, answer, _discreet(verdict.warnings), _notes(verdict.about, config, self.host))
+        answer, written = NOTHING, None
+        if verdict.speaks or verdict.reason:
+            from billhook.config.unsaid import encoded
 
-    def _heard(self, event: Event, answer: Answer, warnings: Iterable[str], notes: Iterable[str] = ()) -> Heard:
+            answer, written = encoded(verdict, self.dialect)
+        warnings, notes = _discreet(verdict.warnings), _notes(verdict.about, config, self.host)
+        return self._heard(verdict.about, answer, warnings, notes, written)
+
+    def _heard(
+        self,
+        event: Event,
+        answer: Answer,
+        warnings: Iterable[str],
+        notes: Iterable[str] = (),
+        written: "Written | None" = None,
+    ) -> Heard:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
         if self.agent == "vscode" and answer.updated_input is not None:
             from billhook.answering.vscode import rewritten_for_vscode
 
-            answer = rewritten_for_vscode(self.stdin or b"", answer)
-        written = self.dialect.write_exit(event, answer)
+            answer, written = rewritten_for_vscode(self.stdin or b"", answer), None
+        if written is None:
+            written = self.dialect.write_exit(event, answer)
         spoken = written.exit.stderr
         lines = list(warnings)
         if written.lost or written.held:
@@ -365,12 +381,13 @@ class Answering:
         return unread or any(_about(events, event) for events in guards)
 
 
-def _in_workspace(cwd: str, event: Event) -> str:
+def _in_workspace(event: Event) -> str:
     """The folder of an event; outside the folders that an agent has open, the first of those."""
     said = event.payload.get("workspace_roots")
     roots = [root for root in said if isinstance(root, str) and os.path.isdir(root)] if isinstance(said, list) else []
-    inside = any(f"{cwd}/".startswith(f"{root.rstrip('/')}/") for root in roots)
-    return cwd if inside or not roots else roots[0]
+    if not roots or any(f"{event.cwd}/".startswith(f"{root.rstrip('/')}/") for root in roots):
+        return event.cwd
+    return roots[0]
 
 
 def _lost_approvals(config: "Config", event: Event | None) -> str:

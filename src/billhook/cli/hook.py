@@ -15,12 +15,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from billhook.answering import Answering, Heard
-from billhook.answering.at_once import finished
 from billhook.answers import Status, Verdict
 from billhook.cli.firing import catch_signals
 from billhook.cli.pipes import all_of, hang_up, put, tell
 from billhook.events import Event
 from billhook.later import later
+from billhook.stepping import finished
 
 if TYPE_CHECKING:
     import signal

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from billhook.answers import Skipped, SkipReason
 from billhook.builtins.metrics import NAME as METRICS
 from billhook.builtins.metrics import WARN_MS, Budget, HookStats, Tally
 from billhook.config.loaded import Config
@@ -32,10 +33,10 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _SAME: Final = ("events", "match", "if", "dialect", "state")
 """What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
 _DOES_THE_SAME: Final = ("what", "kind", "hash")  # what decides how long it takes
-NOT_WANTED: Final = frozenset({"did not match", "condition false", "condition raised"})
+NOT_WANTED: Final = frozenset({SkipReason.NOT_MATCHED, SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED})
 """Reasons that lie with the hook's own conditions."""
-_ENDED: Final = re.compile(r"`.+` said (?:deny|stop)", re.DOTALL)
-"""Somebody else ended the run before it was the hook's turn. Other reasons say nothing of when it would be asked."""
+_TELLING: Final = NOT_WANTED | {SkipReason.DENIED, SkipReason.STOPPED}
+"""The same, and another hook that ended the run before. Other reasons don't tell when the hook would run."""
 
 
 def log_of(config: Config) -> "LogReader | None":
@@ -214,7 +215,8 @@ class _Gathered:
             if said.hook in same and said.status != "skipped":
                 self._ran(said, *same[said.hook])
         for then, why in record.not_asked.items():
-            if then in same and (why in NOT_WANTED or _ENDED.fullmatch(why)):
+            skipped = Skipped.from_recorded(why) if then in same else None
+            if skipped is not None and skipped.reason in _TELLING:
                 name, _ = same[then]
                 self._events[name][record.event] += 1
                 self._reasons[name][why] += 1

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from billhook import tools
+from billhook.answers import SkipReason
 from billhook.config.declared import LAYERS
 from billhook.config.explaining import Explained, Explanation, explain
 from billhook.config.history import rows_of
@@ -142,8 +143,8 @@ def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) ->
             yield Considered(name=said.hook, standing=standing, said=said)
             continue
         word = record.not_asked.get(said.hook) or said.error or ""
-        why = said.error if word == "condition raised" else _why_not(word, rows.get(said.hook), record, event)
-        not_approved = word == "not trusted"  # what stands in for it was skipped
+        why = said.error if word == SkipReason.CONDITION_RAISED else _why_not(word, rows.get(said.hook), record, event)
+        not_approved = word == SkipReason.NOT_TRUSTED  # what stands in for it was skipped
         yield Considered(name=said.hook, standing="not asked" if not_approved else "skipped", why=why or word)
     for name, word in record.not_asked.items():
         if name not in met:
@@ -159,10 +160,10 @@ def _why_not(word: str, row: Row | None, record: Record, event: Event | None) ->
     if row is None:
         return word
     detail = ""
-    if word == "did not match" and row.get("match"):
+    if word == SkipReason.NOT_MATCHED and row.get("match"):
         target = (event.target if event is not None else None) or record.tool
         detail = f"match `{row['match']}` is not for `{target}`" if target else f"match `{row['match']}`"
-    elif word == "condition false" and row.get("if"):
+    elif word == SkipReason.CONDITION_FALSE and row.get("if"):
         detail = f"if `{row['if']}` is not true of {_about(record, event)}"
     standing = str(row.get("why") or "") if row.get("state") != "runs" else ""
     return f"{word}: {'; '.join(filter(None, (detail, standing)))}".removesuffix(": ")

@@ -14,7 +14,7 @@ from billhook.config.declared import Declared
 from billhook.config.keys import BUILTINS
 from billhook.errors import BillhookError, UnrecordedError
 from billhook.events import EVENTS, JSON_FIELDS, Event
-from billhook.hook import Hook, SessionInfo
+from billhook.hook import Context, Hook, SessionInfo
 
 if TYPE_CHECKING:
     from billhook.config.loaded import Config
@@ -108,7 +108,7 @@ class Recording:
     def content(self, verdict: Verdict, host: str, own: Sequence[Hook] = ()) -> dict[str, Any]:
         """What the log says of a verdict, secrets taken out."""
         event = verdict.about
-        session_name, turn_id = self._session(verdict)
+        session = Context(event, verdict.outcomes, {}, self.know)
         tool = _tool(event)
         texts, outcomes = self._texts(verdict), _of_quiet_built_ins(verdict)
         if outcomes is None:
@@ -122,8 +122,8 @@ class Recording:
             "mono": int(time.monotonic() * 1e6) / 1e6,
             "event": event.hook_event_name,
             "session_id": event.session_id,
-            "session_name": session_name,
-            "turn_id": turn_id,
+            "session_name": session.session_name,
+            "turn_id": session.turn_id,
             "tool": tools.canonical(tool) if tool else None,
             "tool_use_id": _tool_use(event),
             "cwd": event.cwd,
@@ -139,17 +139,6 @@ class Recording:
             **texts,
             "not_asked": self._not_asked(verdict, own, quiet=outcomes is not None),
         }
-
-    def _session(self, verdict: Verdict) -> tuple[str, str]:
-        """Its name and turn: as the built-ins told them at this event, else as they are known."""
-        told = {outcome.hook: outcome.answer.data for outcome in verdict.outcomes}
-        named, turn = told.get("session-naming"), told.get("turn-tracker")
-        name = str(named.get("sessionName") or "") if isinstance(named, dict) else ""
-        turn_id = str(turn.get("turnId") or turn.get("completedTurnId") or "") if isinstance(turn, dict) else ""
-        if name and turn_id:
-            return name, turn_id
-        known = self.know(verdict.about)
-        return name or known.session_name, turn_id or known.turn_id
 
     def _redacted(self, texts: dict[str, Any]) -> tuple[dict[str, Any], int]:
         if self._redactor is None:

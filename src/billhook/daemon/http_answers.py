@@ -146,7 +146,14 @@ class OverHttp(Answering):
     def _notice(self, event: Event, why: str) -> str:
         return ""  # a status says it
 
-    def _heard(self, event: Event, answer: Answer, warnings: "Iterable[str]", notes: "Iterable[str]" = ()) -> Heard:
+    def _heard(
+        self,
+        event: Event,
+        answer: Answer,
+        warnings: "Iterable[str]",
+        notes: "Iterable[str]" = (),
+        written: object = None,
+    ) -> Heard:
         worded = as_json(self.dialect, event, answer)
         name = self.arguments.dialect
         lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]

@@ -14,13 +14,13 @@ import re2
 
 from billhook import caller
 from billhook.answering import Answering, Heard
-from billhook.answering.at_once import finished
 from billhook.answers import Verdict
 from billhook.callbacks import in_thread
 from billhook.caller import Caller
 from billhook.config.configured import NotLoadedError
 from billhook.daemon import wire
 from billhook.events import Event
+from billhook.stepping import finished
 from billhook.tree import MARKER
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@ depend on what happened on this machine, and so don't fail a check."""
 
 from collections.abc import Iterator
 
+from billhook.answers import SkipReason
 from billhook.builtins.metrics import HookStats
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
@@ -39,7 +40,7 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
 
 def _condition(quiet: Quiet, hook: Declared) -> tuple[str, str]:
     """The field that did not fit, and what it says. Where the rule was looked at, the matcher had fitted."""
-    field = "match" if hook.match and "condition false" not in quiet.reasons else "when"
+    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "when"
     value = hook.match if field == "match" else hook.when
     return field, f"`{edit(hook, field, value)}`" if value else "its condition"
 

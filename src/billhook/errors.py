@@ -1,17 +1,5 @@
-"""The exception tree.
-
-BillhookError            what every error of ours is
-├── EventError           an event that is not one; `path` names the place inside the JSON
-│   └── ContradictionError   an event that says two different things of the same
-├── StrictJSONError      text that is not exactly one JSON document
-├── RuleError            a permission rule that can't be read
-├── MatchError           a matcher that can't be compiled
-├── PlanError            hooks that can't be put in order: a cycle or a missing name
-├── UnrecordedError      a verdict that an observer had to record and could not
-└── UsageError           a command line that makes no sense
-
-A message says what is wrong in the user's words, `place` where, `hint` the edit or command that repairs it.
-"""
+"""The exceptions. A message says what is wrong in the user's words, `place` where, `hint` the edit or command that
+repairs it."""
 
 
 class BillhookError(Exception):

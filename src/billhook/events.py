@@ -31,8 +31,6 @@ else:
 
 # Escapes that hide plain characters from a guard that greps the text: \u002d for a hyphen, \/ for a slash.
 _HIDING = pattern(rb"\\u00[2-7]|\\/", re.IGNORECASE)
-
-
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -199,8 +197,6 @@ _BASE = Event.__struct_fields__
 
 
 # -- tools ---------------------------------------------------------------------------------------------------------
-
-
 class _ToolEvent(Event, frozen=True, kw_only=True):
     tool_name: str
     tool_input: Json
@@ -249,8 +245,6 @@ class PostToolBatch(Event, frozen=True, kw_only=True):
 
 
 # -- permission ----------------------------------------------------------------------------------------------------
-
-
 class PermissionRequest(_ToolEvent, frozen=True, kw_only=True):
     """The person would be asked, or the call would be denied because nobody can be asked."""
 
@@ -268,8 +262,6 @@ class PermissionDenied(_ToolEvent, frozen=True, kw_only=True):
 
 
 # -- prompt and display --------------------------------------------------------------------------------------------
-
-
 class UserPromptSubmit(Event, frozen=True, kw_only=True):
     """A prompt was submitted; the model has not seen it yet."""
 
@@ -316,8 +308,6 @@ class MessageDisplay(Event, frozen=True, kw_only=True):
 
 
 # -- session -------------------------------------------------------------------------------------------------------
-
-
 class SessionStart(Event, frozen=True, kw_only=True):
     """A session begins, resumes, or goes on after clear or compact."""
 
@@ -352,8 +342,6 @@ class Setup(Event, frozen=True, kw_only=True):
 
 
 # -- end of a turn -------------------------------------------------------------------------------------------------
-
-
 class Stop(Event, frozen=True, kw_only=True):
     """The agent has finished its reply."""
 
@@ -375,8 +363,6 @@ class StopFailure(Event, frozen=True, kw_only=True):
 
 
 # -- agents, teams, tasks ------------------------------------------------------------------------------------------
-
-
 class SubagentStart(Event, frozen=True, kw_only=True):
     """A subagent was started."""
 
@@ -428,8 +414,6 @@ class TaskCompleted(_TaskEvent, frozen=True, kw_only=True):
 
 
 # -- compaction ----------------------------------------------------------------------------------------------------
-
-
 class PreCompact(Event, frozen=True, kw_only=True):
     """The conversation is about to be summarised."""
 
@@ -450,8 +434,6 @@ class PostCompact(Event, frozen=True, kw_only=True):
 
 
 # -- model ---------------------------------------------------------------------------------------------------------
-
-
 class _ModelSwitch(Event, frozen=True, kw_only=True):
     from_model: str = ""
     to_model: str = ""
@@ -482,8 +464,6 @@ class PostModelSwitch(_ModelSwitch, frozen=True, kw_only=True):
 
 
 # -- MCP elicitation -----------------------------------------------------------------------------------------------
-
-
 class Elicitation(Event, frozen=True, kw_only=True):
     """An MCP server asks the user for input."""
 
@@ -510,8 +490,6 @@ class ElicitationResult(Event, frozen=True, kw_only=True):
 
 
 # -- configuration, files, worktrees -------------------------------------------------------------------------------
-
-
 class ConfigChange(Event, frozen=True, kw_only=True):
     """A settings, skill or policy file changed during the session."""
 
@@ -672,8 +650,7 @@ def _decoder() -> "msgspec.json.Decoder[Event]":
 
 
 def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Event:
-    """Make an event from a dict in wire form, checked field by field; unknown fields are kept. `tool_input` is the text
-    in which that was sent."""
+    """Make an event from a dict in wire form; unknown fields are kept. `tool_input` is its text as sent."""
     if not isinstance(payload, Mapping):
         raise EventError(f"expected an object, got {_kind_of(payload)}")
     name = payload.get("hook_event_name")
@@ -741,14 +718,13 @@ def _member(kind: type[Event], field: str) -> Any:
 @functools.cache
 def _checked(kind: type[Event]) -> type[Struct]:
     """The same fields without the free-form ones: what `parse` checks a dict against."""
-    fields = [(f.name, f.type, _default_of(f)) for f in msgspec.structs.fields(kind) if f.name not in JSON_FIELDS]
+    default: Any = msgspec.field  # its stub refuses NODEFAULT
+    fields = [
+        (field.name, field.type, default(default=field.default, default_factory=field.default_factory))
+        for field in msgspec.structs.fields(kind)
+        if field.name not in JSON_FIELDS
+    ]
     return msgspec.defstruct(f"{kind.__name__}Fields", fields, kw_only=True)
-
-
-def _default_of(field: msgspec.structs.FieldInfo) -> Any:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return msgspec.field(default_factory=field.default_factory)
-    return msgspec.field() if field.required else msgspec.field(default=field.default)
 
 
 @functools.cache

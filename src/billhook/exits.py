@@ -4,11 +4,8 @@ import msgspec
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child returned, or what we return as a child.
-
-    Exactly one of `code`, `signal`, `timed_out` and `start_error` tells how it ended. Output is bytes as
-    printed, cut at a cap; `truncated` says that there was more.
-    """
+    """What a child returned, or what we return as a child. Exactly one of `code`, `signal`, `timed_out` and
+    `start_error` tells how it ended. Output is bytes as printed, cut at a cap; `truncated` says that there was more."""
 
     code: int | None = None
     signal: int | None = None

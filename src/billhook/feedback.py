@@ -20,8 +20,7 @@ class Result(NamedTuple):
 
 
 def merge_feedback(output: str, before: Verdict | None, after: Verdict | None, *, is_error: bool = False) -> Result:
-    """The output with the feedback of the hooks before and after it. Blank output gives the sections alone; without
-    feedback the output stays as it is."""
+    """The output with the feedback of the hooks before and after it. Without feedback it stays as it is."""
     sections: list[str] = []
     denied = False
     for verdict in (before, after):

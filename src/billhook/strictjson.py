@@ -67,19 +67,15 @@ def loads_own(data: bytes) -> Any:
 
 
 def loads_leniently(data: bytes, *, max_depth: int) -> Any:
-    """Read what an agent sent: valid JSON whose numbers, keys or escapes are odd must not switch guards off.
-
-    Numbers beyond a float are infinite, and of a key that is given twice the last counts. Still one document.
-    """
+    """Read what an agent sent: odd numbers, keys or escapes must not switch guards off. Numbers beyond a float are
+    infinite, and of a key that is given twice the last counts. Still one document."""
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     return _read(text, _leniently(), max_depth)
 
 
 def encode(value: Any) -> bytes:
-    """One compact line of ASCII: any JSON value, lone surrogates included, in any locale, on one line.
-
-    What JSON has no word for becomes text or null: a NaN in a tool's input must not keep the guard from being asked.
-    """
+    """One compact line of ASCII: any JSON value, lone surrogates included. What JSON has no word for becomes text or
+    null: a NaN in a tool's input must not keep the guard from being asked."""
     try:
         data = _ENCODER.encode(value)
         if data.isascii():

@@ -33,11 +33,9 @@ Answers = Callable[[Any, str | None, Any], Awaitable[Any]]
 def hooks(
     hooks: Hooks = None, *, timeout: float = SECONDS, cwd: str | os.PathLike[str] = "", tell: Tell | None = None
 ) -> dict[HookEvent, list[HookMatcher]]:
-    """A value for `ClaudeAgentOptions(hooks=...)`. What waits for an answer is blocked when none comes.
-
-    `hooks`: an engine, a list of hooks, or nothing for what is configured for `cwd`. `tell` gets a line for each hook
-    that failed; without it, that is logged.
-    """
+    """A value for `ClaudeAgentOptions(hooks=...)`: what is configured for `cwd`, an engine, or a list of hooks. What
+    waits for an answer is blocked when none comes. `tell` gets a line for each hook that failed; without it, that is
+    logged."""
     if not timeout > 0:
         raise UsageError(f"timeout is {timeout}", hint="seconds that Claude Code waits for an answer, more than 0")
     engine = engine_for(hooks, cwd, host="claude-agent-sdk", tell=tell)

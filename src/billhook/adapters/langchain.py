@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, NotRequired
 
 from billhook.adapters import runs
 from billhook.session import Question, SyncSession, ToolResult
+from billhook.session.calls import text_of
 from billhook.session.sync import run_to_end
 
 try:
@@ -237,7 +238,7 @@ def _read(made: Any, request: Any) -> Any:
     if message is None:
         return runs.plain(made.update if isinstance(made, Command) else made)
     if message.status == "error":
-        raise runs.ToolFailureError(runs.text(runs.plain(message.content)))
+        raise runs.ToolFailureError(text_of(runs.plain(message.content)))
     return runs.plain(message.content)
 
 
@@ -265,12 +266,10 @@ def _message(run: runs.Run, request: Any, attempt: runs.Attempt, result: ToolRes
         return ToolMessage(result.content, name=call["name"], tool_call_id=call["id"], status="error")
     content = run.output_of(attempt, result)
     own = _own_message(attempt.output, request)
-    if not changed and (
-        content is attempt.output or (own is not None and content == runs.text(runs.plain(own.content)))
-    ):
+    if not changed and (content is attempt.output or (own is not None and content == text_of(runs.plain(own.content)))):
         return attempt.output
     status = "error" if result.is_error else "success"
-    content = content if isinstance(content, str) or _is_content(content) else runs.text(runs.plain(content))
+    content = content if isinstance(content, str) or _is_content(content) else text_of(runs.plain(content))
     if own is None:  # what it wanted to do to the state goes with it
         return ToolMessage(content, name=call["name"], tool_call_id=call["id"], status=status)
     return _with(attempt.output, own, own.model_copy(update={"content": content, "status": status}))

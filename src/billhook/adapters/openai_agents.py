@@ -16,6 +16,7 @@ from typing import Any, Final
 from billhook import strictjson
 from billhook.adapters import runs
 from billhook.errors import StrictJSONError, UsageError
+from billhook.session.calls import text_of
 
 try:
     from agents import (
@@ -179,7 +180,7 @@ class Hooked(RunHooks[Any]):
                 raise
             if result.interruptions:  # it waits for the person
                 return result
-            ending = await run.stop(runs.text(runs.plain(result.final_output)))
+            ending = await run.stop(text_of(runs.plain(result.final_output)))
             if not ending.keep_going:
                 return result
             agent, given = result.last_agent, _go_on(result, ending.reason or "Go on.", options)
@@ -217,7 +218,7 @@ class Hooked(RunHooks[Any]):
         """Stop and SessionEnd, where `run` does not fire them. A Runner can't be kept going."""
         known = self._runs.get(id(context.usage))
         if known is not None and not known[1].has_ended:
-            ending = await known[1].stop(runs.text(runs.plain(output)))
+            ending = await known[1].stop(text_of(runs.plain(output)))
             if ending.keep_going:
                 known[1].say(f"a hook wanted to go on ({ending.reason}), which only `Hooked.run` can do")
             await self._close(context)

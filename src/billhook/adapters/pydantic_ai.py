@@ -14,6 +14,7 @@ from typing import Any
 
 from billhook.adapters import runs
 from billhook.session import Question
+from billhook.session.calls import text_of
 from billhook.session.waiting import HURRY, awaited
 
 try:
@@ -100,8 +101,7 @@ class HookCapability(AbstractCapability[Any]):
                     run.say(f"a hook wanted to go on ({self._next}), but the answer was streamed already")
 
     async def _break_off(self) -> None:
-        """The run is cancelled. Pydantic AI cancels its calls when we are done; we do it now, for hooks are to hear of
-        their end before that of the session."""
+        """Cancel the calls now: hooks must hear of their end before that of the session."""
         ends = list(self._under_way)
         for task in self._under_way.values():
             if task is not None:
@@ -112,7 +112,7 @@ class HookCapability(AbstractCapability[Any]):
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Stop, when the run would end here. A hook can keep it going: its reason is the next thing that is said."""
         if isinstance(result, End) and not isinstance(result.data.output, DeferredToolRequests):
-            ending = await self._run.stop(runs.text(runs.plain(result.data.output)))
+            ending = await self._run.stop(text_of(runs.plain(result.data.output)))
             if ending.keep_going:
                 self._next = ending.reason or "Go on."
                 ctx.enqueue(self._next)

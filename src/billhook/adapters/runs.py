@@ -8,14 +8,13 @@ from typing import Any
 
 from msgspec import UNSET
 
-from billhook import strictjson
 from billhook.answers import Verdict
 from billhook.engine import Engine
 from billhook.errors import BillhookError, UsageError
 from billhook.events import Event
 from billhook.hook import Hook
 from billhook.session import Call, Session, ToolResult
-from billhook.session.calls import SentInput
+from billhook.session.calls import SentInput, text_of
 from billhook.session.waiting import awaited
 
 Hooks = Engine | Iterable[Hook] | Hook | None
@@ -134,11 +133,10 @@ class Run(Session):
         return bool(self._calls._open)
 
     def output_of(self, attempt: "Attempt", result: ToolResult) -> Any:
-        """What the framework goes on with: the tool's own output, a rewritten one as the hook gave it, or the text of
-        the result when hooks added to it."""
+        """What the framework gets: the output of the tool or of a hook, or the text of the result with feedback."""
         rewritten = self._outputs.pop(result.tool_use_id, UNSET)
         output = attempt.read if rewritten is UNSET else rewritten
-        if result.is_error or result.content != text(output):
+        if result.is_error or result.content != text_of(output):
             return result.content
         return attempt.output if rewritten is UNSET else rewritten
 
@@ -237,14 +235,4 @@ def plain(value: Any) -> Any:
     try:
         return to_jsonable_python(value, fallback=str, bytes_mode="base64")
     except ValueError:  # it holds itself
-        return str(value)
-
-
-def text(value: Any) -> str:
-    """An output as the model reads it."""
-    if isinstance(value, str) or value is None:
-        return value or ""
-    try:
-        return strictjson.compact(value)
-    except Exception:
         return str(value)

@@ -1,12 +1,10 @@
 """The question that a person is asked before a tool runs, as text, and what their answer means."""
 
 import unicodedata
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from billhook import strictjson, tools
-
-if TYPE_CHECKING:
-    from billhook.session import Question
+from billhook.session import Question
 
 _LONGEST: Final = 4000
 """Characters of one text. Of a longer one both ends are shown: what is left out is counted, never only the end."""
@@ -17,9 +15,8 @@ _WORDS: Final[dict[str, Literal["once", "session", "no"]]] = {
 }
 
 
-def question_text(question: "Question") -> str:
-    """What would run, why it is asked, and the answers. Nothing in it can move the cursor or look like another line:
-    whatever the model wrote stands behind a bar."""
+def question_text(question: Question) -> str:
+    """What would run, why it is asked, and the answers. What the model wrote is escaped, and behind a bar."""
     lines = [f"{_harmless(question.tool_name)} wants to run:"]
     for label, text in _facts(question.tool_name, question.tool_input):
         lines += [f"  {label}:"] if label else []
@@ -32,12 +29,12 @@ def question_text(question: "Question") -> str:
     return "\n".join(lines)
 
 
-def expected(question: "Question") -> str:
+def expected(question: Question) -> str:
     """What to tell somebody whose answer was none."""
     return f"that is no answer; type {'y, s or n' if question.rememberable else 'y or n'} (Enter: no)"
 
 
-def _covered(question: "Question") -> str:
+def _covered(question: Question) -> str:
     """What a yes for the session is about, as `AgentPermissions.remember` has it."""
     if tools.is_shell(question.tool_name):
         return "this very command, in this folder"

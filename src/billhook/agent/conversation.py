@@ -34,8 +34,7 @@ Block = Text | ToolUse | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One turn of the conversation. The person's side says texts and gives tool results; the model's says texts and
-    uses tools."""
+    """One turn of the conversation: texts and tool results of the person's side, texts and tool uses of the model."""
 
     role: Literal["user", "assistant"]
     content: tuple[Block, ...]

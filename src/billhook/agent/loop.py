@@ -50,7 +50,7 @@ class Agent:
     messages: list[Message] = field(default_factory=list)
     budget: int = BUDGET
     tools: dict[str, Tool] = field(default_factory=dict)
-    _refused_at: int = 0
+    _refused_at: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._used = {use.id for message in self.messages for use in message.tool_uses}
@@ -58,8 +58,7 @@ class Agent:
     # -- the loop
 
     async def run(self, prompt: str) -> Ended:
-        """One prompt, and what it left to be done: background tasks and teammates are waited for, and what a hook does
-        not accept as done goes back to the model."""
+        """One prompt, and the tasks it started. What a hook does not accept as done goes back to the model."""
         ended = await self.turn(prompt)
         for _ in range(FORCED_AT_MOST):
             still_open = await self.team.settle() if ended.how == "done" else ""
@@ -237,8 +236,7 @@ class Agent:
         return result
 
     def _with_own_ids(self, reply: Message) -> Message:
-        """A model that gives two calls the same id would get one result for both. One that was used before the
-        conversation was compacted or cleared stays used: hooks and the log know it."""
+        """Give each call an id that was never used, also not before the conversation was compacted."""
         blocks = []
         for block in reply.content:
             if isinstance(block, ToolUse):

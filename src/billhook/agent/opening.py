@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -99,8 +100,7 @@ _SILENT: Final = 1.0  # seconds for which hooks in the background are waited for
 
 
 async def begin_anew(agent: Agent, config: Config) -> None:
-    """Begin anew, as `/clear` does: another session with a transcript of its own, nothing said, nothing remembered.
-    What runs in the background is ended."""
+    """Start over, as `/clear` does: another session and transcript. What runs in the background is ended."""
     await agent.team.close()
     session_id = str(uuid.uuid4())
     agent.transcript = transcript_of(Path(config.root), config.project, session_id)
@@ -127,18 +127,11 @@ def _spawn(config: Config, parent: Agent, kind: str, agent_id: str, name: str) -
     transcript = transcript_of(Path(config.root), config.project, parent.session.id, agent_id)
     workspace = Workspace(parent.workspace.root)
     workspace.cwd = parent.workspace.cwd  # it begins where its parent is, and is judged there
-    nested = Agent(
-        session=parent.session.subagent(
-            kind, agent_id=agent_id, transcript_path=str(transcript.path), detached=bool(name)
-        ),
-        model=parent.model,
-        workspace=workspace,
-        transcript=transcript,
-        show=parent.show,
-        system=parent.system,
-        team=parent.team,
-        name=name or kind,
-        budget=parent.budget,
+    session = parent.session.subagent(
+        kind, agent_id=agent_id, transcript_path=str(transcript.path), detached=bool(name)
+    )
+    nested = replace(
+        parent, session=session, workspace=workspace, transcript=transcript, name=name or kind, messages=[]
     )
     _equip(nested, config)
     return nested

@@ -35,8 +35,7 @@ class Inside(Protocol):
 
 
 class AgentPermissions:
-    """The rules of one agent and of its subagents. Lives as long as the session: it knows what the person allowed for
-    the rest of it."""
+    """The rules of one agent and its subagents, and what the person allowed for the rest of the session."""
 
     def __init__(
         self,
@@ -80,8 +79,7 @@ class AgentPermissions:
         return ruling
 
     def remember(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str) -> None:
-        """The person said yes for the rest of the session: to this very command line, to this tool inside the
-        workspace, or outside of it to this tool for this file."""
+        """A yes for the session: to this command line, this tool in the workspace, or this file outside of it."""
         call = _Call.of(tool_name, tool_input, cwd)
         key = self._key(call)
         if key is not None:
@@ -130,8 +128,7 @@ class AgentPermissions:
         return Ruling(Decision.ASK, f"{call.name} needs permission: {why}", rememberable=self._key(call) is not None)
 
     def _struck(self, rules: Sequence[Permitted], call: "_Call") -> Iterator[Permitted]:
-        """The rules that strike. A relative path in one starts at the project and where the agent is: `cd` leaves no
-        rule behind."""
+        """The rules that strike. A relative path starts at the project and where the agent is: `cd` evades no rule."""
         for one in rules:
             if one.rule.strikes(call.name, call.given, call.cwd) or (
                 one.folder not in ("", call.cwd) and one.rule.strikes(call.name, call.input, one.folder)

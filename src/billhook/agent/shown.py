@@ -132,8 +132,7 @@ class Ended(Shown, frozen=True, tag="ended"):
     """`blocked`: a hook refused the prompt; `stopped`: a hook ended the run; `failed`: the model gave no answer."""
     text: str  # the last thing the model said, or the reason
     usage: Usage = Usage()
-    """Of the session so far: the main agent's calls of the model, and those of subagents, teammates and background
-    tasks; what it cost to compact as well."""
+    """Of the whole session so far, its subagents, teammates, background tasks and summaries included."""
 
 
 def judged(verdict: Verdict) -> Judged:

@@ -15,8 +15,7 @@ class ToolError(Exception):
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """One tool. `run` takes the input and gives what hooks see as `tool_response`: a text, or anything JSON can say.
-    It raises ToolError when it fails, and cleans up when it is cancelled."""
+    """One tool. `run` returns what hooks see as `tool_response`, a text or JSON value, or raises ToolError."""
 
     spec: ToolSpec
     run: Callable[[Input], Awaitable[Any]]

@@ -57,8 +57,7 @@ class Transcript:
             self.problem = self.problem or f"the transcript can't be written: {error}"
 
     def read(self) -> list[Message]:
-        """The conversation so far. A torn last line is left out; a tool call that has no result gets one that says so,
-        because a model refuses a conversation in which one is missing."""
+        """The conversation so far, without a torn last line. A tool call without a result gets one: models insist."""
         data = read_bytes(self.path, _LONGEST, root=self.root) or b""
         self._torn = data != b"" and not data.endswith(b"\n")
         messages: list[Message] = []

@@ -11,20 +11,14 @@ the event log; a program without a log gives an engine `Metrics`:
 """
 
 import math
-from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections import Counter, defaultdict
+from typing import Final
 
 import msgspec
 
 from billhook.answers import FAILURES, Answer, Outcome, Status, Verdict
 from billhook.hook import Context, Hook, Source
-from billhook.later import later
 from billhook.store.record import Said
-
-if TYPE_CHECKING:
-    import array
-else:
-    array = later("array")
 
 NAME: Final = "metrics"
 WARN_MS: Final = 1000.0  # the latency budget where nobody sets one, in milliseconds
@@ -83,13 +77,12 @@ class HookStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Durations:
-    """Any number of durations in bounded memory. Percentiles are those of the nearest rank, exact up to 4,096 of them
-    and then within 2 percent; the longest is always exact."""
+    """Any number of durations in bounded memory. Percentiles are exact up to 4,096 of them, then within 2 percent."""
 
     def __init__(self) -> None:
         self.count = 0
         self.max = 0.0
-        self._exact = array.array("d")
+        self._exact: list[float] = []
         self._classes: Counter[int] = Counter()
 
     def add(self, ms: float) -> None:
@@ -102,7 +95,7 @@ class Durations:
         self._exact.append(ms)
         if len(self._exact) > _EXACT:
             self._classes.update(map(_class_of, self._exact))
-            self._exact = array.array("d")
+            self._exact = []
 
     def percentile(self, share: float) -> float | None:
         """The smallest duration that this share of all does not exceed."""
@@ -168,13 +161,10 @@ class Tally:
     """Counts outcomes by hook. Lives as long as its owner likes; its memory does not grow with the outcomes."""
 
     def __init__(self) -> None:
-        self._hooks: dict[str, _OfHook] = {}
+        self._hooks: defaultdict[str, _OfHook] = defaultdict(_OfHook)
 
     def add(self, said: Said) -> None:
-        found = self._hooks.get(said.hook)
-        if found is None:
-            found = self._hooks[said.hook] = _OfHook()
-        found.add(said)
+        self._hooks[said.hook].add(said)
 
     def stats(self) -> tuple[HookStats, ...]:
         """Every hook, the slowest first: by p95, then by name."""

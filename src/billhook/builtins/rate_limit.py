@@ -47,11 +47,8 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 def rate_limit(
     state: FileState, limits: Sequence[Limit], project: str = "", *, clock: Callable[[], float] = time.monotonic
 ) -> Hook:
-    """The built-in gate that counts tool calls. Raises RuleError for a rule that can't be read.
-
-    Calls of no session count together in `project`, or in the folder that they name where none is given. `clock` is one
-    that nobody can set: it may start anew with the machine, but is the same in every process.
-    """
+    """The built-in gate that counts tool calls. Raises RuleError. Calls of no session count together in `project`, or
+    in the folder that they name. `clock` is one that nobody can set, the same in every process."""
     counted = tuple((limit, condition(limit.rule) if limit.rule else None) for limit in limits)
     return Hook(
         name=NAME,

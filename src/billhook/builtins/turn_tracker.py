@@ -22,11 +22,8 @@ EVENTS: Final = (
 
 
 def turn_tracker(state: FileState, *, preserve_on_resume: bool = True, inject_context: bool = False) -> Hook:
-    """The built-in that counts turns.
-
-    `preserve_on_resume`: a session that is resumed goes on where it was. `inject_context`: the model is told the turn
-    at the start of the session and with each prompt.
-    """
+    """The built-in that counts turns. `preserve_on_resume`: a resumed session continues its count. `inject_context`:
+    the model is told the turn at the start of the session and with each prompt."""
     return Hook(
         name=NAME,
         title="counts the turns of a session",

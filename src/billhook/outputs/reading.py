@@ -68,10 +68,8 @@ def blocked(event: Event, text: str, meanings: Meanings) -> Reply:
 
 
 def read_output(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
-    """Read an answer in the format of seed 001 section 4 and of the reference. A broken one is a failed Reply.
-
-    The result of a seed 002 handler is understood, too: an external command can block like a function.
-    """
+    """Read an answer in the format of seed 001 section 4 and the reference, or the result of a seed 002 handler. A
+    broken one is a failed Reply."""
     try:
         if _is_result(output):
             return _read_pipeline(event, output, meanings)

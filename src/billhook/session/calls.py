@@ -244,7 +244,7 @@ class Calls:
             return self._merged(call, verdict, said, is_error=True)
         verdict = await self.session.ask_hooks(PostToolUse, tool_response=output, **about)
         shown = output if verdict.tool_output is UNSET else verdict.tool_output
-        return self._merged(call, verdict, _text(shown), is_error=False)
+        return self._merged(call, verdict, text_of(shown), is_error=False)
 
     def _merged(self, call: Call, after: Verdict, text: str, *, is_error: bool) -> ToolResult:
         merged = merge_feedback(text, call.before, after, is_error=is_error)
@@ -293,7 +293,8 @@ def _cancellations() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def _text(output: Any) -> str:
+def text_of(output: Any) -> str:
+    """An output as the model reads it."""
     if isinstance(output, str):
         return output
     for write in (strictjson.compact, str):

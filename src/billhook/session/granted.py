@@ -2,30 +2,26 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from billhook import tools
 from billhook.answers import Decision
 from billhook.errors import RuleError
+from billhook.rules import Rule, covers
 from billhook.session.permission import MODES, Ruling
-
-if TYPE_CHECKING:
-    from billhook.rules import Rule
 
 _UPDATES: Final = ("addRules", "replaceRules", "removeRules")
 _PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that make a rule about more than the one call
 
 
 class GrantedRules:
-    """The rules that hooks added. They act for this session only, whatever destination they name: no file is written.
-    Lives as long as the session, and its subagents have the same."""
+    """The rules that hooks added, for this session and its subagents only: no file is written."""
 
     def __init__(self) -> None:
         self._rules: dict[str, list[Rule]] = {"allow": [], "ask": [], "deny": []}
 
     def update(self, updates: Any) -> str:
-        """Take over `updatedPermissions`, all or nothing; the mode that the session is to have, or nothing. Raises
-        RuleError for what can't be acted on."""
+        """Apply `updatedPermissions`, all or nothing; returns the new mode, or nothing. Raises RuleError."""
         rules = {behavior: list(some) for behavior, some in self._rules.items()}
         mode = ""
         for one in updates if isinstance(updates, list) else [updates]:
@@ -41,8 +37,7 @@ class GrantedRules:
         return mode
 
     def applied(self, ruling: Ruling, name: str, tool_input: dict[str, Any], cwd: str) -> Ruling:
-        """A ruling with these rules beside it. An allow rule answers only what would be asked anyway: no rule of
-        somebody else, and no hook that asks."""
+        """A ruling with these rules beside it. An allow rule never overrides other rules, or a hook that asks."""
         for rule in self._rules["deny"]:
             if rule.strikes(name, tool_input, cwd):
                 return Ruling(Decision.DENY, f"denied by `{rule}`, a rule that a hook added", _BY)
@@ -51,11 +46,9 @@ class GrantedRules:
                 return Ruling(
                     Decision.ASK, f"{name} needs permission: `{rule}`, a rule that a hook added", _BY, firm=True
                 )
-        if self._rules["allow"] and ruling.decision is Decision.ASK and not ruling.firm:
-            from billhook.rules import covers
-
-            if covers(self._rules["allow"], name, tool_input, cwd):
-                return Ruling(Decision.ALLOW, by=_BY)
+        may_allow = self._rules["allow"] and ruling.decision is Decision.ASK and not ruling.firm
+        if may_allow and covers(self._rules["allow"], name, tool_input, cwd):
+            return Ruling(Decision.ALLOW, by=_BY)
         return ruling
 
 
@@ -72,7 +65,7 @@ def suggestions(name: str, tool_input: dict[str, Any], cwd: str) -> list[dict[st
     return [{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}]
 
 
-def _change(rules: dict[str, list["Rule"]], one: Mapping[str, Any]) -> None:
+def _change(rules: dict[str, list[Rule]], one: Mapping[str, Any]) -> None:
     kind, behavior, listed = one.get("type"), one.get("behavior"), one.get("rules")
     if kind not in _UPDATES or behavior not in rules or not isinstance(listed, list):
         raise RuleError(f"`updatedPermissions` of type `{kind}` can't be acted on here")
@@ -81,9 +74,7 @@ def _change(rules: dict[str, list["Rule"]], one: Mapping[str, Any]) -> None:
     rules[str(behavior)] = kept if kind == "removeRules" else kept + meant
 
 
-def _rule(given: Any) -> "Rule":
-    from billhook.rules import Rule
-
+def _rule(given: Any) -> Rule:
     if not isinstance(given, Mapping) or not isinstance(given.get("toolName"), str):
         raise RuleError("a rule of `updatedPermissions` names no tool")
     content = given.get("ruleContent")

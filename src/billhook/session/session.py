@@ -28,8 +28,7 @@ def _refuse_unknown(name: str, value: object, known: Sequence[str | None]) -> No
 
 
 class Session:
-    """One session of an agent. Lives from SessionStart to SessionEnd, which `async with` fires; belongs to one task at
-    a time, and its subagents are sessions of their own."""
+    """One session of an agent: `async with` fires SessionStart and SessionEnd. Belongs to one task at a time."""
 
     def __init__(
         self,
@@ -130,8 +129,7 @@ class Session:
     # -- firing
 
     async def fire(self, event: type[events.Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
-        """Fire an event of this session: what all events have is filled in. Its context waits for the next model call,
-        and a stop is noted."""
+        """Fire an event of this session. Its context waits for the next model call, and a stop is noted."""
         verdict = await self.ask_hooks(event, deadline=deadline, **fields)
         self.keep_context(verdict.outcomes)
         return verdict
@@ -230,8 +228,7 @@ class Session:
         trigger: Literal["manual", "auto"] = "manual",
         instructions: str | None = None,
     ) -> str | None:
-        """Compact the conversation: PreCompact, the summary, PostCompact, SessionStart (compact). None: a hook was
-        against it."""
+        """Compact the conversation: PreCompact, summary, PostCompact, SessionStart. None: a hook was against it."""
         before = await self.fire(events.PreCompact, trigger=trigger, custom_instructions=instructions)
         if before.denied or self.stopped is not None:
             return None

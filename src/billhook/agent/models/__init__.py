@@ -15,11 +15,8 @@ _HOW = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or take `--model scripted:FILE`
 
 
 def open_model(name: str, env: Mapping[str, str]) -> Model:
-    """The model that a name stands for. Raises UsageError for a name, a key or an extra that isn't there.
-
-    Without a model's own name MODEL_ID counts, and without any name the service whose key is set. Only `env` is looked
-    at: a project's `.env` is the project's, and must not choose where a conversation is sent.
-    """
+    """The model that a name stands for; without a name, of the service whose key is set. Raises UsageError. Only `env`
+    counts: a project's `.env` must not choose where a conversation is sent."""
     with_key = (service for service, keys in KEYS.items() if any(env.get(key) for key in keys))
     service, _, model = (name or next(with_key, "")).partition(":")
     if not service and not name:

@@ -20,8 +20,7 @@ _ENDS: dict[str, End] = {"max_tokens": "cut", "model_context_window_exceeded": "
 
 
 class Anthropic(Service):
-    """One model of Anthropic's. Thoughts are neither shown nor sent back: they are bound to everything before them, and
-    a hook may change that."""
+    """One model of Anthropic's. Thoughts are neither shown nor sent back: a hook may change what they are bound to."""
 
     service = "anthropic"
 

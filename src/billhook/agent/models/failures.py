@@ -47,8 +47,7 @@ _SHORTEST = 8  # characters of a secret that is looked for in an error
 
 
 def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelError:
-    """What an SDK's error means, in our words. None of `secrets` that is long enough to be one is in it,
-    whatever the service has repeated."""
+    """What an SDK's error means, in our words, without the `secrets` that the service may have repeated."""
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) and status >= 400 else None
     said = _message(error)

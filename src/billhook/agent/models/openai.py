@@ -23,8 +23,7 @@ class OpenAI(Service):
     service = "openai"
 
     def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
-        """The key is OPENAI_API_KEY. `timeout` is how many seconds nothing may come. Raises UsageError for a key or an
-        address that is none."""
+        """The key is OPENAI_API_KEY. `timeout`: seconds without any data. Raises UsageError for a bad key or URL."""
         _, key = key_in(env, "OPENAI_API_KEY")
         client = AsyncOpenAI(
             api_key=key,

@@ -18,11 +18,8 @@ _PIECES = 3
 
 
 class Scripted:
-    """Plays its turns in order, one for each call with tools, whoever asks; an agent with turns of its own gets those.
-
-    A call without tools wants a summary and gets one, made from the request. After the last turn the script has ended,
-    and says so as often as it is asked. `requests` keeps what it was asked, in order.
-    """
+    """Plays its turns in order, one for each call with tools; an agent with turns of its own gets those. A call without
+    tools gets a summary made from the request. After the last turn it says that the script has ended."""
 
     def __init__(
         self, script: Script | Sequence[Mapping[str, Any]] | Mapping[str, Any], *, name: str = "scripted"

@@ -23,13 +23,11 @@ Stream = Callable[[Request, Answer], AsyncGenerator[str, None]]
 
 
 class BrokeOffError(ModelError):
-    """An answer ended after something of it was said, by a fault that may pass. It can be asked for again, but whoever
-    heard its beginning has to be told."""
+    """An answer broke off after a part of it was shown. It can be asked for again; the person has to be told."""
 
 
 async def answered(stream: Stream, request: Request, say: Say, *, service: str, retries: int) -> Completion:
-    """A service's answer. One that breaks off before anything of it was said is asked for again; raises BrokeOffError
-    for one that breaks off later, and any other ModelError as it is."""
+    """A service's answer, asked for again until something of it was said; raises BrokeOffError after that."""
     for tried in count():
         answer, said = Answer(request), False
         try:

@@ -10,9 +10,6 @@ __all__ = ["Background", "Workspace", "standard_tools"]
 
 
 def standard_tools(workspace: Workspace, *, background: Background | None = None) -> list[Tool]:
-    """The standard tools for one agent in one workspace; they share its working directory.
-
-    `background` makes a task of a command that is to run on: it gets a subject, a description and the job, and gives
-    what the model is told. Without it there is no running in the background.
-    """
+    """The standard tools for one agent in one workspace. `background` starts a command as a task and returns what the
+    model is told; without it nothing runs in the background."""
     return [bash(workspace, background), read(workspace), write(workspace), edit(workspace), todo_write()]

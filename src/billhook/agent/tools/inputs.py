@@ -58,8 +58,7 @@ def tool(spec: ToolSpec, run: Callable[[Input], Awaitable[Any]]) -> Tool:
 
 
 def canonical(tool: str, given: Input) -> Input:
-    """The input under the names that hooks and rules look at. Raises ToolError when a field is given twice, and not
-    the same."""
+    """The input under the names that hooks and rules look at. Raises ToolError when two names of a field differ."""
     aliases = ALIASES.get(tool, {})
     if not aliases.keys() & given.keys():
         return given

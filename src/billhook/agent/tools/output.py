@@ -5,11 +5,8 @@ from typing import Self
 
 
 class Output(bytearray):
-    """Takes any amount of bytes and keeps `cap` characters of them; lives as long as the command runs.
-
-    `process` adds what a command prints to a bytearray. The end of a long output is what tells how a build went, so
-    this one keeps text of its own instead, and as a bytearray it stays empty.
-    """
+    """Takes any amount of bytes and keeps `cap` characters of them, both ends. `process` adds to a bytearray what a
+    command prints; as a bytearray this one stays empty."""
 
     def __init__(self, cap: int) -> None:
         super().__init__()

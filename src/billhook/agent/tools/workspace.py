@@ -41,11 +41,8 @@ class Workspace:
         self._cwd = self.root
 
     def path(self, text: str) -> Path:
-        """The real path behind one that a model gave, absolute or relative to `cwd`; it need not exist.
-
-        Links are followed, `..` counts from where they lead, and `~` is a name like any other. Raises ToolError when
-        it ends outside.
-        """
+        """The real path behind one that a model gave, absolute or relative to `cwd`; it need not exist. Links are
+        followed, and `~` is a name like any other. Raises ToolError when it ends outside."""
         try:
             real = Path(os.path.realpath(os.path.join(self.cwd, text)))
         except ValueError as error:
@@ -72,9 +69,7 @@ class Workspace:
     @contextmanager
     def holder(self, path: Path, *, create: bool = False) -> Iterator[int]:
         """A descriptor of the folder that holds a path from `path`, for `dir_fd`; missing folders are made on demand.
-
-        No link is followed on the way: the path has none, unless one was put there since it was judged. Raises OSError.
-        """
+        No link is followed on the way. Raises OSError."""
         held = os.open(self.root, _FOLDER)
         try:
             for name in path.parent.relative_to(self.root).parts:

@@ -182,3 +182,33 @@ def test_the_cache_is_bounded(base: dict[str, str]) -> None:
     for number in range(20):
         environment({**base, "N": str(number)})
     assert len(login._snapshots) <= 16
+
+
+def test_what_is_known_needs_no_waiting(base: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot that was taken is there at once, until a profile changes or it failed too long ago."""
+    profile(base, "export A=1")
+    assert login.known(base) is None
+    assert login.known(dict(environment(base))) is None
+    assert login.known(base) == environment(base)
+    profile(base, "exit 3")
+    assert login.known(base) is None
+    assert environment(base) == base == login.known(base)
+    monkeypatch.setattr(login, "_RETRY", 0.0)
+    assert login.known(base) is None
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["a folder of last year", "a folder that just changed"])
+def test_new_files_in_profile_d(base: dict[str, str], monkeypatch: pytest.MonkeyPatch, settled: bool) -> None:
+    """The folder is listed again when it changed, and each file in it is looked at."""
+    folder = Path(base["HOME"], "profile.d")
+    folder.mkdir()
+    (folder / "a.sh").touch()
+    if settled:
+        os.utime(folder, (1_700_000_000, 1_700_000_000))
+    monkeypatch.setattr(login, "_FOLDER", str(folder))
+    first = login._key(base)
+    assert login._key(base) == first
+    (folder / "b.sh").touch()
+    second = login._key(base)
+    (folder / "b.sh").write_text("export B=1")
+    assert len({first, second, login._key(base)}) == 3

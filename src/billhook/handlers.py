@@ -50,7 +50,7 @@ class Command(msgspec.Struct, frozen=True):
         call = speech.write_call(ctx)
         base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
-            base = await _login_environment(base, ctx.seconds_left / 2)
+            base = login.known(base) or await _login_environment(base, ctx.seconds_left / 2)
         argv = [fit_argument(word) for word in self.argv]
         env = {**base, **call.env}
         cwd = self.cwd or event.cwd or _folder_of_caller()

@@ -27,6 +27,8 @@ else:
 
 _SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
 _SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'
+_FOLDER = "/etc/profile.d"
+_SETTLED = 2.0  # seconds: a change in the same tick of the clock as the listing would go unseen
 _KEPT = 16
 _RETRY = 60.0  # seconds after which a snapshot that failed is tried again, though no profile changed
 
@@ -40,6 +42,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 _Key = tuple[object, ...]
+_listed: dict[_Key, list[str]] = {}
 _lock = threading.Lock()
 _snapshots: dict[_Key, "Future[Snapshot]"] = {}
 
@@ -55,9 +58,20 @@ async def environment(base: Mapping[str, str], *, seconds: float = 10) -> Mappin
 
 def problem(base: Mapping[str, str]) -> str:
     """Why `environment(base)` is only `base`; empty when it is not, or was never asked for."""
+    snapshot = _taken(base)
+    return snapshot.problem if snapshot else ""
+
+
+def known(base: Mapping[str, str]) -> Mapping[str, str] | None:
+    """What `environment(base)` gives, where that takes no waiting."""
+    snapshot = _taken(base)
+    return None if snapshot is None or _is_stale(snapshot) else snapshot.variables
+
+
+def _taken(base: Mapping[str, str]) -> Snapshot | None:
     with _lock:
         future = _snapshots.get(_key(base))
-    return future.result().problem if future and future.done() and not future.exception() else ""
+    return future.result() if future and future.done() and not future.exception() else None
 
 
 async def _snapshot(base: Mapping[str, str], seconds: float) -> Snapshot:
@@ -85,7 +99,7 @@ def _claim(key: _Key) -> tuple["Future[Snapshot]", bool]:
     """The snapshot for a key, and whether the caller is the one to take it."""
     with _lock:
         future = _snapshots.get(key)
-        if future and not _is_stale(future):
+        if future and not (future.done() and (future.exception() or _is_stale(future.result()))):
             return future, False
         _snapshots.pop(key, None)
         while len(_snapshots) >= _KEPT:
@@ -95,12 +109,7 @@ def _claim(key: _Key) -> tuple["Future[Snapshot]", bool]:
         return future, True
 
 
-def _is_stale(future: "Future[Snapshot]") -> bool:
-    if not future.done():
-        return False
-    if future.exception():
-        return True
-    snapshot = future.result()
+def _is_stale(snapshot: Snapshot) -> bool:
     return bool(snapshot.problem) and time.monotonic() - snapshot.taken > _RETRY
 
 
@@ -145,18 +154,27 @@ def _why(ended: Exit, began: bool, seconds: float) -> str:
 
 def _key(base: Mapping[str, str]) -> _Key:
     home = base.get("HOME", "")
-    return (*map(_identity, ("/etc/profile", f"{home}/.profile", *_profile_folder())), frozenset(base.items()))
+    folder = _identity(_FOLDER)
+    files = "/etc/profile", f"{home}/.profile", *_profiles(folder)
+    return (folder, *map(_identity, files), frozenset(base.items()))
 
 
-def _profile_folder() -> list[str]:
-    folder = "/etc/profile.d"
-    try:
-        return [folder, *(f"{folder}/{name}" for name in sorted(os.listdir(folder)))]
-    except OSError:
-        return [folder]
+def _profiles(folder: _Key) -> list[str]:
+    """The files in /etc/profile.d, listed again only when the folder changed: listing takes longest."""
+    found = _listed.get(folder)
+    if found is None:
+        try:
+            changed = os.stat(_FOLDER).st_mtime
+            found = [f"{_FOLDER}/{name}" for name in sorted(os.listdir(_FOLDER))]
+        except OSError:
+            return []
+        if time.time() - changed > _SETTLED:
+            _listed.clear()
+            _listed[folder] = found
+    return found
 
 
-def _identity(path: str) -> tuple[object, ...]:
+def _identity(path: str) -> _Key:
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -147,14 +147,14 @@ class Child:
         self._payload = memoryview(b"")
         self._exited = False
         self._ended: Exit | None = None
-        # One poll for all of it: a loop watches a single descriptor, and a wait moves between loops by that one.
+        # A loop watches a single descriptor, and a wait moves between loops by that one: the exit, and once there is
+        # more to watch a poll for all of it. That is made now, while a lack of descriptors can still be reported.
         self._watch, self._id = watch_exit(pid)
         try:
             self._poll = Poll()
         except OSError:
             os.close(self._watch)
             raise
-        self._poll.register(self._watch, select.POLLIN)
         self._listening = False
         for fd in self._open:
             os.set_blocking(fd, False)
@@ -169,8 +169,8 @@ class Child:
         """Send the rest of a payload while waiting."""
         # Our copy of the reading end stays open meanwhile: a child that closes its stdin can't give us SIGPIPE then.
         self._pipe, self._payload = (write, read), payload
-        self._poll.register(write, select.POLLOUT)
         self._listen()
+        self._poll.register(write, select.POLLOUT)
 
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
         """Wait for the end, at most for `seconds`, then kill the tree.
@@ -237,7 +237,7 @@ class Child:
             if not done.done():
                 done.set_result(False)
 
-        fd = self._poll.fileno()
+        fd = self._poll.fileno() if self._listening else self._watch
         loop.add_reader(fd, step)
         timer = loop.call_later(seconds, late)
         try:
@@ -250,16 +250,17 @@ class Child:
     def _listen(self) -> None:
         if not self._listening:
             self._listening = True
-            for fd in self._open:
+            for fd in self._open if self._exited else (self._watch, *self._open):
                 self._poll.register(fd, select.POLLIN)
 
     def _move(self) -> None:
-        for fd, _ in self._poll.poll(0):
+        for fd, _ in self._poll.poll(0) if self._listening else ((self._watch, 0),):
             if fd in self._open:
                 self._read(fd)
             elif fd == self._watch:
                 self._exited = True
-                self._poll.unregister(self._watch)
+                if self._listening:
+                    self._poll.unregister(self._watch)
             else:
                 self._write()
         if self._exited:

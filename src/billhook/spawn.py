@@ -34,6 +34,7 @@ _ALL_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP} if sys.
 PIPE_MAX = 1 << 20  # the largest pipe that a user may have without privileges
 _PIPE = 1 << 16  # what a pipe holds unasked
 _HEAD = 256  # how much of a script the kernel looks at for the name of its interpreter
+_CLOSE_FROM: int = getattr(os, "POSIX_SPAWN_CLOSEFROM", 0)
 _IN_CWD = 'cd -- "$0" && exec "$@"'
 
 
@@ -83,8 +84,8 @@ def _posix_spawn(
     actions: list[tuple[int, int, int] | tuple[int, int]] = [
         (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)
     ]
-    # Popen closes what the host left inheritable; here it has to be named.
-    actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
+    # Popen closes what the host left inheritable. Here it has to be named before Python 3.13, which takes time.
+    actions += [(_CLOSE_FROM, 3)] if _CLOSE_FROM else [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
     group = {"setsid": True} if session else {"setpgroup": 0}
     return os.posix_spawn(path, tuple(argv), env, file_actions=actions, setsigmask=(), setsigdef=_ALL_SIGNALS, **group)
 

@@ -1,36 +1,38 @@
 """`billhook agent`: the agent loop in a terminal, one prompt or a chat. Every step of it asks the hooks."""
 
 import asyncio
+import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from billhook import process
+from billhook.agent.asking import expected, question_text, read_answer
+from billhook.agent.loop import BUDGET
+from billhook.agent.models import open_model
+from billhook.agent.opening import begin_anew, open_agent
+from billhook.agent.shown import Ended, Show
+from billhook.cli.agent_chat import Chat
+from billhook.cli.agent_resume import session_meant
 from billhook.cli.agent_screen import Screen, Stream, in_loop, is_terminal
+from billhook.cli.agent_terminal import Interrupts, Terminal
+from billhook.cli.events_log import here
 from billhook.cli.loaded import config_option, guarding
 from billhook.cli.show import note
 from billhook.cli.table import with_shown_paths
-from billhook.cli.values import nearest
 from billhook.config import configured
-from billhook.config.permitting import MODES
+from billhook.config.permitting import MODES, Rules
 from billhook.errors import UsageError
-
-if TYPE_CHECKING:
-    from billhook.agent.loop import Agent
-    from billhook.agent.model import Model
-    from billhook.agent.shown import Ended, Show
-    from billhook.cli.agent_terminal import Interrupts, Terminal
-    from billhook.config import Config
-    from billhook.config.permitting import Rules
-    from billhook.session import Question
+from billhook.session import Question
+from billhook.text import suggest
 
 
 def _mode(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None and value not in MODES:
-        raise UsageError(f"unknown --permission-mode `{value}`", hint=nearest(value, MODES))
+        raise UsageError(f"unknown --permission-mode `{value}`", hint=suggest(value, MODES))
     return value
 
 
@@ -95,24 +97,20 @@ class _Run:
     """One run of the verb."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        from billhook.agent.models import open_model
-
         self.given = given
-        self.model: Model = open_model(given["model"], os.environ)
-        self.config: Config = guarding(given["configs"])
-        self.resume = _resumed(given["resume"])
-        self.prompt: str | None = _prompt(given["prompt"])
+        self.model = open_model(given["model"], os.environ)
+        self.config = guarding(given["configs"])
+        self.resume = "" if given["resume"] is None else session_meant(given["resume"], here())
+        self.prompt = _prompt(given["prompt"])
         self._close: Callable[[], None] | None = None
 
     async def main(self) -> int:
         """The whole session; the exit code."""
-        from billhook.agent.shown import Ended
-        from billhook.cli.agent_terminal import Interrupts, Terminal
-
         show, screen = self._shower()
         terminal, interrupts = Terminal(screen), Interrupts(screen.interrupted)
         interrupts.catch()
-        self._tell_what_waits()
+        for text in (*configured.notes(self.config), *_rules_that_wait(self.config.permissions)):
+            note(with_shown_paths(text))
         ended = Ended("interrupted", "")
         try:
             ended = await self._session(show, screen, terminal, interrupts)
@@ -127,10 +125,7 @@ class _Run:
             show(ended)
         return interrupts.code or _CODES[ended.how] or (2 if show.unwritten else 0)
 
-    async def _session(self, show: "Show", screen: Screen, terminal: "Terminal", interrupts: "Interrupts") -> "Ended":
-        from billhook.agent.loop import BUDGET
-        from billhook.agent.opening import open_agent
-
+    async def _session(self, show: Show, screen: Screen, terminal: Terminal, interrupts: Interrupts) -> Ended:
         async with open_agent(
             self.config,
             self.model,
@@ -145,7 +140,8 @@ class _Run:
             self._close = agent.session.engine.background.cancel
             try:
                 if self.prompt is None:
-                    return await self._chat(agent, terminal, interrupts, screen)
+                    clear = functools.partial(begin_anew, agent, self.config)
+                    return await Chat(agent, terminal, interrupts, clear=clear, tell=screen.urgent).run()
                 ended = await interrupts.turn(agent.run(self.prompt), agent)
                 if ended.how == "interrupted":
                     agent.session.end_background()
@@ -155,14 +151,6 @@ class _Run:
             finally:
                 interrupts.leave(agent.session.end_background)
 
-    async def _chat(self, agent: "Agent", terminal: "Terminal", interrupts: "Interrupts", screen: Screen) -> "Ended":
-        from billhook.agent.opening import begin_anew
-        from billhook.cli.agent_chat import Chat
-
-        return await Chat(
-            agent, terminal, interrupts, clear=lambda: begin_anew(agent, self.config), tell=screen.urgent
-        ).run()
-
     def _shower(self) -> tuple[Screen | Stream, Screen]:
         """What gets the events, and where lines for the person go."""
         hooks = sum(entry.state == "runs" for entry in self.config.entries)
@@ -170,17 +158,12 @@ class _Run:
         screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
         return (Stream(), screen) if self.given["as_json"] else (screen, screen)
 
-    def _tell_what_waits(self) -> None:
-        for text in (*configured.notes(self.config), *_rules_that_wait(self.config.permissions)):
-            note(with_shown_paths(text))
-
-    def _asker(self, terminal: "Terminal") -> Any:
+    def _asker(self, terminal: Terminal) -> Any:
         """Asks the person; None where there is nobody."""
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             return None
-        from billhook.agent.asking import expected, question_text, read_answer
 
-        async def ask(question: "Question") -> str:
+        async def ask(question: Question) -> str:
             def read(line: str) -> str | None:
                 return read_answer(line, rememberable=question.rememberable)
 
@@ -197,14 +180,13 @@ class _Run:
 _CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130}
 
 
-def _rules_that_wait(rules: "Rules") -> list[str]:
+def _rules_that_wait(rules: Rules) -> list[str]:
     """At most one line about allow rules that are not approved, and one about rules that are wrong."""
     found = []
     if pending := rules.pending:
         number = sum(len(waiting.rules) for waiting in pending)
-        are, do, them = (
-            ("1 allow rule is", "does", "it") if number == 1 else (f"{number} allow rules are", "do", "them")
-        )
+        one, many = ("1 allow rule is", "does", "it"), (f"{number} allow rules are", "do", "them")
+        are, do, them = one if number == 1 else many
         where = ", ".join(waiting.shown for waiting in pending)
         found.append(f"{are} not approved and {do} not count: {where} (`billhook trust` shows {them})")
     if problems := rules.problems:
@@ -213,27 +195,12 @@ def _rules_that_wait(rules: "Rules") -> list[str]:
     return found
 
 
-def _resumed(word: str | None) -> str:
-    if word is None:
-        return ""
-    from billhook.cli.agent_resume import session_meant
-    from billhook.cli.events_log import here
-
-    return session_meant(word, here())
-
-
 def _prompt(given: str | None) -> str | None:
     """The one prompt: of -p, or all of standard input when that is no terminal; None: a chat."""
     if given is None and is_terminal(sys.stdin):
         return None
-    text = given if given is not None else _all_of_stdin()
+    stdin = "" if given is not None or sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    text = given if given is not None else stdin
     if not text.strip():
         raise UsageError("the prompt is empty", hint="billhook agent -p 'what to do'; without -p in a terminal: a chat")
     return text
-
-
-def _all_of_stdin() -> str:
-    return "" if sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
-
-
-__all__ = ["verb"]

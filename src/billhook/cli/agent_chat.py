@@ -9,7 +9,7 @@ from billhook.agent.loop import Agent
 from billhook.agent.model import ModelError
 from billhook.agent.shown import Ended
 from billhook.cli.agent_terminal import Interrupts, Terminal
-from billhook.cli.values import nearest
+from billhook.text import suggest
 
 IDLE: Final = 60.0  # seconds without a word after which the person is notified that the agent waits
 PROMPT: Final = "> "
@@ -109,7 +109,7 @@ class Chat:
             case "/help":
                 return self._say(*(f"{name:<9} {what}" for name, what in COMMANDS.items()))
             case other:
-                return self._say(f"no command `{other}`: {nearest(other, COMMANDS)}")
+                return self._say(f"no command `{other}`: {suggest(other, COMMANDS)}")
 
     async def _say(self, *lines: str) -> None:
         for line in lines:

@@ -30,9 +30,10 @@ from billhook.agent.shown import (
     ToolCalled,
     ToolEnded,
 )
-from billhook.cli.show import not_written, safe, say
-from billhook.cli.table import counted, one_line, shown_path, width
+from billhook.cli.show import not_written, say
+from billhook.cli.table import shown_path, width
 from billhook.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
+from billhook.text import counted, one_line, visible
 
 SLOW: Final = 0.5  # seconds after which a hook is said to be still running
 _RESULT_LINES: Final = 3
@@ -112,7 +113,7 @@ class Screen(_Output):
             case Judged():
                 self._judged(event)
             case Notice():
-                self.line(f"note: {safe(event.text)}")
+                self.line(f"note: {visible(event.text)}")
             case Compacted():
                 self.line(f"compacted ({event.trigger}): {one_line(event.summary, width() - 20)}")
             case TaskChanged():
@@ -188,7 +189,7 @@ class Screen(_Output):
         facts += [f"mode {event.permission_mode}"]
         facts += [event.source] if event.source != "startup" else []
         held, self._held = self._held or [], None
-        self.line(f"{click.style(safe(name), bold=True)}  {safe(', '.join(facts))}")
+        self.line(f"{click.style(visible(name), bold=True)}  {visible(', '.join(facts))}")
         for text in held:
             self.line(text)
 
@@ -213,7 +214,7 @@ class Screen(_Output):
     def _on_the_way(self) -> None:
         """What the model said was not its last word."""
         if self._last:
-            self.line(safe(self._last))
+            self.line(visible(self._last))
         self._last = ""
 
     def _result(self, event: ToolEnded) -> None:
@@ -256,7 +257,7 @@ class Screen(_Output):
         else:
             word = "error" if event.how == "failed" else event.how
             said = event.how == "blocked" and self._refused
-            text = "the model has not seen it" if said else safe(event.text)
+            text = "the model has not seen it" if said else visible(event.text)
             self.line(f"{click.style(word, fg='red')}: {text}" if text else word)
         self._refused = False
 
@@ -275,7 +276,7 @@ class Screen(_Output):
         if not text:
             return
         terminal = None if self._verbatim else sys.stdout.encoding
-        shown = text if self._verbatim else safe(text)
+        shown = text if self._verbatim else visible(text)
         try:
             click.echo(shown.encode(terminal or "utf-8", "replace"), nl=False)
         except OSError as error:
@@ -300,12 +301,14 @@ class _SlowHooks:
             timer.cancel()
         if event.asking in self._named:
             self._named.discard(event.asking)
-            self._line(f"    hook `{safe(event.hook)}` {_how(event)} after {event.duration_ms / 1e3:.1f} s")
+            self._line(f"    hook `{visible(event.hook)}` {_how(event)} after {event.duration_ms / 1e3:.1f} s")
 
     def _late(self, event: HookStarted) -> None:
         self._named.add(event.asking)
         left = f"it has {round(event.timeout, 1):g} s"
-        self._line(f"    hook `{safe(event.hook)}` is still running ({SLOW} s) on {safe(event.event)}; {left} ...")
+        self._line(
+            f"    hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}; {left} ..."
+        )
 
 
 def _how(event: HookFinished | HookTimedOut | HookCancelled) -> str:
@@ -336,7 +339,7 @@ def _deed(deed: Deed, event: str) -> str:
     """`denied by guard (12 ms): no rm`; what is not about a tool call names its event first."""
     words, colour = _SAYINGS[deed.did]
     where = "" if event == "PreToolUse" else f"{event}: "
-    first = f"{where}{click.style(words, fg=colour)} {safe(deed.hook)} ({_milliseconds(deed.duration_ms)})"
+    first = f"{where}{click.style(words, fg=colour)} {visible(deed.hook)} ({_milliseconds(deed.duration_ms)})"
     if deed.did == "failed_open":
         first += ", and the event went on without its answer"
     if deed.did == "rewrote_input":
@@ -345,7 +348,7 @@ def _deed(deed: Deed, event: str) -> str:
 
 
 def _text(text: str) -> str:
-    lines = safe(text[:2000]).split("\n")
+    lines = visible(text[:2000]).split("\n")
     return "\n      ".join(lines)
 
 
@@ -354,7 +357,7 @@ def _milliseconds(number: float) -> str:
 
 
 def _who(agent: str) -> str:
-    return "" if agent == "main" else f"{safe(agent)}: "
+    return "" if agent == "main" else f"{visible(agent)}: "
 
 
 def _short(name: str, given: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from billhook.cli.check_formats import FORMATS
-from billhook.cli.show import note, safe, say
-from billhook.cli.values import nearest, one_of
+from billhook.cli.show import hint, note, say
+from billhook.cli.values import one_of, words
 from billhook.config import configured, sources
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
@@ -23,6 +23,7 @@ from billhook.config.loaded import Config
 from billhook.config.loading import load_config
 from billhook.errors import UsageError
 from billhook.store.files import StoreError
+from billhook.text import suggest, visible
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -81,12 +82,12 @@ def verb(
             raise UsageError("--host has no codes", hint="give --json, or nothing beside it")
         return _for_host(host, paths, as_json=as_json or format_ == "json")
     found = checked(paths)
-    kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not _starts(one.code, unwanted)]
+    kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not one.code.startswith(unwanted)]
     text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
     if text:
         say(text)
     if not found.files and format_ == "text" and not as_json:
-        say("\nhint: `billhook init` writes a first file with hooks that work", err=True)
+        hint("`billhook init` writes a first file with hooks that work")
     if format_ == "text" and not as_json:
         _name_waiting(_folders(paths))
     return 2 if found.unread else 1 if any(not is_note(one) for one in kept) else 0
@@ -141,7 +142,10 @@ def _name_waiting(folders: Iterable[str]) -> None:
     """One line about allow rules that are not approved: nothing is wrong with them, but they have no effect."""
     waiting = [one.shown for folder in folders for one in configured.load(folder).permissions.pending]
     if waiting:
-        say(f"\nhint: not approved, so that agents still ask: {safe(', '.join(waiting))} (`billhook trust`)", err=True)
+        say(
+            f"\nhint: not approved, so that agents still ask: {visible(', '.join(waiting))} (`billhook trust`)",
+            err=True,
+        )
 
 
 def _folders(paths: Sequence[str]) -> list[str]:
@@ -228,18 +232,11 @@ def _key(declared: Declared) -> tuple[Any, ...]:
 
 
 def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
-    """Codes and beginnings of codes, parted by commas; one that no code begins with is a slip."""
-    words = tuple(word.strip().upper() for text in given for word in text.split(",") if word.strip())
-    for word in words:
+    """Codes and beginnings of codes, separated by commas; one that no code begins with is a slip."""
+    found = tuple(word.upper() for word in words(given))
+    for word in found:
         if not any(code.startswith(word) for code in sections()):
-            raise UsageError(f"{option}: no code begins with `{word}`", hint=_near_code(word))
-    return words
-
-
-def _near_code(word: str) -> str:
-    hint = nearest(word, sections())
-    return hint if hint.startswith("did") else "`billhook rule` lists them all"
-
-
-def _starts(code: str, beginnings: tuple[str, ...]) -> bool:
-    return bool(beginnings) and code.startswith(beginnings)
+            near = suggest(word, sections())
+            remedy = near if near.startswith("did") else "`billhook rule` lists them all"
+            raise UsageError(f"{option}: no code begins with `{word}`", hint=remedy)
+    return found

@@ -9,10 +9,10 @@ from urllib.parse import quote
 import click
 
 from billhook import __version__, strictjson
-from billhook.cli.show import picked, safe
-from billhook.cli.table import counted
+from billhook.cli.show import picked
 from billhook.config.findings import Finding
 from billhook.config.lint.codes import Section, is_note, sections
+from billhook.text import counted, visible
 
 Format = Callable[[Sequence[Finding], int, int], str]
 
@@ -47,7 +47,7 @@ def _lines(finding: Finding) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    return safe(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
+    return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def as_json(findings: Sequence[Finding], hooks: int, files: int) -> str:
@@ -74,7 +74,7 @@ def _annotation(finding: Finding) -> str:
 def _escaped(text: str, more: str = "") -> str:
     for char in f"%\r\n{more}":
         text = text.replace(char, f"%{ord(char):02X}")
-    return safe(text)
+    return visible(text)
 
 
 def as_sarif(findings: Sequence[Finding], hooks: int, files: int) -> str:

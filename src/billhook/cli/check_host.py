@@ -10,15 +10,15 @@ import msgspec
 from billhook import strictjson
 from billhook.cli.agents import READS_OTHERS
 from billhook.cli.check_formats import shown
-from billhook.cli.show import picked, safe
-from billhook.cli.table import counted, filled, one_line, shown_path
-from billhook.cli.values import nearest
+from billhook.cli.show import picked
+from billhook.cli.table import filled, shown_path
 from billhook.config.declared import Declared
 from billhook.config.hosting import Agent, Limit, limits
 from billhook.errors import BillhookError, UsageError
 from billhook.hosts import HOSTS, Host
 from billhook.hosts.agentfile import checked, ours
 from billhook.hosts.entries import times
+from billhook.text import counted, one_line, suggest, visible
 
 _DEADLINE: Final = re.compile(r"(?:--deadline |[?&]deadline=)(\d{1,9})\b")
 
@@ -40,7 +40,7 @@ class Hosted(msgspec.Struct, frozen=True):
 def host_named(name: str, *also: str) -> Host:
     """The agent of that name; UsageError with the nearest, of which `also` are some, when there is none."""
     if name not in HOSTS:
-        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, [*HOSTS, *also]))
+        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, [*HOSTS, *also]))
     return HOSTS[name]
 
 
@@ -95,7 +95,7 @@ def _screen(one: Hosted) -> Iterator[str]:
         if said:
             place = f"{shown_path(hook.file)}:{hook.line}" if hook.line else shown_path(hook.file)
             name = click.style(one_line(hook.name, 40), fg="cyan")
-            yield f"  {name}  {safe(place)}"
+            yield f"  {name}  {visible(place)}"
         for limit in said:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line

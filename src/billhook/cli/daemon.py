@@ -2,13 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from billhook.cli.show import note, say
-from billhook.cli.values import nearest
+from billhook import __version__
+from billhook.cli.ages import ago, shown_time
+from billhook.cli.show import error_text, note, say, say_json
+from billhook.daemon import starting
+from billhook.daemon.status import Status
 from billhook.errors import UsageError
+from billhook.store.files import state_root
+from billhook.text import suggest
 
 _PATIENCE = 1.0
 _IDLE = 3600.0
@@ -37,7 +44,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self.commands and not args[0].startswith("-"):
-            raise UsageError(f"no command `{args[0]}`", hint=nearest(args[0], self.commands))
+            raise UsageError(f"no command `{args[0]}`", hint=suggest(args[0], self.commands))
         return super().resolve_command(ctx, args)
 
 
@@ -96,23 +103,15 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--again", is_flag=True, hidden=True)
 def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool, again: bool) -> int:
     """Be the daemon, in the foreground. Ctrl-C or TERM ends it, after those who wait have their answers."""
-    from billhook.daemon import running, standing, starting
-    from billhook.store.files import state_root
+    from billhook.daemon import running, standing
 
     _check_exposed(exposed, http)
     standing.speak_utf8()
     root = state_root()
     ready = standing.let_go_of_streams if detached else lambda: _tell_ready(root, as_json)
+    idle = idle if idle is not None else 0.0 if http else _IDLE
     try:
-        why = running.run(
-            root,
-            idle=_chosen(idle, http),
-            http=http,
-            exposed=exposed,
-            again=again,
-            detached=detached,
-            ready=ready,
-        )
+        why = running.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
     except running.AlreadyError:
         if detached:
             return starting.TAKEN
@@ -129,18 +128,12 @@ def _check_exposed(exposed: bool, http: str) -> None:
         raise UsageError("--exposed is about the address of --http, and there is none", hint="add --http HOST:PORT")
 
 
-def _chosen(idle: float | None, http: str) -> float:
-    return idle if idle is not None else 0.0 if http else _IDLE
-
-
-def _tell_ready(root: Any, as_json: bool) -> None:
+def _tell_ready(root: Path, as_json: bool) -> None:
     from billhook.daemon import places
 
     folder = places.folder_of(root)
     if as_json:
-        import msgspec
-
-        say(msgspec.json.encode({"running": True, "socket": str(folder / places.SOCKET)}).decode())
+        say_json({"running": True, "socket": str(folder / places.SOCKET)})
     else:
         note(f"serving at {folder / places.SOCKET} (Ctrl-C ends it)")
 
@@ -153,18 +146,15 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
 
     Without options it is as the last one was, if that ended without having been told to.
     """
-    from billhook.daemon import starting
-    from billhook.store.files import state_root
-
     _check_exposed(exposed, http)
     options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
     options += ["--idle-exit", str(idle)] if idle is not None else []
-    waiting = _nobody if quiet else _waiting("the daemon to serve")
+    waiting = (lambda: None) if quiet else _waiting("the daemon to serve")
     try:
         found, now = starting.start(state_root(), options, waiting, patient=not quiet)
     except starting.SilentError as error:
         if as_json:
-            say(_silent(error.pid))
+            say_json(_silent(error.pid))
         raise
     if found is None:
         return 0
@@ -174,11 +164,9 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
     return 0
 
 
-def _tell_started(found: Any, now: bool, as_json: bool) -> None:
-    from billhook import __version__
-
+def _tell_started(found: Status, now: bool, as_json: bool) -> None:
     if as_json:
-        say(_as_json(found, started=now))
+        say_json(_as_data(found, started=now))
         return
     say(f"{'started' if now else 'a daemon serves already'}: process {found.pid}, {found.socket}")
     if found.http:
@@ -187,7 +175,7 @@ def _tell_started(found: Any, now: bool, as_json: bool) -> None:
         note(f"it is billhook {found.version}, this is {__version__}; `billhook daemon stop` ends it")
 
 
-def _compare(found: Any, http: str, idle: float | None, quiet: bool) -> None:
+def _compare(found: Status, http: str, idle: float | None, quiet: bool) -> None:
     """Hold one that serves already against what was asked for. Raises UsageError when it does not listen there:
     whoever asked for HTTP would put an address into settings at which nobody answers."""
     if http and not _listens_at(found.http, http):
@@ -225,19 +213,14 @@ def _resolved(host: str) -> str:
 def stop(force: bool, as_json: bool) -> int:
     """End it, after those who wait have their answers and hooks in the background have ended (30 s at most). Fine when
     none runs."""
-    from billhook.daemon import starting
-    from billhook.store.files import state_root
-
     try:
         pid = starting.stop(state_root(), _waiting("the daemon to end"), force=force)
     except starting.SilentError as error:
         if as_json:
-            say(_silent(error.pid))
+            say_json(_silent(error.pid))
         raise
     if as_json:
-        import msgspec
-
-        say(msgspec.json.encode({"stopped": bool(pid), "pid": pid or None}).decode())
+        say_json({"stopped": bool(pid), "pid": pid or None})
     else:
         say(f"stopped: process {pid}" if pid else "no daemon runs here")
     return 0
@@ -247,17 +230,16 @@ def stop(force: bool, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(as_json: bool) -> int:
     """Say whether one serves, and how it is."""
-    from billhook.cli.show import error_text
-    from billhook.daemon import starting
-    from billhook.store.files import state_root
-
     try:
         found = starting.ask(state_root())
     except starting.SilentError as error:
-        say(_silent(error.pid) if as_json else error_text(error), err=not as_json)
+        if as_json:
+            say_json(_silent(error.pid))
+        else:
+            say(error_text(error), err=True)
         return 1
     if as_json:
-        say(_as_json(found))
+        say_json(_as_data(found))
     elif found is None:
         say("no daemon runs here")
     else:
@@ -267,9 +249,7 @@ def status(as_json: bool) -> int:
     return 0 if found is not None else 1
 
 
-def _rows(found: Any) -> Iterator[tuple[str, str]]:
-    from billhook.cli.ages import ago, shown_time
-
+def _rows(found: Status) -> Iterator[tuple[str, str]]:
     yield "running", f"process {found.pid}, billhook {found.version}"
     if found.leaving:
         yield "leaving", found.leaving
@@ -287,22 +267,13 @@ def _rows(found: Any) -> Iterator[tuple[str, str]]:
     yield "log", found.log
 
 
-def _as_json(found: Any, **more: bool) -> str:
-    import msgspec
-
-    about = msgspec.to_builtins(found) if found is not None else {}
-    return msgspec.json.encode({"running": found is not None, **more, **about}).decode()
+def _as_data(found: Status | None, **more: bool) -> dict[str, Any]:
+    return {"running": found is not None, **more, **(msgspec.to_builtins(found) if found is not None else {})}
 
 
-def _silent(pid: int) -> str:
+def _silent(pid: int) -> dict[str, Any]:
     """One that does not answer serves nobody."""
-    import msgspec
-
-    return msgspec.json.encode({"running": False, "silent": True, "pid": pid or None}).decode()
-
-
-def _nobody() -> None:
-    pass
+    return {"running": False, "silent": True, "pid": pid or None}
 
 
 def _waiting(for_what: str) -> Callable[[], None]:

@@ -8,40 +8,31 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from billhook import process, strictjson
+from billhook.agent.models.scripted import Scripted
+from billhook.agent.opening import open_agent
+from billhook.agent.shown import Ended, Show, TextDelta
+from billhook.cli.agent_screen import Screen, Stream, in_loop
+from billhook.cli.agent_terminal import Interrupts
 from billhook.cli.demo_scratch import Scratch, scratch
+from billhook.cli.events_filters import Filters, chosen
+from billhook.cli.events_log import Logs, here
+from billhook.cli.events_view import Printer
 from billhook.cli.firing import catch_signals
 from billhook.cli.show import note, say
 from billhook.cli.table import filled
-
-if TYPE_CHECKING:
-    from billhook.agent.shown import Ended, Show
-    from billhook.cli.agent_screen import Screen
-    from billhook.cli.agent_terminal import Interrupts
-    from billhook.config import Config
-    from billhook.store.record import Record
+from billhook.config import Config
+from billhook.store.record import ALL, Record
 
 LIFECYCLE: Final = (
-    "Setup",
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PermissionRequest",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "Stop",
-    "TaskCompleted",
-    "TeammateIdle",
-    "Notification",
+    "Setup", "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
+    "SubagentStart", "SubagentStop", "PreCompact", "Stop", "TaskCompleted", "TeammateIdle", "Notification",
     "SessionEnd",
-)
+)  # fmt: skip
 """The events that an agent's life is made of; the demo has every one."""
 PROMPT: Final = "Write a greeting, clear the old program away, and have it all tried."
 _MODEL: Final = "../turns.yaml"
@@ -74,7 +65,7 @@ def verb(as_json: bool, keep: bool) -> int:
         return _Report(made, ended, time.monotonic() - began).tell(as_json) or code
 
 
-def _played(made: Scratch, as_json: bool) -> tuple["Ended", int]:
+def _played(made: Scratch, as_json: bool) -> tuple[Ended, int]:
     """Play the session: how it ended, and the exit code when a signal ended it or its output was lost."""
     process.adopt_orphans()
     try:
@@ -86,11 +77,7 @@ def _played(made: Scratch, as_json: bool) -> tuple["Ended", int]:
         process.settle()
 
 
-async def _session(made: Scratch, as_json: bool) -> tuple["Ended", int]:
-    from billhook.agent.shown import Ended
-    from billhook.cli.agent_screen import Screen, Stream, in_loop
-    from billhook.cli.agent_terminal import Interrupts
-
+async def _session(made: Scratch, as_json: bool) -> tuple[Ended, int]:
     config = made.config()
     screen = Screen(hooks=len(config.entries), streams=True)
     output = Stream() if as_json else screen
@@ -112,19 +99,9 @@ async def _session(made: Scratch, as_json: bool) -> tuple["Ended", int]:
     return ended, interrupts.code or (2 if output.unwritten else 0)
 
 
-async def _run(config: "Config", show: "Show", interrupts: "Interrupts") -> "Ended":
-    from billhook.agent.models.scripted import Scripted
-    from billhook.agent.opening import open_agent
-
-    async with open_agent(
-        config,
-        Scripted.read(_MODEL),
-        cwd=config.project,
-        show=show,
-        permission_mode="acceptEdits",
-        setup="init",
-        budget=_BUDGET,
-    ) as agent:
+async def _run(config: Config, show: Show, interrupts: Interrupts) -> Ended:
+    settings: Any = {"permission_mode": "acceptEdits", "setup": "init", "budget": _BUDGET}
+    async with open_agent(config, Scripted.read(_MODEL), cwd=config.project, show=show, **settings) as agent:
         try:
             return await interrupts.turn(agent.run(PROMPT), agent)
         finally:
@@ -134,13 +111,11 @@ async def _run(config: "Config", show: "Show", interrupts: "Interrupts") -> "End
 class _Paragraphs:
     """A screen with a blank line before each thing that the agent says: what follows belongs to that."""
 
-    def __init__(self, screen: "Screen") -> None:
+    def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._speaks = False
 
     def __call__(self, event: Any) -> None:
-        from billhook.agent.shown import TextDelta
-
         speaks = isinstance(event, TextDelta) and event.agent == "main"
         if speaks and not self._speaks:
             self._screen.line("")
@@ -151,14 +126,11 @@ class _Paragraphs:
 class _Report:
     """What the log has of a session that was played, whether that is all, and where to look further."""
 
-    def __init__(self, made: Scratch, ended: "Ended", seconds: float) -> None:
-        from billhook.cli.events_log import Logs, here
-        from billhook.store.record import ALL
-
+    def __init__(self, made: Scratch, ended: Ended, seconds: float) -> None:
         self.made, self.ended, self.seconds = made, ended, seconds
         self.here = here()
         logs = Logs({self.here.project: ALL}, self.here)
-        self.records: list[Record] = [entry.record for entry in logs.forward()]
+        self.records = [entry.record for entry in logs.forward()]
 
     def tell(self, as_json: bool) -> int:
         """Print it; the exit code."""
@@ -185,13 +157,10 @@ class _Report:
             yield "`old` is not in .trash/"
 
     @property
-    def denied(self) -> "Record | None":
+    def denied(self) -> Record | None:
         return next((record for record in self.records if record.decision == "deny"), None)
 
     def _table(self) -> None:
-        from billhook.cli.events_filters import Filters, chosen
-        from billhook.cli.events_view import Printer
-
         logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
         say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
         Printer(self.here).show(logs, logs.forward())
@@ -234,6 +203,3 @@ def _program() -> tuple[str, str]:
         return f"{shlex.quote(sys.executable)} -m billhook", ""
     found = shutil.which("billhook")
     return "billhook", "" if found is not None and Path(found).samefile(ours) else str(ours.parent)
-
-
-__all__ = ["verb"]

@@ -12,10 +12,10 @@ from billhook.cli.events_filters import Filters, chosen, filter_options, slice_o
 from billhook.cli.events_log import Slice, here
 from billhook.cli.events_view import counted_records, show_nothing
 from billhook.cli.progress import progress
-from billhook.cli.show import note, safe, say, say_json
-from billhook.cli.table import counted
+from billhook.cli.show import note, say, say_json
 from billhook.errors import UsageError
 from billhook.store.reading import Entry
+from billhook.text import counted, visible
 
 
 class Exported(NamedTuple):
@@ -68,7 +68,7 @@ def _report(done: Exported, output: str | None, foreign: int | None, *, as_json:
     if as_json and to_file:
         say_json({"output": os.path.abspath(output or ""), **done._asdict(), "skipped": foreign})
     elif to_file:
-        say(safe(f"wrote {counted_records(done.records)}, {done.bytes:,} bytes, to {output}"))
+        say(visible(f"wrote {counted_records(done.records)}, {done.bytes:,} bytes, to {output}"))
     if done.with_side_files:
         what = "1 record has a part" if done.with_side_files == 1 else f"{done.with_side_files} records have parts"
         note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")

@@ -14,11 +14,12 @@ from billhook.answers import Decision
 from billhook.cli import events_times
 from billhook.cli.events_log import Here, Logs, Slice
 from billhook.cli.events_sessions import meant
-from billhook.cli.values import nearest, words
+from billhook.cli.values import words
 from billhook.config.findings import folded
 from billhook.errors import UsageError
 from billhook.events import EVENTS
 from billhook.store.record import Record, Wanted
+from billhook.text import suggest
 
 _DECISIONS = {one.value: one.value for one in Decision} | {
     "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
@@ -74,7 +75,7 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
     found = _words(ctx, param, value)
     for word in found:
         if word.lower() not in _DECISIONS:
-            raise UsageError(f"no decision `{word}`", hint=nearest(word, [one.value for one in Decision]))
+            raise UsageError(f"no decision `{word}`", hint=suggest(word, [one.value for one in Decision]))
     return frozenset(_DECISIONS[word.lower()] for word in found) or None
 
 
@@ -185,7 +186,7 @@ def _events(words: Iterable[str], here: Here, projects: Iterable[str]) -> Iterat
             logged = {entry.record.event for one in projects for entry in here.reader(one).forward()}
         found = [name for name in logged if folded(name) == folded(word)]
         if not found:
-            raise UsageError(f"no event `{word}`", hint=nearest(word, [*EVENTS, *sorted(logged - {*EVENTS})]))
+            raise UsageError(f"no event `{word}`", hint=suggest(word, [*EVENTS, *sorted(logged - {*EVENTS})]))
         yield from found
 
 
@@ -200,5 +201,5 @@ def _tools(words: Iterable[str], here: Here) -> Iterator[str]:
         if name not in TOOLS and not name.startswith("mcp__") and next(occurs, None) is None:
             name = known.get(folded(word), "") or tools.canonical(word.lower())
             if name not in TOOLS:
-                raise UsageError(f"no tool `{word}`, and no record names one", hint=nearest(word, sorted(TOOLS)))
+                raise UsageError(f"no tool `{word}`, and no record names one", hint=suggest(word, sorted(TOOLS)))
         yield name

@@ -4,11 +4,11 @@ import click
 
 from billhook.cli.events_log import Here, here
 from billhook.cli.events_sessions import is_logged, one
-from billhook.cli.show import note, safe, say, say_json
-from billhook.cli.table import counted
+from billhook.cli.show import note, say, say_json
 from billhook.errors import UsageError
 from billhook.store.sessions import Sessions, is_an_id
 from billhook.store.state import FileState
+from billhook.text import counted, visible
 
 _NAMED = 8
 
@@ -40,7 +40,7 @@ def verb(session: str, name: str, as_json: bool) -> int:
         say_json(renamed)
     else:
         was = f" (it was {before.name})" if before and before.name != name else ""
-        say(safe(f"session {session_id} is {renamed.name} now{was}"))
+        say(visible(f"session {session_id} is {renamed.name} now{was}"))
     if others:
         keep = "keeps" if len(others) == 1 else "keep"
         note(f"{counted(len(others), 'earlier session')} of that name {keep} it: {', '.join(others[:_NAMED])}")

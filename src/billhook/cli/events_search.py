@@ -9,12 +9,13 @@ import msgspec
 from billhook.cli.events_filters import Filters, chosen, filter_options, slice_options
 from billhook.cli.events_log import Slice, here
 from billhook.cli.events_rows import Row
-from billhook.cli.events_table import Table, cells, cut, flat, width
+from billhook.cli.events_table import Table, cells, cut, width
 from billhook.cli.events_view import Printer, format_options
 from billhook.cli.progress import progress
 from billhook.cli.show import hint, say
 from billhook.errors import UsageError
 from billhook.store.record import Record
+from billhook.text import flat
 
 _LIMIT = 50
 _MOST_HITS = 3  # places of one record that are shown; the rest is counted

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from billhook.cli.events_log import Here
-from billhook.cli.values import nearest
 from billhook.cli.values import words as split
 from billhook.errors import UsageError
 from billhook.store import names
@@ -16,6 +15,7 @@ from billhook.store.files import StoreError, opened, read_in
 from billhook.store.record import Record, Wanted
 from billhook.store.sessions import VERBS, Recent, Session, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
+from billhook.text import suggest
 
 FEWEST: Final = 6  # characters of an id that name it
 _RECORD = re.compile(r"[1-9][0-9]*|0[0-9a-f]{11,31}")
@@ -179,7 +179,7 @@ def _unknown(word: str, here: Here) -> UsageError:
     if word in VERBS:
         hint = f"`{word}` is a command; `billhook events list` shows the sessions"
         return UsageError(f"no session is called `{word}`", hint=hint)
-    hint = nearest(word, known)
+    hint = suggest(word, known)
     if not hint.startswith("did you mean"):
         hint = "`billhook events list` shows the sessions of this project, and with --all those of every project"
     if _RECORD.fullmatch(word):

@@ -14,13 +14,14 @@ from billhook.cli.events_filters import FAILED, json_options
 from billhook.cli.events_log import Here, every_log, here, line_of
 from billhook.cli.events_rows import about, told, turn, word
 from billhook.cli.events_sessions import Names
-from billhook.cli.events_table import coloured, cut, flat, width
-from billhook.cli.show import hint, safe, say, word_of
+from billhook.cli.events_table import coloured, cut, width
+from billhook.cli.show import hint, say, word_of
 from billhook.cli.table import filled, shown_path
 from billhook.errors import UsageError
 from billhook.store.files import StoreError, opened
 from billhook.store.reading import Entry, LogReader
 from billhook.store.record import Record, Said
+from billhook.text import flat, visible
 
 _ID = re.compile(r"[0-9a-f]{6,32}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
@@ -56,7 +57,7 @@ def verb(id_: str, in_json: bool) -> int:
     else:
         say("\n".join(_screen(record, entry, Names(where))))
     if problem:
-        say(f"{'' if in_json else chr(10)}note: {safe(problem)}", err=True)
+        say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
         hint(f"`billhook explain {record.id}` says which hook decided, and what differs today")
     return 0
@@ -168,7 +169,7 @@ def _facts(record: Record, entry: Entry, names: Names) -> Iterator[str]:
         yield from _labelled("redacted", f"{record.redacted} secret{'s' * (record.redacted > 1)} taken out")
     yield from _labelled("config", record.config)
     yield from _labelled("id", record.id)
-    yield f"{'log':<{_LABEL}} record {record.seq} of {safe(shown_path(str(entry.file), here=False))}"
+    yield f"{'log':<{_LABEL}} record {record.seq} of {visible(shown_path(str(entry.file), here=False))}"
 
 
 def _hooks(record: Record) -> Iterator[str]:
@@ -221,4 +222,4 @@ def _value(value: Any) -> Iterator[str]:
     shown = (
         text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters (--json)"
     )
-    yield from (f"  {safe(line)}".rstrip() for line in shown.split("\n"))
+    yield from (f"  {visible(line)}".rstrip() for line in shown.split("\n"))

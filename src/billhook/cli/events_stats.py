@@ -13,10 +13,11 @@ from billhook.cli.events_filters import Filters, chosen, filter_options, json_op
 from billhook.cli.events_log import Logs, here
 from billhook.cli.progress import progress
 from billhook.cli.show import note, say, say_json
-from billhook.cli.table import counted, one_line, width
+from billhook.cli.table import width
 from billhook.config import configured
 from billhook.config.history import budget_of
 from billhook.store.searching import called
+from billhook.text import counted, one_line
 
 _LONGEST_NAME = 40
 _HEADS = ("runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
@@ -128,28 +129,27 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
 
 
 def _table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterator[str]:
-    heads, *rows = _with_starts([_HEADS, *map(_cells, hooks)], any(hook.background for hook in hooks))
-    columns = [max(len(row[place]) for row in (heads, *rows)) for place in range(len(heads))]
+    all_rows: list[tuple[str, ...]] = [_HEADS, *map(_cells, hooks)]
+    if not any(hook.background for hook in hooks):
+        all_rows = [row[:_STARTED] + row[_STARTED + 1 :] for row in all_rows]
+    heads, *rows = all_rows
+    columns = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     room = width() - sum(columns) - 2 * len(columns) - len("  slow")
     name = max(8, min(room, _LONGEST_NAME, max(len(hook.name) for hook in hooks)))
-    yield click.style(f"{'hook':<{name}}  {_joined(heads, columns)}", bold=True)
+
+    def line(first: str, cells: tuple[str, ...]) -> str:
+        others = (f"{cell:>{column}}" for cell, column in zip(cells, columns, strict=True))
+        return "  ".join([f"{first:<{name}}", *others])
+
+    yield click.style(line("hook", heads), bold=True)
     for hook, row in zip(hooks, rows, strict=True):
         mark = click.style("  slow", fg="yellow") if hook.over(warn_ms) else ""
-        yield f"{one_line(hook.name, name):<{name}}  {_joined(row, columns)}{mark}"
-
-
-def _with_starts(rows: list[tuple[str, ...]], shown: bool) -> list[tuple[str, ...]]:
-    return rows if shown else [row[:_STARTED] + row[_STARTED + 1 :] for row in rows]
-
-
-def _joined(cells: tuple[str, ...], columns: list[int]) -> str:
-    return "  ".join(f"{cell:>{column}}" for cell, column in zip(cells, columns, strict=True))
+        yield line(one_line(hook.name, name), row) + mark
 
 
 def _cells(hook: HookStats) -> tuple[str, ...]:
     numbers = (f"{number:,}" if number else "-" for number in (hook.background, hook.failures, hook.timed_out))
-    times = (_time(ms) for ms in (hook.p50, hook.p95, hook.max))
-    return f"{hook.runs:,}", *numbers, *times, _size(hook.output_bytes)
+    return f"{hook.runs:,}", *numbers, *map(_time, (hook.p50, hook.p95, hook.max)), _size(hook.output_bytes)
 
 
 def _time(ms: float | None) -> str:

@@ -10,18 +10,12 @@ import click
 from billhook.cli import events_times
 from billhook.cli.events_rows import Row, details, turn, what
 from billhook.cli.events_sessions import Names
-from billhook.cli.show import safe
+from billhook.text import flat
 
 COLOURS: Final = {
-    "deny": "red",
-    "stop": "red",
-    "ask": "yellow",
-    "defer": "yellow",
-    "allow": "green",
-    "keep going": "cyan",
-    "failed open": "magenta",
-    "failed": "magenta",
-}
+    "deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow", "allow": "green", "keep going": "cyan",
+    "failed open": "magenta", "failed": "magenta",
+}  # fmt: skip
 _NARROWEST, _WIDEST = 60, 200
 _LEAST = 16  # columns for what an event was about; others are left out before it gets less
 _DISPENSABLE: Final = ("ms", "turn", "session")
@@ -118,19 +112,14 @@ class Table:
         parts = []
         for name in self._shown:
             text = padded(row[name], self._widths[name], right=_COLUMNS[name].right)
-            parts.append(_padded_colour(text, word) if name == "decision" else text)
+            shown = text.rstrip()  # colour on the words only
+            parts.append(coloured(shown, word) + text[len(shown) :] if name == "decision" else text)
         return "  ".join(parts).rstrip()
 
 
 def coloured(text: str, word: str) -> str:
     """A text in the colour of a decision; as it is, to the byte, where that has none."""
     return click.style(text, fg=COLOURS[word]) if word in COLOURS else text
-
-
-def _padded_colour(text: str, word: str) -> str:
-    """A padded text, with colour on the words only."""
-    shown = text.rstrip()
-    return coloured(shown, word) + text[len(shown) :]
 
 
 def minimal(row: Row, names: Names) -> str:
@@ -144,17 +133,16 @@ def minimal(row: Row, names: Names) -> str:
 
 def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), flexible: int) -> str:
     """A small table: columns as wide as they must be, and one that takes what is left."""
-    drawn = [list(map(flat, row)) for row in rows]
-    widths = [max(cells(row[place]) for row in [list(titles), *drawn]) for place in range(len(titles))]
+    drawn = [list(titles), *(list(map(flat, row)) for row in rows)]
+    widths = [max(map(cells, column)) for column in zip(*drawn, strict=True)]
     rest = sum(widths) - widths[flexible] + 2 * (len(titles) - 1)
     widths[flexible] = min(widths[flexible], max(_LEAST, width() - rest))
     to_right = set(right)
-    lines = []
-    for number, row in enumerate([list(titles), *drawn]):
-        parts = [padded(text, widths[place], right=place in to_right) for place, text in enumerate(row)]
-        line = "  ".join(parts).rstrip()
-        lines.append(line if number else click.style(line, dim=True))
-    return "\n".join(lines)
+    head, *lines = (
+        "  ".join(padded(text, widths[at], right=at in to_right) for at, text in enumerate(row)).rstrip()
+        for row in drawn
+    )
+    return "\n".join([click.style(head, dim=True), *lines])
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:
@@ -175,10 +163,6 @@ def cut(text: str, room: int) -> str:
             break
         kept += char
     return kept + "..."
-
-
-def flat(text: str) -> str:
-    return safe(" ".join(text.split()))
 
 
 def cells(text: str) -> int:

@@ -9,12 +9,13 @@ from billhook.cli.events_log import here
 from billhook.cli.events_table import width
 from billhook.cli.loaded import loaded
 from billhook.cli.progress import progress
-from billhook.cli.show import note, picked, safe, say, say_json
-from billhook.cli.table import counted, filled, shown_path, with_shown_paths
+from billhook.cli.show import note, picked, say, say_json
+from billhook.cli.table import filled, shown_path, with_shown_paths
 from billhook.errors import BillhookError, UsageError
 from billhook.store.files import StoreError
 from billhook.store.heads import export, exported
 from billhook.store.verifying import Head, Verified, export_head, exported_head, verify
+from billhook.text import counted, visible
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -115,7 +116,7 @@ def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str
     for one in found.findings[:_SHOWN]:
         file = shown_path(str(one.file), here=False)
         place = f"{file}:{one.line}" if one.line else file
-        yield f"{click.style(safe(place), fg='red')}: {safe(with_shown_paths(one.what))}"
+        yield f"{click.style(visible(place), fg='red')}: {visible(with_shown_paths(one.what))}"
     hidden = max(0, len(found.findings) - _SHOWN) + found.more
     if hidden:
         yield f"and {hidden:,} more (--json lists {'them' if not found.more else 'the first thousand'})"

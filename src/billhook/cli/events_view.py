@@ -16,14 +16,15 @@ from billhook.cli.events_rows import Row, joined
 from billhook.cli.events_sessions import Names, newest_session
 from billhook.cli.events_table import Table, minimal
 from billhook.cli.progress import progress
-from billhook.cli.show import hint, note, safe, say, say_json
-from billhook.cli.table import counted, filled, one_line, shown_path
-from billhook.cli.values import nearest, words
+from billhook.cli.show import hint, note, say, say_json
+from billhook.cli.table import filled, shown_path
+from billhook.cli.values import words
 from billhook.errors import UsageError
 from billhook.store.reading import Entry
 from billhook.store.record import Record
 from billhook.store.searching import called, hooks_of
 from billhook.store.sessions import VERBS
+from billhook.text import counted, one_line, suggest, visible
 
 IN_THE_TABLE = 100  # records that the table shows unless somebody asks for more
 _BEFORE_FOLLOWING = 10
@@ -156,7 +157,7 @@ class Printer:
         newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
         known = {name for entry in newest for name in hooks_of(entry.record)}
         if known and not any(called(one, name) for one in known):
-            hint(f"no recent record names the hook `{safe(name)}`; {safe(nearest(name, sorted(known)))}")
+            hint(f"no recent record names the hook `{visible(name)}`; {visible(suggest(name, sorted(known)))}")
 
 
 def show_nothing(logs: Logs, *, in_json: bool) -> int:

@@ -15,7 +15,7 @@ from billhook.cli.explain import heading, outlook_data, verdict_line
 from billhook.cli.list import failure_rule
 from billhook.cli.loaded import loaded
 from billhook.cli.show import note, picked, say, say_json, word_of
-from billhook.cli.table import counted, facts, filled, hanging, one_line, shown_path, width
+from billhook.cli.table import facts, filled, hanging, shown_path, width
 from billhook.config import configured
 from billhook.config.loaded import Config
 from billhook.config.options import filled as with_defaults
@@ -23,6 +23,7 @@ from billhook.config.past import Change, Considered, Past, Row, event_of, look_b
 from billhook.config.snapshot import content, kept
 from billhook.errors import UsageError
 from billhook.store.record import Record
+from billhook.text import counted, one_line
 
 _COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _INDENT = 5

@@ -14,7 +14,7 @@ from billhook.agents import DIALECTS
 from billhook.answers import Decision, OnFailure, Status, Verdict
 from billhook.cli.event import build_event
 from billhook.cli.firing import catch_signals, fire
-from billhook.cli.show import hint, not_written, note, safe, say, verdict_text
+from billhook.cli.show import hint, not_written, note, say, verdict_text
 from billhook.cli.table import unreadable, with_shown_paths
 from billhook.cli.values import one_of, seconds
 from billhook.config import configured
@@ -25,6 +25,7 @@ from billhook.handlers import Command, command, execute
 from billhook.hook import Hook, Source
 from billhook.match import compile_matcher
 from billhook.meanings import meanings
+from billhook.text import visible
 
 if TYPE_CHECKING:
     from billhook.config import Config
@@ -183,7 +184,7 @@ def _show(verdict: Verdict, engine: Engine, config: "Config | None", *, as_json:
 def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
     match = engine.hooks[0].match
     if not verdict.outcomes and match is not None:
-        return f"--match `{safe(match)}` does not match `{safe(verdict.about.target or '')}`"
+        return f"--match `{visible(match)}` does not match `{visible(verdict.about.target or '')}`"
     return "--on-failure deny makes such a hook hold the event up" if verdict.failed_open else ""
 
 
@@ -194,7 +195,7 @@ def _hint_of_files(verdict: Verdict, config: "Config") -> str:
             or "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
         )
     if not any(outcome.source != "built-in" for outcome in verdict.outcomes):
-        return f"no configured hook was asked; `billhook explain {safe(verdict.event)} ...` says why"
+        return f"no configured hook was asked; `billhook explain {visible(verdict.event)} ...` says why"
     failed = [outcome for outcome in verdict.outcomes if outcome.failed_open]
     if verdict.failed_open and all(outcome.source == "built-in" for outcome in failed):
         return "`on_log_failure: deny` of event-logger refuses what can't be recorded"
@@ -220,4 +221,4 @@ def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[i
             say(f"{asked.hook} gave no answer in time, and is ended", err=True)
         else:
             text = late.answer.context or late.answer.message or late.error or "nothing to say"
-            say(f"{asked.hook} answered later: {safe(text)}", err=True)
+            say(f"{asked.hook} answered later: {visible(text)}", err=True)

@@ -12,8 +12,8 @@ import click
 from billhook import __version__
 from billhook.cli.main import GROUPS, VERBS
 from billhook.cli.show import error_text, not_written, say
-from billhook.cli.values import nearest
 from billhook.errors import BillhookError, UsageError
+from billhook.text import suggest
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What only output can run into: verbs read files, and write none."""
@@ -155,7 +155,7 @@ def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
     path = ctx.command_path if ctx else path
     if isinstance(error, click.NoSuchOption):
         known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
-        hint = nearest(error.option_name, known) if known else "it has no options"
+        hint = suggest(error.option_name, known) if known else "it has no options"
         return UsageError(f"no option `{error.option_name}`", hint=f"{hint} (`{path} --help` tells more)")
     message = error.format_message().rstrip(".").replace("'", "`")
     extra = _EXTRA.fullmatch(message)

@@ -10,14 +10,15 @@ import click
 
 from billhook import strictjson
 from billhook.cli.inside_agent import agent_around
-from billhook.cli.show import note, safe, say
-from billhook.cli.table import counted, shown_path
+from billhook.cli.show import note, say
+from billhook.cli.table import shown_path
 from billhook.config import Config, Entry, load_config
 from billhook.config.approving import approve_entry, record_trust
 from billhook.config.declared import Declared, needs_consent
 from billhook.config.fileread import FileRead
 from billhook.errors import UsageError
 from billhook.store import files
+from billhook.text import counted, visible
 
 _FILE = ".billhook/hooks.yaml"
 _IGNORED = ("*.local.yaml", "*.local.yml", "*.log", "*.bak")
@@ -46,7 +47,7 @@ def verb(force: bool, as_json: bool) -> int:
     path = Path(before.project, _FILE)
     there = os.path.lexists(path)
     if there and not force:
-        say(f"{safe(shown_path(str(path)))} is there already; nothing was changed")
+        say(f"{visible(shown_path(str(path)))} is there already; nothing was changed")
         say("\nhint: edit it, or --force replaces it and keeps a copy", err=True)
         return 1
     agent = agent_around()
@@ -100,16 +101,16 @@ class _Done:
             note(f"not approved: this runs inside {self.agent}, and consent is a person's to give (`billhook trust`)")
 
     def _lines(self) -> Iterator[str]:
-        yield f"wrote {safe(shown_path(str(self.path)))}{'' if self.agent else ', and approved what is in it'}"
+        yield f"wrote {visible(shown_path(str(self.path)))}{'' if self.agent else ', and approved what is in it'}"
         if self.backup is not None:
-            yield f"  the file that was there is now {safe(shown_path(str(self.backup)))}"
+            yield f"  the file that was there is now {visible(shown_path(str(self.backup)))}"
         width = max(len(one.name) for one in self.wrote)
         for one in self.wrote:
             yield f"  {one.name:<{width}}  {', '.join(one.events)}"
         if others := self._others():
             yield ""
             yield "found, and used as well"
-            paths = [safe(shown_path(read.source.path)) for read, _ in others]
+            paths = [visible(shown_path(read.source.path)) for read, _ in others]
             width = max(map(len, paths))
             for path, (read, hooks) in zip(paths, others, strict=True):
                 yield f"  {path:<{width}}  {_described(read, hooks)}"

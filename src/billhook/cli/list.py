@@ -10,7 +10,7 @@ import click
 from billhook.cli.ages import ago
 from billhook.cli.loaded import checked_event, config_option, loaded
 from billhook.cli.show import hint, note, picked, say, say_json
-from billhook.cli.table import counted, facts, filled, first_problem, one_line, shown_path, width
+from billhook.cli.table import facts, filled, first_problem, shown_path, width
 from billhook.config import configured, sources
 from billhook.config.explaining import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
@@ -19,6 +19,7 @@ from billhook.config.rows import Row, rows
 from billhook.config.snapshot import as_data
 from billhook.events import EVENTS
 from billhook.store.files import StoreError
+from billhook.text import counted, one_line
 
 if TYPE_CHECKING:
     from billhook.hosts import Host

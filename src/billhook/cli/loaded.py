@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from billhook.answering.received import canonical
-from billhook.cli.values import nearest
 from billhook.config import configured
 from billhook.config.loaded import Config
 from billhook.errors import UsageError
 from billhook.events import EVENTS
+from billhook.text import suggest
 
 
 def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,5 +61,5 @@ def checked_event(text: str, config: Config) -> str:
     """The canonical name of an event; UsageError with the nearest when there is none."""
     name = event_named(text, config)
     if not name:
-        raise UsageError(f"no event `{text}`", hint=nearest(text, EVENTS))
+        raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))
     return name

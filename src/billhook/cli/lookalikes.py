@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from billhook.cli.show import safe
+from billhook.text import escape, visible
 
 _ALIKE: Final = frozenset("аАВеЕКМНоОрРсСТуУхХіІјЈѕЅԁԛԝһӏүҮԌΑΒΕΖΗΙΚΜΝΟΡΤΥΧονιαρυκօՕսՍհոցքհıȷɑɡɩʋǃ∕⁄∖ꓸ։")
 """What looks like a letter or sign of ASCII, but for what Unicode itself says to be equal to one."""
@@ -22,7 +22,7 @@ def marked(text: str) -> str:
 
 def _marked(line: str) -> str:
     at = suspicious(line)
-    return "".join(_escape(char) if place in at else safe(char) for place, char in enumerate(line))
+    return "".join(escape(char) if place in at else visible(char) for place, char in enumerate(line))
 
 
 def suspicious(line: str) -> set[int]:
@@ -53,11 +53,6 @@ def _foreign(line: str) -> set[int]:
     return found | {at for at, char in enumerate(line) if char in _ALIKE and not char.isalnum()}
 
 
-def _escape(char: str) -> str:
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
-
-
 def warning(texts: Iterable[str]) -> str:
     """One line that names what was found in the texts; empty where there is nothing."""
     found: dict[str, int] = {}
@@ -66,7 +61,7 @@ def warning(texts: Iterable[str]) -> str:
             found[line[at]] = found.get(line[at], 0) + 1
     if not found:
         return ""
-    names = [f"{_escape(char)} {unicodedata.name(char, 'control character').lower()}" for char in list(found)[:4]]
+    names = [f"{escape(char)} {unicodedata.name(char, 'control character').lower()}" for char in list(found)[:4]]
     more = f" and {len(found) - 4} others" if len(found) > 4 else ""
     count = sum(found.values())
     what = "1 character looks" if count == 1 else f"{count} characters look"

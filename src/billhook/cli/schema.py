@@ -5,8 +5,8 @@ import json
 import click
 
 from billhook.cli.show import say
-from billhook.cli.values import nearest
 from billhook.errors import UsageError
+from billhook.text import suggest
 
 _KINDS = ("hooks", "settings")
 
@@ -26,7 +26,7 @@ In hooks.yaml, editors find it by this line:
 def verb(kind: str) -> int:
     """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""
     if kind not in _KINDS:
-        raise UsageError(f"no schema of `{kind}`", hint=nearest(kind, _KINDS))
+        raise UsageError(f"no schema of `{kind}`", hint=suggest(kind, _KINDS))
     from billhook.config.schema import schema
 
     say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))

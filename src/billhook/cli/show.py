@@ -2,7 +2,6 @@
 
 import errno
 import os
-import unicodedata
 from typing import Any
 
 import click
@@ -12,16 +11,13 @@ from billhook import strictjson
 from billhook.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.errors import BillhookError
 from billhook.store.record import Said
+from billhook.text import counted, one_line, visible
 
-_COLOURS = {
-    "deny": "red",
-    "ask": "yellow",
-    "defer": "yellow",
-    "allow": "green",
-    "failed": "yellow",
-    "timed out": "yellow",
-    "could not start": "yellow",
-}
+_LEFT_OUT = ("built-in", Status.SKIPPED)
+_COLOURS = {"deny": "red", "allow": "green"} | dict.fromkeys(
+    ("ask", "defer", "failed", "timed out", "could not start"), "yellow"
+)
+_WIDTH = 60  # columns of a title
 _LONGEST = 2000  # characters of one text on the screen; the rest is counted
 
 
@@ -73,16 +69,7 @@ def note(text: str) -> None:
     say(f"note: {safe(text)}", err=True)
 
 
-def safe(text: str) -> str:
-    """Hook text for a terminal: control characters, escape sequences and bidi overrides become visible escapes."""
-    return text if text.isascii() and text.isprintable() else "".join(_visible(char) for char in text)
-
-
-def _visible(char: str) -> str:
-    if char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs":
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+safe = visible
 
 
 def error_text(error: BillhookError) -> str:
@@ -93,8 +80,9 @@ def error_text(error: BillhookError) -> str:
 def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
     """Each hook with status, time and reason, then the verdict."""
     tool = getattr(verdict.about, "tool_name", "")
-    lines = [click.style(_shortened(f"{verdict.event} {tool}"), bold=True), ""]
-    shown = [outcome for outcome in verdict.outcomes if not _routine(outcome) and not _left_out(outcome)]
+    lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
+    # a built-in that was skipped after a deny has still written to the log
+    shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != _LEFT_OUT]
     width = max((len(outcome.hook) for outcome in shown), default=0)
     for outcome in shown:
         lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
@@ -110,32 +98,20 @@ def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
 
 
 def _routine(outcome: Outcome) -> bool:
-    """A built-in that did its work and has nothing to say."""
     silent = outcome.status is Status.OK and not outcome.lost and not outcome.error
     return outcome.source == "built-in" and silent and _word(outcome) == "no objection"
-
-
-def _left_out(outcome: Outcome) -> bool:
-    """A built-in that was not needed any more, because somebody denied: what it does for the log is done all the
-    same."""
-    return outcome.source == "built-in" and outcome.status is Status.SKIPPED
 
 
 def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
     took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
     first = f"  {safe(outcome.hook):<{width}}  {_coloured(_word(outcome), 15)}  {took:>10}"
     indent = " " * (width + 4)
-    lines = [f"{first}  {click.style(_shortened(title), dim=True)}".rstrip()]
+    lines = [f"{first}  {click.style(one_line(title, _WIDTH), dim=True)}".rstrip()]
     said = outcome.answer.reason or outcome.answer.stop_reason
-    if said and outcome.status not in FAILURES:
-        lines += _hanging(indent, said)
-    if outcome.error:
-        lines += _hanging(indent, outcome.error)
-    if outcome.failed_open:
-        lines += _hanging(indent, "went on without its answer (on_failure: allow)")
-    for lost in outcome.lost:
-        lines += _hanging(indent, f"note: {lost}")
-    return lines
+    texts = [said if outcome.status not in FAILURES else None, outcome.error]
+    texts += ["went on without its answer (on_failure: allow)" if outcome.failed_open else None]
+    texts += [f"note: {lost}" for lost in outcome.lost]
+    return lines + [line for text in texts if text for line in _hanging(indent, text)]
 
 
 def _word(outcome: Outcome) -> str:
@@ -159,19 +135,16 @@ def word_of(said: Said) -> str:
     """What a hook did, in a word or two: its decision when it has one, else how asking it went."""
     if said.status != "ok":
         return said.status.replace("_", " ")
-    if said.stop:
-        return "stop"
-    if said.keep_going:
-        return "keep going"
-    if said.decision != "none":
-        return said.decision
-    if said.rewrote_input:
-        return "rewrote input"
-    if said.rewrote_output:
-        return "rewrote output"
-    if said.context:
-        return "told the model"
-    return "told the user" if said.message else "no objection"
+    words = {
+        "stop": said.stop,
+        "keep going": said.keep_going,
+        said.decision: said.decision != "none",
+        "rewrote input": said.rewrote_input,
+        "rewrote output": said.rewrote_output,
+        "told the model": said.context,
+        "told the user": said.message,
+    }
+    return next((word for word, applies in words.items() if applies), "no objection")
 
 
 def _verdict_lines(verdict: Verdict) -> list[str]:
@@ -192,8 +165,7 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     if verdict.stop:
         facts.append(("agent", f"stops: {verdict.stop_reason}".removesuffix(": ")))
     if verdict.failed_open:
-        hooks = "1 hook" if verdict.failed_open == 1 else f"{verdict.failed_open} hooks"
-        facts.append(("open", f"{hooks} failed and let the event pass"))
+        facts.append(("open", f"{counted(verdict.failed_open, 'hook')} failed and let the event pass"))
     for label, text in facts:
         if text:
             first, *rest = _hanging("", text)
@@ -204,11 +176,6 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
 def _hanging(indent: str, text: str) -> list[str]:
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters"
     return [(indent + line).rstrip() for line in safe(shown).split("\n")]
-
-
-def _shortened(text: str, width: int = 60) -> str:
-    one_line = safe(" ".join(text[: 20 * width].split()))
-    return one_line if len(one_line) <= width else one_line[: width - 3] + "..."
 
 
 def _coloured(word: str, width: int = 0) -> str:

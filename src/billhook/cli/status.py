@@ -11,7 +11,7 @@ from billhook.cli.ages import ago, midnight
 from billhook.cli.check import checked
 from billhook.cli.loaded import loaded
 from billhook.cli.show import note, picked, say, say_json
-from billhook.cli.table import counted, filled, hanging, one_line, shown_path, width
+from billhook.cli.table import filled, hanging, shown_path, width
 from billhook.config.declared import needs_consent
 from billhook.config.fileread import FileRead
 from billhook.config.findings import Finding
@@ -22,6 +22,7 @@ from billhook.config.known_gates import Missing, missing
 from billhook.config.loaded import Config, Entry
 from billhook.config.notices import gone_text
 from billhook.store.files import StoreError
+from billhook.text import counted, one_line
 
 _SHOWN = 3  # problems that are shown; the rest is counted
 

@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from billhook.cli.show import safe
+from billhook.text import counted as counted  # noqa: PLC0414
+from billhook.text import one_line as one_line  # noqa: PLC0414
+from billhook.text import visible
 
 if TYPE_CHECKING:
     from billhook.config.findings import Finding
@@ -22,17 +24,11 @@ def width() -> int:
     return max(40, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
-def one_line(text: str, columns: int) -> str:
-    """A text in one line, harmless, and cut where it is too long."""
-    flat = safe(" ".join(text[: 20 * columns].split()))
-    return flat if len(flat) <= columns else flat[: max(0, columns - 3)] + "..."
-
-
 def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
     """A text in lines that fit, broken at blanks, each with its indent."""
     room = max(20, (columns or width()) - indent)
     line = ""
-    flat = safe(with_shown_paths(" ".join(text[: 2 * _LONGEST].split())))
+    flat = visible(with_shown_paths(" ".join(text[: 2 * _LONGEST].split())))
     for word in (flat if len(flat) <= _LONGEST else flat[:_LONGEST] + " ...").split(" "):
         if line and len(line) + 1 + len(word) > room:
             yield " " * indent + line
@@ -99,8 +95,3 @@ def _real(folder: str) -> str:
         return os.path.realpath(os.path.expanduser(folder))
     except OSError:
         return ""
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 hook`, `2 hooks`."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

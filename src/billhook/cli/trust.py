@@ -11,16 +11,16 @@ from billhook.cli.chosen import chosen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.lookalikes import marked
 from billhook.cli.show import hint, note, say, say_json
-from billhook.cli.table import counted, unreadable
+from billhook.cli.table import unreadable
 from billhook.cli.trust_permissions import rules_called, rules_summary
 from billhook.cli.trust_screen import Pending, as_data, covered_texts, screen, unseen
 from billhook.cli.trusted import acknowledge_gone, list_approvals, revoke
-from billhook.cli.values import nearest
 from billhook.config import Config, configured, load_config
 from billhook.config.approving import ChangedError, approve_entry, approve_rules, record_trust
 from billhook.config.permitting import Waiting
 from billhook.errors import UsageError
 from billhook.store.approvals import Approval
+from billhook.text import counted, suggest
 
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _CHOICES = """\
@@ -114,7 +114,7 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
             continue
         if not entries:
             names = [entry.shown for entry in config.entries if entry.hash]
-            hint = nearest(word, names) if names else "no hook of this project needs approval"
+            hint = suggest(word, names) if names else "no hook of this project needs approval"
             raise UsageError(f"no hook of this project is called `{word}`", hint=hint)
         pending = [entry for entry in entries if entry.pending]
         if not pending:

@@ -7,12 +7,13 @@ import click
 
 from billhook.cli.chosen import is_hash_of
 from billhook.cli.lookalikes import marked
-from billhook.cli.show import picked, safe
-from billhook.cli.table import counted, shown_path
+from billhook.cli.show import picked
+from billhook.cli.table import shown_path
 from billhook.config import Config
 from billhook.config.declared import needs_consent
 from billhook.config.permitting import NAME, Waiting
 from billhook.errors import UsageError
+from billhook.text import counted, visible
 
 _LABEL = 12
 _SHORT = 12
@@ -45,7 +46,7 @@ def rule_lines(one: Waiting) -> Iterator[str]:
         text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
         yield f"    | {text}{new}"
     yield ""
-    yield f"  {'from':<{_LABEL}}{safe(shown_path(one.file))}:{one.rules[0].line}"
+    yield f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}"
     yield f"  {'hash':<{_LABEL}}{one.hash}"
 
 
@@ -69,4 +70,4 @@ def rules_summary(now: Config) -> list[str]:
             counting[one.file] = counting.get(one.file, 0) + 1
     lines = [f"{NAME} of {shown_path(file)}: {counted(count, 'rule')} in force" for file, count in counting.items()]
     lines += [f"{one.shown}: {counted(len(one.rules), 'rule')} not in force" for one in now.permissions.pending]
-    return [safe(line) for line in lines]
+    return [visible(line) for line in lines]

@@ -9,7 +9,7 @@ import click
 from billhook import strictjson
 from billhook.cli.lookalikes import marked, warning
 from billhook.cli.show import picked
-from billhook.cli.table import counted, shown_path
+from billhook.cli.table import shown_path
 from billhook.cli.trust_permissions import rule_lines, rules_as_data
 from billhook.config import Entry
 from billhook.config.declared import Exec, Python, Run, Say, Url
@@ -18,6 +18,7 @@ from billhook.config.permitting import Waiting
 from billhook.config.rows import kind_of
 from billhook.events import EVENTS
 from billhook.meanings import meanings
+from billhook.text import counted
 
 Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
 

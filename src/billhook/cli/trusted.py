@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from billhook.cli.chosen import is_hash_of, refuse_several
-from billhook.cli.show import note, picked, safe, say, say_json
-from billhook.cli.table import counted, shown_path
-from billhook.cli.values import nearest
+from billhook.cli.show import note, picked, say, say_json
+from billhook.cli.table import shown_path
 from billhook.config import Config, Entry
 from billhook.config.approving import record_trust
 from billhook.config.declared import needs_consent
@@ -18,6 +17,7 @@ from billhook.config.known_gates import acknowledge, missing
 from billhook.config.permitting import in_force
 from billhook.errors import UsageError
 from billhook.store.approvals import Approval, Approvals
+from billhook.text import counted, suggest, visible
 
 
 def list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as_json: bool) -> int:
@@ -51,12 +51,12 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
         if as_json:
             say_json({**_data(one, config), "revoked": True})
         else:
-            say(f"revoked {safe(_shown(one, config))}  {shown_path(one.file)}  {one.hash[:12]}")
+            say(f"revoked {visible(_shown(one, config))}  {shown_path(one.file)}  {one.hash[:12]}")
     if not as_json:
         names = list(dict.fromkeys(_shown(one, config) for one in gone))
         text = f"{counted(len(gone), 'approval')} taken back"
         what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
-        say(f"{text}; {what}: {', '.join(map(safe, names))}" if gone else "nothing was approved here")
+        say(f"{text}; {what}: {', '.join(map(visible, names))}" if gone else "nothing was approved here")
     return 0 if gone else 1
 
 
@@ -75,7 +75,7 @@ def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> 
         say_json(*names)
         return 0
     for one in found:
-        say(f"acknowledged {', '.join(map(safe, one.gates))}  {shown_path(one.file)}")
+        say(f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}")
     if not found:
         say("no gate is gone here")
     return 0
@@ -134,7 +134,7 @@ def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
     found = found or [one for one in known if is_hash_of(word, one.hash)]
     if not found:
         names = dict.fromkeys(_shown(one, config) for one in known)
-        hint = nearest(word, names) if names else "nothing was approved here"
+        hint = suggest(word, names) if names else "nothing was approved here"
         raise UsageError(f"no approval here is for `{word}`", hint=hint)
     return found
 
@@ -183,8 +183,8 @@ def _lines(one: Approval, config: Config) -> list[str]:
     mark = "" if standing == "in force" else f"  ({standing})"
     gate = ", gate" if one.gate else ""
     when = one.approved_at[:16].replace("T", " ")
-    first = f"{when}  {click.style(safe(_shown(one, config)), fg='cyan')}{gate}{mark}"
-    return [first, f"                  {safe(shown_path(one.file))}  {one.hash[:12]}"]
+    first = f"{when}  {click.style(visible(_shown(one, config)), fg='cyan')}{gate}{mark}"
+    return [first, f"                  {visible(shown_path(one.file))}  {one.hash[:12]}"]
 
 
 def _data(one: Approval, config: Config) -> dict[str, Any]:

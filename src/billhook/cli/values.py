@@ -1,6 +1,5 @@
 """The values of options: numbers, words, and JSON that is given as it is, in a file or on standard input."""
 
-import difflib
 import math
 import os
 import sys
@@ -11,6 +10,7 @@ import click
 
 from billhook import strictjson
 from billhook.errors import StrictJSONError, UsageError
+from billhook.text import suggest
 
 _QUOTING = {
     "--input": 'quote it for the shell, as in --input \'{"command": "ls"}\'',
@@ -43,11 +43,7 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     raise UsageError(f"{option} `{value}` is not a positive number of seconds", hint=f"as in {option} 2.5")
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the word that was probably meant, and else all of them."""
-    by_fold = {one.lower().replace("-", ""): one for one in known}
-    near = difflib.get_close_matches(word.lower().replace("-", "").replace("_", ""), by_fold, 1, 0.6)
-    return f"did you mean `{by_fold[near[0]]}`?" if near else f"one of {', '.join(by_fold.values())}"
+nearest = suggest
 
 
 def words(texts: Iterable[str]) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook import strictjson, tools
-from billhook.answers import NOTHING, UNSET, Answer, Decision, Outcome, SkipReason, Status, Verdict
+from billhook.answers import UNSET, Decision, Outcome, SkipReason, Status, Verdict
 from billhook.builtins.event_logger import NAME
 from billhook.config.declared import Declared
 from billhook.config.keys import BUILTINS
@@ -110,11 +111,14 @@ class Recording:
         event = verdict.about
         session = Context(event, verdict.outcomes, {}, self.know)
         tool = _tool(event)
-        texts, outcomes = self._texts(verdict), _of_quiet_built_ins(verdict)
-        if outcomes is None:
-            texts |= _outcomes(verdict, host)
-        texts, redacted = self._redacted(texts)
-        if outcomes is not None:  # there are no words of anybody's in them
+        canonical = tools.canonical(tool) if tool else None
+        texts, quiet = self._texts(verdict, tool, canonical), _is_quiet(verdict)
+        outcomes = [_said(outcome, quiet) for outcome in verdict.outcomes]
+        if not quiet:
+            texts |= _outcomes(verdict, outcomes, host)
+        redacted = None if self._redactor is None else self._redactor.redacted(texts)
+        texts = texts if redacted is None else redacted.value
+        if quiet:  # there are no words of anybody's in them
             texts["outcomes"] = outcomes
         return {
             "id": verdict.id,
@@ -124,7 +128,7 @@ class Recording:
             "session_id": event.session_id,
             "session_name": session.session_name,
             "turn_id": session.turn_id,
-            "tool": tools.canonical(tool) if tool else None,
+            "tool": canonical,
             "tool_use_id": _tool_use(event),
             "cwd": event.cwd,
             "project": self.config.project,
@@ -135,18 +139,12 @@ class Recording:
             "failed_open": verdict.failed_open,
             "duration_ms": _to_the_microsecond(verdict.duration_ms),
             "config": self._snapshot.hash,
-            "redacted": redacted,
+            "redacted": 0 if redacted is None else redacted.texts,
             **texts,
-            "not_asked": self._not_asked(verdict, own, quiet=outcomes is not None),
+            "not_asked": self._not_asked(verdict, own, quiet=quiet),
         }
 
-    def _redacted(self, texts: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        if self._redactor is None:
-            return texts, 0
-        redacted = self._redactor.redacted(texts)
-        return redacted.value, redacted.texts
-
-    def _texts(self, verdict: Verdict) -> dict[str, Any]:
+    def _texts(self, verdict: Verdict, tool: str, canonical: str | None) -> dict[str, Any]:
         """Where somebody's words stand, but for the outcomes. What is empty is left out; the reason is always there."""
         event, options = verdict.about, self.options
         texts: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
@@ -155,9 +153,10 @@ class Recording:
                 texts[key] = str(value)
         known = event.was_read
         if options["include_input"]:
-            if (given := _input(event)) is not None:
+            given, fields = _input_and_fields(event, tool, canonical)
+            if given is not None:
                 texts["input"] = given if known else _writable(given)
-            if (fields := _fields(event)) is not None:
+            if fields:
                 texts["fields"] = fields
         if options["include_output"] and (output := _output(event)) is not None:
             texts["output"] = output if known else _writable(output)
@@ -219,31 +218,18 @@ class Recording:
         return {name: why for name, why in found.items() if why is SkipReason.NOT_TRUSTED}
 
 
-def _of_quiet_built_ins(verdict: Verdict) -> list[dict[str, Any]] | None:
-    """The outcomes as the log has them, where only built-ins were asked and none objects: the usual case. Else None."""
+def _is_quiet(verdict: Verdict) -> bool:
+    """Whether only built-ins ran and none objects: the usual case."""
     if verdict.speaks or verdict.reason:
-        return None
-    outcomes = []
+        return False
     for outcome in verdict.outcomes:
         if outcome.source != "built-in" or outcome.hook not in BUILTINS or outcome.status is not _OK or outcome.lost:
-            return None
-        said = {"hook": outcome.hook, "source": "built-in", "dialect": outcome.dialect, "status": "ok"}
-        outcomes.append(_timed({**said, "decision": "none"}, outcome))
-    return outcomes
+            return False
+    return True
 
 
-def _timed(said: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
-    took = _to_the_microsecond(outcome.duration_ms)
-    if took:
-        said["duration_ms"] = took
-    if outcome.answer.data is not None:
-        said["data"] = outcome.answer.data
-    return said
-
-
-def _outcomes(verdict: Verdict, host: str) -> dict[str, Any]:
+def _outcomes(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> dict[str, Any]:
     """What each hook said, and what of it the host can't be told."""
-    outcomes = [_said(outcome) for outcome in verdict.outcomes]
     if not verdict.speaks:
         return {"outcomes": outcomes}
     from billhook.config.unsaid import noted, unsaid
@@ -258,48 +244,36 @@ def _concerns(declared: Declared, event: str) -> bool:
     return not is_switch and declared.wants(event)
 
 
-def _said(outcome: Outcome) -> dict[str, Any]:
+def _said(outcome: Outcome, quiet: bool) -> dict[str, Any]:
     """An outcome as the log has it: what is usual is left out, because ten silent hooks are the usual case."""
-    said = _usual(outcome) or {key: value for key, value in outcome.to_dict().items() if value not in (None, [], False)}
+    answer, status, decision = outcome.answer, outcome.status, outcome.answer.decision
+    said: dict[str, Any] = {
+        "hook": outcome.hook,
+        "source": outcome.source,
+        "dialect": outcome.dialect,
+        "status": "ok" if status is _OK else status.value,
+        "decision": "none" if decision is _NONE else decision.value,
+    }
+    if not outcome.source:
+        del said["source"]
+    if not quiet and (status is not _OK or outcome.exit_code or outcome.lost or answer.speaks):
+        said |= {key: value for key, read in _UNUSUAL.items() if (value := read(outcome))}
+    if took := _to_the_microsecond(outcome.duration_ms):
+        said["duration_ms"] = took
     if outcome.output_bytes is not None:
         said["output_bytes"] = outcome.output_bytes
-    if outcome.answer is not NOTHING:
-        said |= _did(outcome.answer)
-    if outcome.data is not None:
-        said["data"] = outcome.data if outcome.source == "built-in" else _writable(outcome.data)
+    if answer.data is not None:
+        said["data"] = answer.data if outcome.source == "built-in" else _writable(answer.data)
     return said
 
 
-def _usual(outcome: Outcome) -> dict[str, Any] | None:
-    """The same for a function that had nothing to say, or to tell later hooks only; None for any other."""
-    answer = outcome.answer
-    if outcome.status is not _OK or outcome.exit_code is not None or answer.decision is not _NONE:
-        return None
-    if outcome.error or outcome.lost or answer.reason or answer.stop_reason or not outcome.source:
-        return None
-    took = _to_the_microsecond(outcome.duration_ms)
-    return {
-        "hook": outcome.hook, "source": outcome.source, "dialect": outcome.dialect,
-        "status": "ok", "decision": "none", **({"duration_ms": took} if took else {}),
-    }  # fmt: skip
-
-
-def _did(answer: Answer) -> dict[str, Any]:
-    """What an answer does beside deciding."""
-    did: dict[str, Any] = {}
-    if answer.stop:
-        did["stop"] = True
-    if answer.keep_going:
-        did["keep_going"] = True
-    if answer.context:
-        did["context"] = answer.context
-    if answer.message:
-        did["message"] = answer.message
-    if answer.updated_input is not None:
-        did["rewrote_input"] = True
-    if answer.updated_output is not UNSET:
-        did["rewrote_output"] = True
-    return did
+_UNUSUAL: Final[dict[str, Callable[[Outcome], Any]]] = {
+    "reason": lambda outcome: outcome.answer.reason or outcome.answer.stop_reason,
+    **{name: attrgetter(name) for name in ("exit_code", "signal", "failed_open", "error", "lost")},
+    **{name: attrgetter(f"answer.{name}") for name in ("stop", "keep_going", "context", "message")},
+    "rewrote_input": lambda outcome: outcome.answer.updated_input is not None,
+    "rewrote_output": lambda outcome: outcome.answer.updated_output is not UNSET,
+}
 
 
 def _to_the_microsecond(ms: float) -> float:
@@ -327,30 +301,20 @@ def _tool_use(event: Event) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _input(event: Event) -> Any:
-    """The tool's input; of other events, their own fields, and None when there are none."""
-    if hasattr(event, "tool_input"):
-        return event.tool_input
-    payload = event.payload
-    if "tool_input" in payload:
-        return payload["tool_input"]
-    return _rest(event) or None
-
-
-def _fields(event: Event) -> dict[str, Any] | None:
-    """What a tool's event says beside its input and output; None when that is nothing, or stands in the input."""
-    if not hasattr(event, "tool_input") and "tool_input" not in event.payload:
-        return None
-    called = _tool(event)
-    rest = _rest(event)
-    if tools.canonical(called) != called:
-        rest["tool_name"] = called
+def _input_and_fields(event: Event, tool: str, canonical: str | None) -> tuple[Any, dict[str, Any]]:
+    """The tool's input, and what its event says beside input and output; of other events, their own fields as input."""
+    rest, payload = _rest(event), event.payload
+    if not hasattr(event, "tool_input") and "tool_input" not in payload:
+        return rest or None, {}
+    given = event.tool_input if hasattr(event, "tool_input") else payload["tool_input"]
+    if tool and canonical != tool:
+        rest["tool_name"] = tool
     if event.hook_event_name == "PostToolUseFailure":
         rest.pop("error", None)  # it is the output
     for field in JSON_FIELDS:  # as input and output, null is not written
         if getattr(event, field, "") is None:
             rest[field] = None
-    return {key: _writable(value) for key, value in rest.items()} if rest else None
+    return given, {key: _writable(value) for key, value in rest.items()}
 
 
 def _rest(event: Event) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from billhook import __version__
-from billhook.answering import Heard
+from billhook.answering import HookResponse
 from billhook.daemon import wire
 from billhook.daemon.server import Server
 from harness import LOOPS, PROCESSES, Bar, Case, Goal, Trial, looped
@@ -207,8 +207,8 @@ async def on_the_wire() -> AsyncGenerator[Trial, None]:
 
 
 def _serve_ours(path: str, size: int) -> None:
-    def begin(asked: wire.Asked) -> Heard:
-        return Heard()
+    def begin(asked: wire.Asked) -> HookResponse:
+        return HookResponse()
 
     async def serve() -> None:
         Server(begin, refuse=lambda: "", about=lambda: b"{}").listen(_listener(path))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from billhook import Event, Verdict, caller
-from billhook.answering import Answering, Heard
+from billhook.answering import Answering, HookResponse
 from billhook.caller import Caller
 from billhook.config import Config
 
@@ -59,13 +59,13 @@ class Agent:
         tool = {"tool_name": "Bash", "tool_input": {"command": command, "description": "it"}}
         return {**said, "cwd": str(self.project), **tool, **changes}
 
-    async def hears(self, payload: dict[str, Any], *argv: str) -> Heard:
+    async def hears(self, payload: dict[str, Any], *argv: str) -> HookResponse:
         """What the agent's hook says."""
         with caller.Serving(Caller(self.env(), str(self.project))):
             answering = Answering(lambda: json.dumps(payload).encode(), lambda *asked: _fire(answering, *asked))
             return await answering.answer(list(argv))
 
-    def ask(self, payload: dict[str, Any], *argv: str) -> Heard:
+    def ask(self, payload: dict[str, Any], *argv: str) -> HookResponse:
         return asyncio.run(self.hears(payload, *argv))
 
 
@@ -74,7 +74,7 @@ async def _fire(answering: Answering, config: Config, event: Event) -> Verdict:
     return await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
 
 
-def said(heard: Heard) -> dict[str, Any]:
+def said(heard: HookResponse) -> dict[str, Any]:
     """The answer in JSON."""
     found: dict[str, Any] = json.loads(heard.stdout) if heard.stdout else {}
     return found

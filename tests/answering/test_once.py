@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from answering.agents import Agent, golden, said
-from billhook.answering import Heard
+from billhook.answering import HookResponse
 from billhook.store.calls import Call, Calls
 from daemon.running import Home, home_in
 
@@ -33,7 +33,7 @@ def copilot(agent: Agent) -> Agent:
     return agent
 
 
-def denied(heard: Heard) -> bool:
+def denied(heard: HookResponse) -> bool:
     return said(heard).get("permissionDecision") == "deny" and said(heard)["permissionDecisionReason"] == "no"
 
 
@@ -49,7 +49,7 @@ def test_at_the_same_time(copilot: Agent) -> None:
     """The second one waits for the first."""
     copilot.hooks(SLOW)
 
-    async def both() -> list[Heard]:
+    async def both() -> list[HookResponse]:
         ways = ((copilot.copilot_as_claude(), CLAUDES), (copilot.copilot(), OWN))
         return await asyncio.gather(*(copilot.hears(payload, *argv) for payload, argv in ways))
 

@@ -3,7 +3,7 @@
 `billhook hook` does so once in a process of its own, the daemon for many callers. Neither knows the other.
 """
 
-from billhook.answering.answering import Answering, Fire, Heard
+from billhook.answering.answering import Answering, Fire, HookResponse
 from billhook.answering.arguments import Arguments
 
-__all__ = ["Answering", "Arguments", "Fire", "Heard"]
+__all__ = ["Answering", "Arguments", "Fire", "HookResponse"]

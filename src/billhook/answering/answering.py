@@ -45,14 +45,14 @@ _STARTS = ("SessionStart", "Setup")  # events that never come over HTTP
 _DEEPEST = 3  # hooks that call billhook, which calls hooks, that call billhook: from here on it is a circle
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """What the agent gets."""
+class HookResponse(msgspec.Struct, frozen=True):
+    """What the agent gets: exit code, output, and lines for people."""
 
     code: int = 0
     stdout: bytes = b""
     stderr: bytes = b""  # part of the answer in some dialects
     lines: tuple[str, ...] = ()  # for people who read stderr: what went wrong, and what they ought to know
-    unheard: "Heard | None" = None
+    unheard: "HookResponse | None" = None
     """What to say when stdout can't be written: a refusal that nobody reads must be in the exit code."""
 
     @property
@@ -83,19 +83,19 @@ class Answering:
         self.ends: float | None = None
         """When the agent stops waiting, on the monotonic clock. Who knows it earlier than the command line says so."""
 
-    async def answer(self, argv: list[str]) -> Heard:
+    async def answer(self, argv: list[str]) -> HookResponse:
         """The answer to the event, whatever happens."""
         try:
             return await self._prepared(argv) or await self.judge()
         except Exception as error:
             return self.crashed(error)
 
-    async def _prepared(self, argv: list[str]) -> Heard | None:
+    async def _prepared(self, argv: list[str]) -> HookResponse | None:
         return self.prepare(argv)
 
     # -- the usual way
 
-    def prepare(self, argv: list[str]) -> Heard | None:
+    def prepare(self, argv: list[str]) -> HookResponse | None:
         """Read command line, event and configuration. An answer means that the hooks can't be asked."""
         began = time.monotonic()
         self.arguments.take(argv)
@@ -134,7 +134,7 @@ class Answering:
         assert self.config is not None and self.event is not None
         return any(step.may_answer_later for step in self.config.plan.steps(self.event))
 
-    async def judge(self) -> Heard:
+    async def judge(self) -> HookResponse:
         """Ask the hooks."""
         assert self.config is not None and self.event is not None
         if self.ends is not None:
@@ -235,7 +235,7 @@ class Answering:
                 return f"{read.source.path} can't be read: {read.findings[0].message}"
         return _lost_approvals(self.config, self.event)
 
-    def _said(self, verdict: Verdict, config: "Config") -> Heard:
+    def _said(self, verdict: Verdict, config: "Config") -> HookResponse:
         answer, written = NOTHING, None
         if verdict.speaks or verdict.reason:
             from billhook.config.unsaid import encoded
@@ -251,7 +251,7 @@ class Answering:
         warnings: Iterable[str],
         notes: Iterable[str] = (),
         written: "Written | None" = None,
-    ) -> Heard:
+    ) -> HookResponse:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
         if self.agent == "vscode" and answer.updated_input is not None:
             from billhook.answering.vscode import rewritten_for_vscode
@@ -268,7 +268,7 @@ class Answering:
             lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
         else:
             lines += [f"note: {note}" for note in notes]
-        heard = Heard(written.exit.code or 0, written.exit.stdout, spoken, tuple(lines))
+        heard = HookResponse(written.exit.code or 0, written.exit.stdout, spoken, tuple(lines))
         if answer is NOTHING or not (answer.objects or answer.rewrites or answer.decision in _HELD):
             return heard
         gone = f"the answer could not be written to stdout: {answer.reason or answer.decision.value}"
@@ -285,13 +285,13 @@ class Answering:
 
     # -- when something is wrong
 
-    def crashed(self, error: BaseException) -> Heard:
+    def crashed(self, error: BaseException) -> HookResponse:
         """The failure answer for an error."""
         if isinstance(error, UsageError):
             return self.fail(f"{error.message} ({error.hint})", sure=True)
         return self.fail(f"a fault of billhook's own: {type(error).__name__}: {error}")
 
-    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
+    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> HookResponse:
         """The failure answer. `sure`: nobody has to look whether there is a gate."""
         event = self.event or self._guessed()
         on_failure = self.arguments.on_failure
@@ -302,10 +302,10 @@ class Answering:
             lines.append("the event passes without having been judged")
             message = self._notice(event, why) if event is not None and not passing else ""
             if event is None or not message:
-                return Heard(passing, lines=tuple(lines))
+                return HookResponse(passing, lines=tuple(lines))
             return self._heard(event, Answer(message=message), lines)
         if event is None:
-            return Heard(self.last_code, lines=tuple(lines))
+            return HookResponse(self.last_code, lines=tuple(lines))
         refused = Answer(decision=Decision.DENY, reason=f"billhook: {why}")
         return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from billhook.answering import Answering, Heard
+from billhook.answering import Answering, HookResponse
 from billhook.answers import Status, Verdict
 from billhook.cli.firing import catch_signals
 from billhook.cli.pipes import all_of, hang_up, put, tell
@@ -62,7 +62,7 @@ class _Run:
         self.answering = Answering(_stdin, self._fire)
         self.caught: list[int] = []
         self.client = 0  # the process number of the client that started us, and answers in our place when we are late
-        self.told: Heard | None = None  # the answer is out: what goes wrong now can't change it
+        self.told: HookResponse | None = None  # the answer is out: what goes wrong now can't change it
         self._engine: Engine | None = None
         self._goes_on = False  # a hook answers later
         self._let_go: Callable[[int], None] = lambda code: hang_up()
@@ -95,12 +95,12 @@ class _Run:
                 pass
         return code
 
-    def _judge_at_once(self) -> Heard:
+    def _judge_at_once(self) -> HookResponse:
         self._at_once = True
         catch_signals(self.caught)
         return finished(self.answering.judge())
 
-    def _judge(self) -> Heard:
+    def _judge(self) -> HookResponse:
         import asyncio
 
         heard = asyncio.run(self.answering.judge())
@@ -123,7 +123,7 @@ class _Run:
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
         return verdict
 
-    def _write(self, heard: Heard) -> int:
+    def _write(self, heard: HookResponse) -> int:
         self.told = heard
         if not put(1, heard.stdout) and heard.unheard is not None:
             self.told = heard = heard.unheard

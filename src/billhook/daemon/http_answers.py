@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from billhook import caller, strictjson
 from billhook.agents.codec import AgentDialect
 from billhook.agents.detect import OTHERS
-from billhook.answering import Answering, Arguments, Heard
+from billhook.answering import Answering, Arguments, HookResponse
 from billhook.answering.received import MistypedError
 from billhook.answering.session_folder import began_in
 from billhook.answers import UNSET, Answer, Decision, Verdict
@@ -69,7 +69,7 @@ class OverHttp(Answering):
         self.fault: BillhookError | None = None  # what is wrong with what was sent
         self._served, self._sent, self._query = served, sent, query
 
-    def prepare(self, argv: list[str]) -> Heard | None:
+    def prepare(self, argv: list[str]) -> HookResponse | None:
         try:
             argv = [f"--as={self.arguments.dialect}", *_argv(self._query)]
             self.arguments.take(argv)
@@ -79,7 +79,7 @@ class OverHttp(Answering):
         self.arguments = Arguments(dialect=self.arguments.dialect)
         return super().prepare(argv)
 
-    async def _prepared(self, argv: list[str]) -> Heard | None:
+    async def _prepared(self, argv: list[str]) -> HookResponse | None:
         self.read_files = False
         try:
             return self.prepare(argv)
@@ -87,7 +87,7 @@ class OverHttp(Answering):
             self.read_files = True
             return await in_thread(lambda: self.prepare(argv))
 
-    async def judge(self) -> Heard:
+    async def judge(self) -> HookResponse:
         """Ask the hooks, for as long as the agent waits: nobody stands between us and it with a watch."""
         seconds = self.arguments.seconds
         if seconds is None:
@@ -139,7 +139,7 @@ class OverHttp(Answering):
     def _gated(self, event: Event | None) -> bool:
         return not self._folder(caller.environ()) or super()._gated(event)  # whose event it is, nobody can tell
 
-    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> Heard:
+    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> HookResponse:
         self.why = why.replace("the event on stdin", "the event")
         return super().fail(self.why, passing=passing, sure=sure)
 
@@ -153,13 +153,13 @@ class OverHttp(Answering):
         warnings: "Iterable[str]",
         notes: "Iterable[str]" = (),
         written: object = None,
-    ) -> Heard:
+    ) -> HookResponse:
         worded = as_json(self.dialect, event, answer)
         name = self.arguments.dialect
         lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]
         lines = [*warnings, *(f"the `{name}` dialect can't say everything: {one}" for one in lost)]
         lines += [f"note: {note}" for note in notes]
-        return Heard(0, strictjson.encode(worded.output), lines=tuple(lines))
+        return HookResponse(0, strictjson.encode(worded.output), lines=tuple(lines))
 
     @property
     def unread(self) -> bool:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from billhook import __version__, caller, strictjson
-from billhook.answering import Heard
+from billhook.answering import HookResponse
 from billhook.answering.arguments import DIALECTS
 from billhook.caller import Caller
 from billhook.daemon.http_answers import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
@@ -103,7 +103,7 @@ class App:
                 raise
             return said(held(f"a fault of billhook's own: {type(error).__name__}", dialect))
 
-    def _worded(self, answering: OverHttp, heard: Heard) -> Response:
+    def _worded(self, answering: OverHttp, heard: HookResponse) -> Response:
         body = heard.stdout
         if not body and heard.code:
             body = strictjson.encode(held(answering.why, answering.spoken))
@@ -129,7 +129,7 @@ class App:
         error = fault if fault is not None else BillhookError(answering.why)
         return problem(answering.status, error, headers=_parting(answering))
 
-    async def _answered(self, request: Request, dialect: str, host: str) -> tuple[OverHttp, Heard]:
+    async def _answered(self, request: Request, dialect: str, host: str) -> tuple[OverHttp, HookResponse]:
         """The answer to the event of a request. Who goes away takes its hooks along."""
         self.busy += 1
         self.taken += 1

@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from billhook import __version__
-from billhook.answering import Heard
+from billhook.answering import HookResponse
 from billhook.daemon import wire
 from billhook.daemon.logs import Seldom
 
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
-Begin = Callable[[wire.Asked], Heard | Coroutine[Any, Any, Heard]]
+Begin = Callable[[wire.Asked], HookResponse | Coroutine[Any, Any, HookResponse]]
 """The answer to a request, or what is to be awaited for it. Neither raises."""
 
 _SOON: Final = 0.01
@@ -200,7 +200,7 @@ class Connection:
             return
         server.served += 1
         said = server.begin(asked)
-        if isinstance(said, Heard):
+        if isinstance(said, HookResponse):
             self._finish(wire.answer(said.code, said.stdout, said.all_of_stderr))
             return
         self.task = server.loop.create_task(self._serve(said))
@@ -214,7 +214,7 @@ class Connection:
 
     # -- the answer
 
-    async def _serve(self, rest: Coroutine[Any, Any, Heard]) -> None:
+    async def _serve(self, rest: Coroutine[Any, Any, HookResponse]) -> None:
         heard = await rest
         self.task = None
         self._finish(wire.answer(heard.code, heard.stdout, heard.all_of_stderr))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import re2
 
 from billhook import caller
-from billhook.answering import Answering, Heard
+from billhook.answering import Answering, HookResponse
 from billhook.answers import Verdict
 from billhook.callbacks import in_thread
 from billhook.caller import Caller
@@ -45,11 +45,11 @@ class Served:
     def __init__(self) -> None:
         self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
-        self._loading: dict[tuple[bytes, str], asyncio.Task[Heard | None]] = {}
+        self._loading: dict[tuple[bytes, str], asyncio.Task[HookResponse | None]] = {}
         """Files that are being read, by environment and folder: later events from there wait, and keep their order."""
         self.observers: list[Observer] = []
 
-    def begin(self, asked: wire.Asked) -> Heard | Coroutine[Any, Any, Heard]:
+    def begin(self, asked: wire.Asked) -> HookResponse | Coroutine[Any, Any, HookResponse]:
         """What the caller's hook says, if no hook of anybody's has to be run for that; else what is to be awaited for
         it. Neither raises."""
         place = asked.environ, asked.cwd
@@ -79,12 +79,12 @@ class Served:
         answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
         return answering
 
-    async def answer(self, asked: wire.Asked) -> Heard:
+    async def answer(self, asked: wire.Asked) -> HookResponse:
         """The same, waited for."""
         said = self.begin(asked)
-        return said if isinstance(said, Heard) else await said
+        return said if isinstance(said, HookResponse) else await said
 
-    async def _in_turn(self, loading: "asyncio.Task[Heard | None]", asked: wire.Asked) -> Heard:
+    async def _in_turn(self, loading: "asyncio.Task[HookResponse | None]", asked: wire.Asked) -> HookResponse:
         await asyncio.wait({loading})
         return await self.answer(asked)
 
@@ -148,13 +148,13 @@ class Served:
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
 
 
-async def _once_loaded(loading: "asyncio.Task[Heard | None]", answering: Answering) -> Heard:
+async def _once_loaded(loading: "asyncio.Task[HookResponse | None]", answering: Answering) -> HookResponse:
     """The answer where files have to be read first. A project that makes that slow keeps no other one waiting."""
     await asyncio.wait({loading})  # a caller that goes away does not end it: others may wait for it
     return loading.result() or await answering.judge()
 
 
-async def _rest(answer: Callable[[], Awaitable[Heard]], answering: Answering, whom: Caller) -> Heard:
+async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: Answering, whom: Caller) -> HookResponse:
     with caller.Serving(whom):
         try:
             return await answer()

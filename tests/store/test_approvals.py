@@ -35,14 +35,14 @@ def place(approvals: Approvals, hash_: str = A) -> Path:
 def test_approve_and_revoke(tmp_path: Path) -> None:
     """What was added is there in every later instance, exactly; what was revoked is not."""
     approvals = Approvals(tmp_path)
-    assert not approvals.has(FILE, A) and approvals.of_file(FILE) == [] and approvals.all() == []
+    assert not approvals.get(FILE, A) and approvals.of_file(FILE) == [] and approvals.all() == []
     approvals.add(approval())
 
     again = Approvals(tmp_path)
-    assert again.has(FILE, A) and again.get(FILE, A) == approval()
-    assert not again.has("/other/settings.json", A) and not again.has(FILE, B)
+    assert again.get(FILE, A) == approval()
+    assert not again.get("/other/settings.json", A) and not again.get(FILE, B)
     assert again.revoke(FILE, A) is True and again.revoke(FILE, A) is False
-    assert not approvals.has(FILE, A) and approvals.problems == again.problems == []
+    assert not approvals.get(FILE, A) and approvals.problems == again.problems == []
 
 
 def test_it_stays_approved(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def copied_to_another_file(approvals: Approvals) -> None:
     (place(approvals, C).parent / f"{A}.json").chmod(0o600)
     (place(approvals, C).parent / f"{B}.json").chmod(0o600)
     place(approvals, C).unlink()
-    assert not approvals.has("/evil/settings.json", A) and not approvals.has("/evil/settings.json", B)
+    assert not approvals.get("/evil/settings.json", A) and not approvals.get("/evil/settings.json", B)
     approvals.revoke(FILE, A)
 
 
@@ -173,23 +173,11 @@ def test_what_can_not_be_believed_does_not_count(tmp_path: Path, trick: Any) -> 
     approvals = Approvals(tmp_path)
     approvals.add(approval())
     trick(approvals)
-    assert not approvals.has(FILE, A) and not approvals.has(FILE, B) and approvals.approved(FILE, [A, B]) == set()
+    assert not approvals.get(FILE, A) and not approvals.get(FILE, B)
     for _ in range(2):
         assert approvals.of_file(FILE) == [] and approvals.all() == []
     assert approvals.problems and len(set(approvals.problems)) == len(approvals.problems)
     assert all(str(tmp_path) in problem for problem in approvals.problems)
-
-
-def test_many_at_once(tmp_path: Path) -> None:
-    """Asked for several hashes, it says of each what `has` says."""
-    approvals = Approvals(tmp_path)
-    assert approvals.approved(FILE, [A]) == set()
-    for hash_ in (A, B):
-        approvals.add(approval(hash_))
-    approvals.add(approval(C, "/other/hooks.yaml"))
-    place(approvals, B).write_text("{")
-    asked = (A, B, C, "../" + A, "")
-    assert approvals.approved(FILE, asked) == {hash_ for hash_ in asked if approvals.has(FILE, hash_)} == {A}
 
 
 def test_a_damaged_neighbour_harms_nobody(tmp_path: Path) -> None:
@@ -208,7 +196,7 @@ def test_a_damaged_neighbour_harms_nobody(tmp_path: Path) -> None:
 def test_a_hash_is_a_hash(tmp_path: Path, hash_: str) -> None:
     """Nothing else is ever approved, found or removed."""
     approvals = Approvals(tmp_path)
-    assert not approvals.has(FILE, hash_) and not approvals.revoke(FILE, hash_)
+    assert not approvals.get(FILE, hash_) and not approvals.revoke(FILE, hash_)
     with pytest.raises(StoreError):
         approvals.add(approval(hash_))
     assert not (tmp_path / "billhook").exists()
@@ -250,7 +238,7 @@ def test_a_read_only_home_is_explained(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         approvals.add(approval())
     assert "BILLHOOK_HOME" in caught.value.hint
-    assert not approvals.has(FILE, A)
+    assert not approvals.get(FILE, A)
 
 
 WORKER = """

@@ -75,25 +75,13 @@ class Approvals:
         self.folder = self.root / "billhook" / "approvals"
         self.problems: list[str] = []  # what was found there and not believed, each thing once
 
-    def has(self, file: str, hash: str) -> bool:  # noqa: A002 (the word that the record uses)
-        """Whether exactly this was approved for this configuration file. In doubt it was not."""
-        return self.get(file, hash) is not None
-
-    def get(self, file: str, hash: str) -> Approval | None:  # noqa: A002
+    def get(self, file: str, hash: str) -> Approval | None:  # noqa: A002 (the word that the record uses)
         """The record of an approval, if there is one that can be believed."""
         if not _HASH.fullmatch(hash):
             return None
         path = self._of(file)
         with self._believed(path) as folder:
             return None if folder is None else self._record(folder, path / f"{hash}.json")
-
-    def approved(self, file: str, hashes: Iterable[str]) -> set[str]:
-        """Those of the hashes that were approved for this configuration file, as `has` says of each one alone."""
-        path = self._of(file)
-        with self._believed(path) as folder:
-            if folder is None:
-                return set()
-            return {one for one in hashes if _HASH.fullmatch(one) and self._record(folder, path / f"{one}.json")}
 
     def of_file(self, file: str) -> list[Approval]:
         """What was approved for one configuration file, the newest first."""
@@ -137,7 +125,7 @@ class Approvals:
                 return ()
             found = os.fstat(folder)
             names = "\n".join(sorted(name for name in os.listdir(folder) if not name.startswith(files.TEMPORARY)))
-        listed = int(_sha256(os.fsencode(names))[:16], 16)
+        listed = int(_sha256(names)[:16], 16)
         return (found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, listed)
 
     def listed(self, file: str) -> dict[str, int]:
@@ -170,25 +158,18 @@ class Approvals:
 
     def _record(self, folder: int, path: Path) -> Approval | None:
         """Read one record; None for one that is missing, damaged, or not about what its place says."""
+        record = None
         try:
             data = files.read_in(folder, path, MAX_RECORD, private=True)
-            if data is None:
-                return None
-            record = _decoded(data)
+            record = None if data is None else _decoded(data)
         except StoreError as error:
             self._problem(f"{error.place}: {error.message}")
-            return None
         except (ValueError, RecursionError) as error:
             self._problem(f"{path}: damaged, so it doesn't count: {error}")
-            return None
-        if (
-            not _HASH.fullmatch(record.hash)
-            or path.name != f"{record.hash}.json"
-            or path.parent.name != _folder_name(os.path.abspath(record.file))
-        ):
-            self._problem(f"{path}: it approves something else than its name says, so it doesn't count")
-            return None
-        return record
+        if record is None or (_HASH.fullmatch(record.hash) and path == self._of(record.file) / f"{record.hash}.json"):
+            return record
+        self._problem(f"{path}: it approves something else than its name says, so it doesn't count")
+        return None
 
     def _problem(self, text: str) -> None:
         if text not in self.problems:
@@ -207,18 +188,14 @@ def _decoded(data: bytes) -> Approval:
 
 @functools.lru_cache(maxsize=64)
 def _folder_name(file: str) -> str:
-    return _sha256(_bytes(file))[:32]
+    return _sha256(file)[:32]
 
 
-def _sha256(data: bytes) -> str:
+def _sha256(text: str) -> str:
     import hashlib  # a cryptographic library, for nothing where nothing needs approval
 
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _newest_first(records: Iterable[Approval]) -> list[Approval]:
     return sorted(records, key=lambda record: (record.approved_at, record.hash), reverse=True)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Never
 
 from billhook import strictjson
 from billhook.store import appending, files, lines, sidefiles
-from billhook.store.appending import CURRENT, LOCK, End, Fragment
+from billhook.store.appending import CURRENT, LOCK, End
 from billhook.store.files import StoreError, failed
 from billhook.store.locking import PATIENCE, LockFile
 from billhook.store.places import log_folder
@@ -57,8 +57,8 @@ def open_log(root: Path, project: str, *, max_bytes: int = MAX_BYTES, sync: bool
     # No lock: each step is one of the interpreter's own, and of two that are made at once both work.
     log = _opened.pop(wanted, None) or EventLog(root, wanted[1], max_bytes=max_bytes, sync=sync)
     _opened[wanted] = log
-    if len(_opened) > _OPEN_AT_ONCE:
-        _drop_oldest()
+    if len(_opened) > _OPEN_AT_ONCE and (oldest := _opened.pop(next(iter(list(_opened))), None)) is not None:
+        oldest.close()
     return log
 
 
@@ -94,7 +94,9 @@ class EventLog:
         """
         body = strictjson.encode(content)
         if not 2 < len(body) <= LARGEST_BODY:
-            body = self._fitting(content)
+            if not content:
+                raise StoreError("an empty record", place=str(self.path))
+            body = sidefiles.moved(content, self._keep_side)
         return _new(Appended, self.append_encoded(body))
 
     def append_encoded(self, body: bytes) -> tuple[int, str]:
@@ -240,8 +242,9 @@ class EventLog:
         elif end.last is None and since == 0:
             self._follow_rotated()
         self._size = size
-        if end.fragment is not None:
-            self._close_torn(end.fragment)
+        if (torn := end.fragment) is not None:
+            reason = f"a line was never finished: {torn.bytes} bytes before this one are no record"
+            self._note(lines.note("torn", reason, {"bytes": torn.bytes, "sha256": torn.sha256}), before=b"\n")
             return False
         return end.last is not None and end.last.note == "rotated"
 
@@ -252,11 +255,6 @@ class EventLog:
         data = os.pread(self._file, size - since, since)
         last = lines.read_line(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if data.endswith(b"\n") else None
         return None if last is None else End(last, None)
-
-    def _close_torn(self, torn: Fragment) -> None:
-        reason = f"a line was never finished: {torn.bytes} bytes before this one are no record"
-        detail = {"bytes": torn.bytes, "sha256": torn.sha256}
-        self._note(lines.note("torn", reason, detail), before=b"\n")
 
     def _rotate(self) -> None:
         """Begin a new file. Where the old one can't be moved it goes on growing: nothing is lost over this."""
@@ -312,11 +310,6 @@ class EventLog:
         except OSError:
             return True
 
-    def _fitting(self, content: Mapping[str, Any]) -> bytes:
-        if not content:
-            raise StoreError("an empty record", place=str(self.path))
-        return sidefiles.moved(content, self._keep_side)
-
     def _keep_side(self, sha256: str, data: bytes) -> None:
         sidefiles.write_side(self.folder, self.root, sha256, data, sync=self.sync)
 
@@ -370,12 +363,6 @@ class _QuickLock(LockFile):
     def _forget(self) -> None:
         self.file = -1
         super()._forget()
-
-
-def _drop_oldest() -> None:
-    log = _opened.pop(next(iter(list(_opened))), None)
-    if log is not None:
-        log.close()
 
 
 def _leave_logs_to_the_parent() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from billhook.store import blocks
 from billhook.store.appending import CURRENT, reading
 from billhook.store.files import opened
-from billhook.store.logfiles import LogFile, is_at, older_names, same
+from billhook.store.logfiles import LogFile, is_at, older_names
 from billhook.store.seeking import Entry, Sought
 
 
@@ -27,7 +27,8 @@ class Follower:
             if within is not None and since_now:
                 self._hold(within)  # before the others are listed: one that is rotated meanwhile is read out
                 self._read.update(older_names(within, self._file))
-                self._skip()
+                if self._file is not None:
+                    self._offset = blocks.end_of_lines(self._file, os.fstat(self._file).st_size)
 
     def close(self) -> None:
         self._held.close()
@@ -55,25 +56,24 @@ class Follower:
             new, self._read = [name for name in names if name not in self._read], set(names)
             for name in new:
                 with reading(within, self._folder / name) as file:
-                    if file is not None and not same(file, before):
-                        yield from _entries(LogFile(self._folder / name, file, True), 0, sought)
+                    if file is not None and (before is None or not os.path.sameopenfile(file, before)):
+                        yield from self._entries(LogFile(self._folder / name, file, True), 0, sought)
 
     def _hold(self, within: int) -> None:
         self._file = self._held.enter_context(reading(within, self._folder / CURRENT))
         self._offset = 0
-
-    def _skip(self) -> None:
-        if self._file is not None:
-            self._offset = blocks.end_of_lines(self._file, os.fstat(self._file).st_size)
 
     def _rest(self, sought: Sought, *, closed: bool) -> Iterator[Entry]:
         if self._file is None:
             return
         if os.fstat(self._file).st_size < self._offset:
             self._offset = 0  # cut off, and begun anew
-        file = LogFile(self._folder / CURRENT, self._file, closed)
-        for block in blocks.forward(self._file, self._offset, closed=closed):
-            self._offset = block.offset + block.stop
+        yield from self._entries(LogFile(self._folder / CURRENT, self._file, closed), self._offset, sought)
+
+    def _entries(self, file: LogFile, offset: int, sought: Sought) -> Iterator[Entry]:
+        for block in blocks.forward(file.descriptor, offset, closed=file.closed):
+            if file.descriptor == self._file:
+                self._offset = block.offset + block.stop
             yield from sought.entries(sought.lines(block), file)
 
 
@@ -85,8 +85,3 @@ def follow(follower: Follower, sought: Sought, poll: float) -> Iterator[Entry]:
             time.sleep(poll)
     finally:
         follower.close()
-
-
-def _entries(file: LogFile, offset: int, sought: Sought) -> Iterator[Entry]:
-    for block in blocks.forward(file.descriptor, offset, closed=file.closed):
-        yield from sought.entries(sought.lines(block), file)

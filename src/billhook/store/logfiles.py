@@ -86,8 +86,3 @@ def sizes(folder: Path, root: Path) -> dict[str, int]:
             return {}
         found = {name: status(name, within) for name in (*rotated_names(within), CURRENT)}
         return {name: one.st_size for name, one in found.items() if one is not None}
-
-
-def same(one: int, other: int | None) -> bool:
-    """Whether two descriptors are of the same file."""
-    return other is not None and os.path.sameopenfile(one, other)

@@ -6,8 +6,6 @@ what is beyond reads `[redacted 38000000 chars 9f3ac21b77d0, too long to search]
 says what it finds and what it can't see.
 """
 
-import functools
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.later import later
+from billhook.later import later, pattern
 from billhook.store.files import StoreError
 from billhook.store.redaction_budget import MOST_CHARACTERS, MOST_SECRETS, NAME_STEPS, PIECE_STEPS, Budget
 from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
@@ -28,7 +26,7 @@ else:
     hashlib = later("hashlib")
 
 TOO_LONG: Final = ", too long to search"  # what the mark of a text says that was not searched
-_MARK: Final = rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]"
+_MARKS: Final = pattern(rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]")
 _MARK_BEGINS: Final = "[redacted "
 _SCHEMA: Final = frozenset(
     {"type", "title", "description", "format", "minLength", "maxLength", "pattern", "nullable", "required"}
@@ -77,8 +75,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A text without its secrets."""
-        found: str = self.redacted(text).value
-        return found
+        return str(self.redacted(text).value)
 
     def redacted(self, value: Any) -> Redacted:
         """As `value`, with the number of texts that were taken out."""
@@ -100,20 +97,15 @@ class Redactor:
     def _found_key(self) -> bytes:
         from billhook.store.redaction_key import kept_key, own_key
 
-        if self._root is None:
-            return own_key()
         try:
-            return kept_key(self._root)
+            return own_key() if self._root is None else kept_key(self._root)
         except StoreError as error:
             self.problem = error
             return own_key()
 
 
 def redactor(root: Path, *, more_keys: Iterable[str] = ()) -> Redactor:
-    """A redactor with the user's key, `billhook/redaction.key` below `root`, which is made when it is needed first.
-
-    Never raises: without that key it works with one of this process alone, and `problem` says so.
-    """
+    """A redactor with the user's key, `billhook/redaction.key` below `root`, which is made when it is needed first."""
     return Redactor(root=root, more_keys=more_keys)
 
 
@@ -138,16 +130,13 @@ class _Pass:
 
     def copied(self, top: Any) -> Any:
         """The copy. Without recursion: how deep a value is makes no difference."""
-        holder: list[Any] = []
         todo: list[tuple[Any, Any, bool]] = []
-        holder.append(self._placed(top, "", False, todo))
+        copy = self._placed(top, "", False, todo)
         while todo:
             source, target, below = todo.pop()
-            if isinstance(source, dict):
-                self._object(source, target, below, todo)
-            else:
-                self._list(source, target, below, todo)
-        return holder[0]
+            fill = self._object if isinstance(source, dict) else self._list
+            fill(source, target, below, todo)
+        return copy
 
     def _object(self, source: dict[Any, Any], target: dict[Any, Any], below: bool, todo: list[Any]) -> None:
         told = not below and bool(self._triggers) and "value" in source and self._tells(source)
@@ -162,13 +151,14 @@ class _Pass:
     def _tells(self, source: dict[Any, Any]) -> bool:
         """Whether it is `{"name": "API_KEY", "value": ...}`."""
         names = [name for field in _NAME_FIELDS if isinstance(name := source.get(field), str)]
-        return any(name in self._names or _is_random_key(name, source["value"]) for name in names)
+        return any(self._names_secret(name, source["value"]) for name in names)
+
+    def _names_secret(self, name: str, value: Any) -> bool:
+        return name in self._names or (isinstance(value, str) and may_be_key(name) and looks_random(value))
 
     def _is_secret(self, key: str, value: Any) -> bool:
-        if self._triggers and key in self._names:
+        if self._triggers and self._names_secret(key, value):
             return not (isinstance(value, dict) and value and value.keys() <= _SCHEMA)
-        if self._triggers and _is_random_key(key, value):
-            return True
         return key in ("auth", "_auth") and isinstance(value, str) and _looks_encoded(value)
 
     def _list(self, source: Iterable[Any], target: list[Any], below: bool, todo: list[Any]) -> None:
@@ -183,17 +173,17 @@ class _Pass:
     def _argument(self, text: str, before: str, first: Any) -> str:
         """One of the words of a command that is a list: `["curl", "-u", "bob:x"]`."""
         option = before.lstrip("-") if self._triggers and before[:1] == "-" and "=" not in before else ""
-        if option in self._names or _is_random_key(option, text):
+        if self._names_secret(option, text):
             return text if text[:1] == "-" else self._hidden(text, before)
         if before is first and before.lower() in _HEADERS:
             return self._hidden(text, before)
         if self._flags and isinstance(first, str) and len(first) < 256 and len(before) < 256:
             if not self._left.take_steps(_ARGUMENT + len(text) * 8):
                 return self._mark(text, TOO_LONG)
-            start = len(first) + len(before) + 2
-            for span in FLAGS_RULE.find(f"{first} {before} {text}" if before is not first else f"{first}  {text}"):
-                at = span[0] - (start if before is not first else len(first) + 2)
-                if at >= 0:
+            command = f"{first} {before if before is not first else ''} "
+            for start, _ in FLAGS_RULE.find(command + text):
+                if start >= len(command):
+                    at = start - len(command)
                     return text[:at] + self._mark(text[at:])
         return self._in_text(text)
 
@@ -287,7 +277,7 @@ class _Pass:
 
     def _without(self, text: str, spans: list[Span]) -> str:
         if _MARK_BEGINS in text:
-            spans = _outside(spans, [mark.span() for mark in _marks().finditer(text)], text)
+            spans = _outside(spans, [mark.span() for mark in _MARKS.finditer(text)], text)
         most = self._left.secrets
         end = spans[most][0] if len(spans) > most else len(text)
         pieces, done = [], 0
@@ -342,21 +332,12 @@ def _outside(spans: list[Span], marks: list[Span], text: str) -> list[Span]:
 
 
 def _is_mark(text: str) -> bool:
-    return text.startswith(_MARK_BEGINS) and _marks().fullmatch(text) is not None
-
-
-@functools.cache
-def _marks() -> re.Pattern[str]:
-    return re.compile(_MARK)
+    return text.startswith(_MARK_BEGINS) and _MARKS.fullmatch(text) is not None
 
 
 def _lower(text: str) -> str:
     """In small letters and just as long: one capital of Turkish would become two characters."""
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
-
-
-def _is_random_key(name: str, value: Any) -> bool:
-    return isinstance(value, str) and may_be_key(name) and looks_random(value)
 
 
 def _fields_of_secrets(source: dict[Any, Any]) -> tuple[str, ...]:

@@ -30,8 +30,9 @@ def places(files: Sequence[int], needles: Sequence[bytes]) -> dict[int, list[int
         return {}
     # By descriptor, not by name: what is searched is what we opened, whatever lies at that name now.
     names = {os.fsencode(f"/dev/fd/{file}"): file for file in files}
+    patterns = [word for needle in needles for word in (b"-e", needle)]
     try:
-        output = _output([os.fsencode(path), *map(os.fsencode, _FLAGS), *_patterns(needles), b"--", *names], files)
+        output = _output([os.fsencode(path), *map(os.fsencode, _FLAGS), *patterns, b"--", *names], files)
         return {} if output is None else _read(output, names)
     except (OSError, ValueError, KeyError):
         return {}
@@ -71,10 +72,6 @@ def _on(path: str) -> str | None:
     found = shutil.which("rg", path=path)
     # What a relative entry of PATH leads to is whatever lies in this folder.
     return found if found is not None and os.path.isabs(found) else None
-
-
-def _patterns(needles: Sequence[bytes]) -> list[bytes]:
-    return [word for needle in needles for word in (b"-e", needle)]
 
 
 def _read(output: bytes, names: dict[bytes, int]) -> dict[int, list[int]]:

@@ -4,13 +4,13 @@ A line is decoded only when its bytes may be wanted. The bytes that are looked f
 a text; a line in another spelling of JSON was not written by billhook.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from billhook import strictjson
-from billhook.store.record import Record, Said, Wanted
+from billhook.store.record import Record, Wanted
 
 Group = tuple[bytes, ...]  # one of these must be in a line
 
@@ -53,20 +53,19 @@ def groups(wanted: Wanted, *, side_files: bool) -> list[Group]:
     if wanted.hook is not None:
         found.append(tuple(a + one + z for one in spellings(wanted.hook) for a in (b'"', b"/") for z in (b'"', b"#")))
     for field, values, default in _exact(wanted):
-        # A field that has its default may be left out of a line.
-        if values is not None and default not in values:
-            found.append(tuple(b'"%b":"%b"' % (field, one) for value in sorted(values) for one in spellings(value)))
+        if default not in values:  # it may be left out of a line
+            name = field.encode()
+            found.append(tuple(b'"%b":"%b"' % (name, one) for value in sorted(values) for one in spellings(value)))
     # Almost any field may lie in the side file.
     return [(*group, SIDE) for group in found] if side_files else found
 
 
-def _exact(wanted: Wanted) -> Iterator[tuple[bytes, frozenset[str] | None, str | None]]:
+def _exact(wanted: Wanted) -> list[tuple[str, frozenset[str], str | None]]:
     """Fields that must have one of some values: name, values, what the field is when the line does not say."""
-    yield b"session_id", wanted.sessions, ""
-    yield b"tool", wanted.tools, None
-    yield b"decision", wanted.decisions, "none"
-    yield b"event", wanted.events, None
-    yield b"project", None if wanted.project is None else frozenset((wanted.project,)), ""
+    project = None if wanted.project is None else frozenset((wanted.project,))
+    fields = (("session_id", wanted.sessions, ""), ("tool", wanted.tools, None), ("decision", wanted.decisions, "none"),
+              ("event", wanted.events, None), ("project", project, ""))  # fmt: skip
+    return [(field, values, default) for field, values, default in fields if values is not None]
 
 
 def may_match(line: bytes, others: list[Group], wanted: Wanted) -> bool:
@@ -74,15 +73,14 @@ def may_match(line: bytes, others: list[Group], wanted: Wanted) -> bool:
     for group in others:
         if not any(one in line for one in group):
             return False
-    return (wanted.since is None and wanted.until is None) or _in_time(line, wanted)
-
-
-def _in_time(line: bytes, wanted: Wanted) -> bool:
+    if wanted.since is None and wanted.until is None:
+        return True
     begin = line.find(b'"time":"') + 8
     end = line.find(b'"', begin)
-    if begin < 8 or end < 0:
-        return True
-    time = line[begin:end].decode("ascii", "replace")
+    return begin < 8 or end < 0 or _in_time(line[begin:end].decode("ascii", "replace"), wanted)
+
+
+def _in_time(time: str, wanted: Wanted) -> bool:
     return (wanted.since is None or time >= wanted.since) and (wanted.until is None or time <= wanted.until)
 
 
@@ -90,7 +88,9 @@ def matches(record: Record, wanted: Wanted, filled: Callable[[Record, Group], Re
     """Whether it is wanted. `filled` adds what lies in a side file: of any, or of one that has some bytes."""
     if record.side is not None and not _ASKED.isdisjoint(record.side.fields):
         record = filled(record, ())
-    if not _fields_match(record, wanted) or (wanted.hook is not None and not _asked(record, wanted.hook, filled)):
+    if not all(getattr(record, field) in values for field, values, _ in _exact(wanted)):
+        return False
+    if not _in_time(record.time, wanted) or (wanted.hook is not None and not _asked(record, wanted.hook, filled)):
         return False
     text = wanted.text
     return not text or says(record, text) or (record.side is not None and says(filled(record, spellings(text)), text))
@@ -121,18 +121,6 @@ def called(shown: str, name: str) -> bool:
     return name == plain or (name == base and number.isdecimal())
 
 
-def _fields_match(record: Record, wanted: Wanted) -> bool:
-    return (
-        (wanted.sessions is None or record.session_id in wanted.sessions)
-        and (wanted.events is None or record.event in wanted.events)
-        and (wanted.tools is None or record.tool in wanted.tools)
-        and (wanted.decisions is None or record.decision in wanted.decisions)
-        and (wanted.since is None or record.time >= wanted.since)
-        and (wanted.until is None or record.time <= wanted.until)
-        and (wanted.project is None or record.project == wanted.project)
-    )
-
-
 def says(record: Record, text: str) -> bool:
     """Whether a text is in what the record says: in a text, a key or a number of it.
 
@@ -143,24 +131,16 @@ def says(record: Record, text: str) -> bool:
         one.startswith(text) for one in (record.id, record.config, record.hash, record.prev)
     ):
         return True
-    return (
-        any(text in one for one in _texts(record))
-        or any(_said(said, text) for said in record.outcomes)
-        or any(contains(one, text) for one in (record.input, record.output, record.fields, record.not_asked))
-        or any(contains(one, text) for one in (record.rewritten_input, record.rewritten_output))
-    )
+    values = [getattr(record, field) for field in _SEARCHED]
+    return contains([*values, *(getattr(said, field) for said in record.outcomes for field in _SEARCHED_OF_HOOK)], text)
 
 
-def _texts(record: Record) -> Iterator[str]:
-    yield from (record.event, record.tool or "", record.decision, record.reason or "", record.session_name)
-    yield from (record.session_id, record.turn_id, record.tool_use_id or "", record.time, record.cwd, record.project)
-    yield from (record.host, record.note or "", *record.context, *record.messages, record.transcript_path)
-    yield from (record.permission_mode or "", record.agent_id or "", record.agent_type or "")
-
-
-def _said(said: Said, text: str) -> bool:
-    texts = (said.hook, said.source, said.dialect, said.status, said.decision, said.reason, said.error, *said.lost)
-    return any(one is not None and text in one for one in texts) or contains(said.data, text)
+_SEARCHED: Final = (
+    *("event", "tool", "decision", "reason", "session_name", "session_id", "turn_id", "tool_use_id", "time", "cwd"),
+    *("project", "host", "note", "context", "messages", "transcript_path", "permission_mode", "agent_id", "agent_type"),
+    *("input", "output", "fields", "not_asked", "rewritten_input", "rewritten_output"),
+)
+_SEARCHED_OF_HOOK: Final = ("hook", "source", "dialect", "status", "decision", "reason", "error", "lost", "data")
 
 
 def contains(value: Any, text: str) -> bool:

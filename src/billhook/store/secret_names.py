@@ -5,9 +5,10 @@ docs/redaction.md prints these lists, and a test keeps the two together.
 """
 
 import functools
-import re
 from collections.abc import Iterable
 from typing import Final
+
+from billhook.later import pattern
 
 
 def words(text: str) -> frozenset[str]:
@@ -69,19 +70,14 @@ TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "a
 """Every name that counts has one of these in it, in small letters."""
 
 _HARMLESS_NAMES: Final = frozenset({"PWD", "OLDPWD", "Pass", "PASS", "keys", "key"})
+_SPLIT: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST: Final = 256  # no name that anybody gave is longer; only its end is looked at
 
 
 @functools.lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """The words of a name in small letters, numbers left out."""
-    found = _splitter().findall(name[-_LONGEST:])
-    return tuple(word.lower() for word in found)
-
-
-@functools.cache
-def _splitter() -> re.Pattern[str]:
-    return re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+    return tuple(word.lower() for word in _SPLIT.findall(name[-_LONGEST:]))
 
 
 @functools.lru_cache(maxsize=4096)

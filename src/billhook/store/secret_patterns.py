@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from billhook.later import pattern
 from billhook.store.secret_shapes import Span, begins, goes_on, looks_random
 
 
@@ -30,8 +31,8 @@ class Pattern(msgspec.Struct, frozen=True):
     @property
     def look(self) -> str:
         """A short expression that matches wherever the other does: RE2 is slow with many long repetitions."""
-        expression = _leading().sub(r"\1", self.expression)
-        cut = _long_repetition().search(expression)
+        expression = _LEADING.sub(r"\1", self.expression)
+        cut = _LONG_REPETITION.search(expression)
         if cut:
             least = int(cut[1] or cut[2])
             expression = expression[: cut.start()] + f"{{{min(least, 8)}}}"
@@ -100,13 +101,13 @@ PATTERNS: Final = (
 """Each kind. A row belongs here if its hints are common in other texts, or if it has no beginning of its own."""
 
 
-def matching(pattern: Pattern, text: str) -> Iterator[Span]:
+def matching(kind: Pattern, text: str) -> Iterator[Span]:
     """Where such secrets are in a text."""
-    for found in _compiled(pattern.expression).finditer(text):
+    for found in _compiled(kind.expression).finditer(text):
         start, end = found.span(found.re.groups)
         if text[found.start()] in _SIGNS or begins(text, found.start()):
             end = start + len(text[start:end].rstrip(".\\\r\n "))
-            if not goes_on(text, end) and pattern.check(text[start:end]):
+            if not goes_on(text, end) and kind.check(text[start:end]):
                 yield start, end
 
 
@@ -116,21 +117,15 @@ _WORD_BEGINS: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?
 
 
 @functools.cache
-def seen(pattern: Pattern) -> Callable[[bytes], object]:
+def seen(kind: Pattern) -> Callable[[bytes], object]:
     """Tells whether there may be one in encoded data."""
-    return re.compile(pattern.expression.encode()).search
+    return re.compile(kind.expression.encode()).search
 
 
 @functools.cache
 def _compiled(source: str) -> re.Pattern[str]:
-    return re.compile(_WORD_BEGINS + source if _leading().match(source) else source)
+    return re.compile(_WORD_BEGINS + source if _LEADING.match(source) else source)
 
 
-@functools.cache
-def _leading() -> re.Pattern[str]:
-    return re.compile(r"^(\[[^]]*\])\{[0-9,]+\}")
-
-
-@functools.cache
-def _long_repetition() -> re.Pattern[str]:
-    return re.compile(r"\{([0-9]{1,3}),(?:[6-9]|[0-9]{2,3})?\}|\{([6-9]|[0-9]{2,3})\}")
+_LEADING: Final = pattern(r"^(\[[^]]*\])\{[0-9,]+\}")
+_LONG_REPETITION: Final = pattern(r"\{([0-9]{1,3}),(?:[6-9]|[0-9]{2,3})?\}|\{([6-9]|[0-9]{2,3})\}")

@@ -7,6 +7,7 @@ docs/redaction.md prints this table, and a test keeps the two together.
 import functools
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -54,17 +55,13 @@ def looks_random(text: str) -> bool:
     if not 16 <= len(text) <= 4096 or not _ENCODED.fullmatch(text):
         return False
     text = text[:_ENOUGH]
-    kinds = [_kind(one) for one in text if one.isalnum()]
-    turns = sum(kind != before for kind, before in zip(kinds[1:], kinds, strict=False))
+    kinds = ["digit" if one.isdigit() else "capital" if one.isupper() else "small" for one in text if one.isalnum()]
+    turns = sum(kind != before for kind, before in pairwise(kinds))
     return len(set(kinds)) > 1 and "digit" in kinds and turns >= len(text) / 5
 
 
 _ENCODED: Final = pattern(r"[A-Za-z0-9+/_=.-]++")
 _ENOUGH: Final = 64  # characters by which a random text is told from others
-
-
-def _kind(letter: str) -> str:
-    return "digit" if letter.isdigit() else "capital" if letter.isupper() else "small"
 
 
 _ALNUM: Final = "A-Za-z0-9"
@@ -158,8 +155,9 @@ SHAPES: Final = (
 
 _SIGNS: Final = "?&;"  # a prefix that begins with one of these says itself that a word begins
 _SECRET_AFTER_ID: Final = pattern(
-    r"[\s,:;|\"'\\]{1,8}+(?:[A-Za-z_ ]{1,40}+[\"'\\]{0,4}+[\s=:,|\"'\\]{1,8}+)?([A-Za-z0-9/+]{40})"
+    r"[\s,:;|\"'\\]{1,8}+(?:[A-Za-z_ ]{1,40}+[\"'\\]{0,4}+[\s=:,|\"'\\]{1,8}+)?([A-Za-z0-9/+]{40})(?![^\W_])"
 )
+"""The secret that often follows an AWS key id directly has no shape of its own."""
 
 
 def shaped(shape: Shape, text: str) -> Iterator[Span]:
@@ -168,16 +166,15 @@ def shaped(shape: Shape, text: str) -> Iterator[Span]:
     for prefix in shape.prefixes:
         at = text.find(prefix)
         while at >= 0:
-            start = at + len(prefix)
-            end = start
+            end = start = at + len(prefix)
             if prefix[0] in _SIGNS or begins(text, at):
                 found = body.match(text, start)
                 end = found.end() if found else start
                 tail = text[start:end].rstrip(".")
                 if len(tail) >= shape.least and tail.strip("xX") and not goes_on(text, end) and shape.check(tail):
                     yield (start if shape.keeps_prefix else at), start + len(tail)
-                    if shape.name == "AWS key id":
-                        yield from _secret_after(text, end)
+                    if shape.name == "AWS key id" and (after := _SECRET_AFTER_ID.match(text, end)):
+                        yield after.span(1)
             at = text.find(prefix, end)
 
 
@@ -204,13 +201,6 @@ def goes_on(text: str, end: int) -> bool:
     """Whether letters or digits follow that the token can't have: then it is something else."""
     after = text[end : end + 1]
     return after.isascii() and after.isalnum()
-
-
-def _secret_after(text: str, end: int) -> Iterator[Span]:
-    """The secret that often follows an AWS key id directly has no shape of its own."""
-    found = _SECRET_AFTER_ID.match(text, end)
-    if found and not text[found.end() : found.end() + 1].isalnum():
-        yield found.span(1)
 
 
 @functools.cache
@@ -241,10 +231,10 @@ def key_bodies(text: str) -> Iterator[Span]:
     for prefix in KEY_BODIES:
         at = text.find(prefix)
         while at >= 0:
-            end = _end_of_body(text, at) if begins(text, at) and _is_private(prefix, text, at) else at
-            if end > at:
-                yield at, end
-            at = text.find(prefix, max(end, at + len(prefix)))
+            read = _BODY.match(text, at) if begins(text, at) and _is_private(prefix, text, at) else None
+            if read and read.end() - at >= 40:
+                yield at, at + len(read[0].rstrip(_AROUND_A_BODY))
+            at = text.find(prefix, max(read.end() if read else 0, at + len(prefix)))
     yield from _bodies_before_end(text)
 
 
@@ -255,18 +245,13 @@ def _is_private(prefix: str, text: str, at: int) -> bool:
     return prefix != _ENCODED_BEGIN or any(one in text[at : at + 80] for one in _ENCODED_PRIVATE)
 
 
-def _end_of_body(text: str, at: int) -> int:
-    read = _BODY.match(text, at)
-    return at + len(read[0].rstrip(" \t\r\n\"'\\,|>-")) if read and read.end() - at >= 40 else at
-
-
 def _bodies_before_end(text: str) -> Iterator[Span]:
     done = 0
     at = text.find("-----END ")
     while at >= 0:
         if _END_PRIVATE.match(text, at):
             read = _BODY_BACK.match(text[max(done, at - _LONGEST_BLOCK) : at][::-1])
-            body = read[0].rstrip(" \t\r\n\"'\\,|>") if read else ""
+            body = read[0].rstrip(_AROUND_A_BODY.rstrip("-")) if read else ""
             if len(body) >= 24:
                 yield at - len(body), at
         done = at + 9
@@ -281,7 +266,7 @@ def _end_of_block(text: str, after: int, next_end: int) -> int:
     read = _BODY.match(text, after)
     if not read or not (read[1] or _KEY_LIKE.search(text, after, read.end())):
         return after
-    return after + len(read[0].rstrip(" \t\r\n\"'\\,|>-"))
+    return after + len(read[0].rstrip(_AROUND_A_BODY))
 
 
 def _next_end(text: str, after: int, known: int) -> int:
@@ -293,6 +278,7 @@ def _next_end(text: str, after: int, known: int) -> int:
 
 
 _LONGEST_BLOCK: Final = 64 << 10
+_AROUND_A_BODY: Final = " \t\r\n\"'\\,|>-"
 _BEGIN: Final = pattern(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _END: Final = pattern(r"-----END [A-Z0-9 ]{1,80}-----")
 _END_PRIVATE: Final = pattern(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")

@@ -108,11 +108,8 @@ class Sought:
                     yield Entry(record, line, file.path, offset)
 
     def _is_sought(self, record: Record) -> bool:
-        return (
-            (self._notes or record.note is None)
-            and record.id.startswith(self._id_prefix)
-            and searching.matches(record, self._wanted, self._filled)
-        )
+        told = (self._notes or record.note is None) and record.id.startswith(self._id_prefix)
+        return told and searching.matches(record, self._wanted, self._filled)
 
 
 def steps(log: LogFiles, sought: Sought, *, newest_first: bool) -> Iterator[tuple[LogFile, int, Lines]]:
@@ -127,7 +124,11 @@ def steps(log: LogFiles, sought: Sought, *, newest_first: bool) -> Iterator[tupl
                     there = places[file.descriptor]
                     yield file, file.size, blocks.lines_at(file.descriptor, there[::-1] if newest_first else there)
                     continue
-                for block in _blocks(file, newest_first=newest_first):
+                if newest_first:
+                    found = blocks.backward(file.descriptor, file.size, closed=file.closed)
+                else:
+                    found = blocks.forward(file.descriptor, closed=file.closed)
+                for block in found:
                     yield file, block.stop - block.start, sought.lines(block, newest_first=newest_first)
 
 
@@ -150,12 +151,6 @@ def decoded_as(decoder: "msgspec.json.Decoder[Kind]", data: bytes, kind: type[Ki
         return msgspec.convert(strictjson.loads_leniently(data, max_depth=_DEEPEST), kind)
     except (StrictJSONError, msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None
-
-
-def _blocks(file: LogFile, *, newest_first: bool) -> Iterator[blocks.Block]:
-    if newest_first:
-        return blocks.backward(file.descriptor, file.size, closed=file.closed)
-    return blocks.forward(file.descriptor, closed=file.closed)
 
 
 _RECORD = msgspec.json.Decoder(Record)

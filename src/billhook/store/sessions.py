@@ -63,8 +63,8 @@ class Sessions:
         A new name is none of the project's recent ones. With `recover` (after `/clear`, which goes on under a new id)
         a session without a name takes over that of the project's newest one. It is the newest itself afterwards.
         """
-        found = self.get(session_id)
-        if found is not None and self._is_newest(found, project):
+        found, newest = self.get(session_id), self.recent(project)[:1]
+        if found is not None and [(one.session_id, one.name) for one in newest] == [(session_id, found.name)]:
             return found, False
 
         def choose(recent: list[Recent]) -> tuple[Session, bool]:
@@ -102,10 +102,6 @@ class Sessions:
     def ids_of(self, name: str, project: str) -> list[str]:
         """The ids of the sessions of this name, newest first: several when one was cleared on the way."""
         return [one.session_id for one in self.recent(project) if one.name == name]
-
-    def _is_newest(self, session: Session, project: str) -> bool:
-        newest = self.recent(project)[:1]
-        return [(one.session_id, one.name) for one in newest] == [(session.session_id, session.name)]
 
     def _settle(self, offered: Session) -> Session:
         """The session as it is recorded: what is offered, unless it has a name already."""

@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -60,8 +60,12 @@ def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool
 def read_side(folder: Path, root: Path, side: Side) -> bytes | None:
     """The bytes of a side file; None when it is missing or not what the line says it is. Raises StoreError."""
     path = side_path(folder, side.sha256)
-    if _is_longer(path, side.bytes):
-        return None
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except (OSError, ValueError):
+        found = None
+    if found is not None and stat.S_ISREG(found.st_mode) and found.st_size > side.bytes:
+        return None  # it was added to, which need not be read to know that
     data = files.read_bytes(path, min(side.bytes, LARGEST_SIDE), root=root)
     if data is None or len(data) != side.bytes or sha256(data).hexdigest() != side.sha256:
         return None
@@ -90,31 +94,14 @@ def _is_left_behind(entry: "os.DirEntry[str]") -> bool:
     return found.st_uid == os.geteuid() and found.st_mtime < time.time() - _OLD
 
 
-def _is_longer(path: Path, size: int) -> bool:
-    """Whether a file was added to, which need not be read to know that."""
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_size > size
-
-
 def _too_many(encoded: Mapping[str, bytes]) -> frozenset[str]:
     total = sum(len(name) + len(value) + 4 for name, value in encoded.items()) + _SIDE_ROOM
     gone: set[str] = set()
-    for name in _in_order(encoded):
-        if total <= LARGEST_BODY:
-            break
-        gone.add(name)
-        total -= len(encoded[name])
+    for name in sorted(encoded, key=lambda name: (name not in LARGE_FIELDS, -len(encoded[name]))):
+        if total > LARGEST_BODY and name not in _STAY:
+            gone.add(name)
+            total -= len(encoded[name])
     return frozenset(gone)
-
-
-def _in_order(encoded: Mapping[str, bytes]) -> Iterator[str]:
-    """The names of the fields in the order in which they go: the largest first."""
-    largest_first = sorted(encoded, key=lambda name: len(encoded[name]), reverse=True)
-    yield from (name for name in largest_first if name in LARGE_FIELDS)
-    yield from (name for name in largest_first if name not in LARGE_FIELDS and name not in _STAY)
 
 
 def _object(encoded: Mapping[str, bytes]) -> bytes:

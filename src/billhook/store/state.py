@@ -77,7 +77,9 @@ class FileState:
         if seen is not None and mark == seen.mark:
             return dict(seen.record)
         record = self._read(Path(file))
-        if mark is not None and record is not None and kind in _READ_AT_EVERY_EVENT and _settled(mark):
+        if mark is None or record is None or kind not in _READ_AT_EVERY_EVENT:
+            return record
+        if time.time_ns() - max(mark[2], mark[3]) > _SETTLED_NS:
             if len(self._seen) >= _REMEMBERED:
                 self._seen.clear()
             self._seen[kind, key] = _Seen(file, mark, dict(record))
@@ -150,10 +152,6 @@ class FileState:
 
 def _mark(found: os.stat_result) -> _Mark:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _settled(mark: _Mark) -> bool:
-    return time.time_ns() - max(mark[2], mark[3]) > _SETTLED_NS
 
 
 class _Damaged(StoreError):  # noqa: N818 - a StoreError to everybody else

@@ -205,7 +205,9 @@ class _Call(msgspec.Struct, frozen=True):
                 placed[key] = _absolute(value, cwd) if isinstance(value, str) else value
         if not paths and name in _SEARCHES:
             paths, placed["path"] = (cwd,), cwd
-        odd = tools.odd_paths(tool_input) or _leads_away(name, tool_input)
+        pattern = tool_input.get(_SEARCHES.get(name, ""))  # a search's own pattern may leave the folder
+        away = isinstance(pattern, str) and (".." in pattern or "{" in pattern or pattern.startswith(("/", "~")))
+        odd = tools.odd_paths(tool_input) or away
         return cls(name, tool_input, placed, cwd, paths, odd)
 
 
@@ -216,9 +218,3 @@ _SEARCHES: Final = {"Glob": "pattern", "Grep": "glob", "LS": ""}
 
 def _absolute(path: str, cwd: str) -> str:
     return path if not path or path.startswith("~") else os.path.join(cwd, path)
-
-
-def _leads_away(name: str, tool_input: dict[str, Any]) -> bool:
-    """Whether a search's own pattern may leave the folder that it searches."""
-    pattern = tool_input.get(_SEARCHES.get(name, ""))
-    return isinstance(pattern, str) and (".." in pattern or "{" in pattern or pattern.startswith(("/", "~")))

@@ -148,14 +148,11 @@ class Team:
                 if not task.ended.is_set():
                     task.output = ended.text
                 if session.stopped is not None:
-                    self._was_stopped(mate, task, session.stopped)
+                    if not task.ended.is_set():
+                        self._changed(task, "failed", session.stopped)
+                    self.show(Notice(f"a hook stopped {mate.name}: {session.stopped}"))
                     break
                 wanted = await self._next(session, mate, task, "done" if ended.how == "done" else "failed")
-
-    def _was_stopped(self, mate: Mate, task: Task, why: str) -> None:
-        if not task.ended.is_set():
-            self._changed(task, "failed", why)
-        self.show(Notice(f"a hook stopped {mate.name}: {why}"))
 
     async def _next(self, session: Session, mate: Mate, task: Task, state: State) -> str | None:
         """What a teammate does after its work: what a hook does not accept yet, its mail, what a hook finds for it."""

@@ -3,7 +3,7 @@
 An answer that is silently ignored is a guard that is silently off.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -170,7 +170,11 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
     reply = _read_decision(event, fields, meanings)
     answer, status, error = reply.answer, reply.status, reply.error
     lost += reply.lost
-    for specific in _specifics(event, output, fields, meanings):
+    flat = {key: output[key] for key in _FLAT if key in output} if meanings.flat_fields else {}
+    specifics = [{"hookEventName": event.hook_event_name, **flat}] if flat else []  # seed 004's code: at the top, too
+    if "hookSpecificOutput" in fields:
+        specifics.append(fields["hookSpecificOutput"])
+    for specific in specifics:
         answer, more, missed = _read_specific(event, specific, answer, meanings)
         lost += more
         misses += missed
@@ -183,17 +187,6 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
         raise MisreadError(misses[0])
     # A promise decides nothing now; but one that comes with a deny in hand is a deny.
     return Reply(answer=promise or answer, status=status, error=error, lost=tuple(lost))
-
-
-def _specifics(
-    event: Event, output: Mapping[str, Any], fields: dict[str, Any], meanings: Meanings
-) -> Iterator[dict[str, Any]]:
-    """What is said for this event only: in its own object, and in seed 004's code also at the top."""
-    flat = {key: output[key] for key in _FLAT if key in output} if meanings.flat_fields else {}
-    if flat:
-        yield {"hookEventName": event.hook_event_name, **flat}
-    if "hookSpecificOutput" in fields:
-        yield fields["hookSpecificOutput"]
 
 
 def _read_decision(event: Event, fields: dict[str, Any], meanings: Meanings) -> Reply:

@@ -139,18 +139,14 @@ def _replace(workspace: Workspace, path: Path, data: bytes) -> None:
             with open(os.open(temporary, _CREATE, 0o666, dir_fd=folder), "wb") as file:
                 file.write(data)
                 if old is not None:
-                    _resemble(file.fileno(), old)
+                    with suppress(PermissionError):  # only root may give files away, and root should not take them
+                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
             raise
-
-
-def _resemble(file: int, old: os.stat_result) -> None:
-    with suppress(PermissionError):  # only root may give files away, and root should not take them
-        os.fchown(file, old.st_uid, old.st_gid)
-    os.fchmod(file, stat.S_IMODE(old.st_mode))
 
 
 def _regular(path: Path, folder: int) -> os.stat_result:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from billhook.daemon import logs
 from billhook.errors import BillhookError
@@ -26,7 +26,7 @@ class HeadExports:
     def tick(self, configs: Iterable["Config"], *, now: bool = False) -> None:
         """Begin what is due; with `now`, everything."""
         for config in configs:
-            options = _options(config)
+            options = {} if config.recording is None else config.recording.options
             target, folder = options.get("export_head_to", ""), log_folder(Path(config.root), config.project)
             last = self._last.get((target, folder), 0.0)
             if target and (now or time.monotonic() - last >= options["export_head_every"]):
@@ -58,8 +58,3 @@ class HeadExports:
         end = time.monotonic() + seconds
         for thread in list(self._running.values()):
             thread.join(max(0.0, end - time.monotonic()))
-
-
-def _options(config: "Config") -> dict[str, Any]:
-    recording = config.recording
-    return {} if recording is None else dict(recording.options)

@@ -45,7 +45,7 @@ class Budget:
         return True
 
     def take_steps(self, steps: int, *, most: bool = False) -> bool:
-        """Whether there is so much work left; `most`: and as much again for the other texts as an eighth of it."""
+        """Whether there is so much work left; `most`: an eighth of it stays for the other texts."""
         if steps > (self.steps - self.steps // 8 if most else self.steps):
             return False
         self.steps -= steps

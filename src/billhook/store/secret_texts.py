@@ -47,23 +47,21 @@ def named(text: str, low: str, trigger: str, names: Names) -> Iterator[Span]:
         name = text[start:end]
         if trigger == "key" and name.lower() in ("key", "keys"):
             name = _two_words(low, start) + name
-        if name.strip("-.") in names:
-            for span in _value_of(text, low, start, end):
-                if not stays(name, text[span[0] : span[1]]):
-                    yield span
-                done = max(done, span[1])
-        elif trigger == "key" and may_be_key(text[start:end]):
-            for span in _value_of(text, low, start, end):
-                if looks_random(text[span[0] : span[1]]):
-                    yield span
-                elif span[1] - span[0] < _LONGEST_WORD:
-                    continue  # another name may be in it; what is longer is not read twice
-                done = max(done, span[1])
-        elif trigger == "pass" and name.lstrip("-") in ("pass", "PASS"):
-            for span in _value_of(text, low, start, end):
-                if _is_password(name, text[end : span[0]].lstrip()[:1], text[span[0] : span[1]]):
-                    yield span
-                    done = max(done, span[1])
+        counts = name.strip("-.") in names
+        is_key = trigger == "key" and may_be_key(text[start:end])
+        is_pass = trigger == "pass" and name.lstrip("-") in ("pass", "PASS")
+        for span in _value_of(text, low, start, end) if counts or is_key or is_pass else ():
+            value = text[span[0] : span[1]]
+            if counts:
+                secret, read = not stays(name, value), True
+            elif is_key:  # another name may be in what is not secret; what is long is not read twice
+                secret = looks_random(value)
+                read = secret or len(value) >= _LONGEST_WORD
+            else:
+                secret = read = _is_password(name, text[end : span[0]].lstrip()[:1], value)
+            if secret:
+                yield span
+            done = max(done, span[1]) if read else done
         at = low.find(trigger, done)
 
 
@@ -105,15 +103,12 @@ def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
     elsewhere = value_at(text, start, end)
     if elsewhere is not None:
         yield from _anything(text, elsewhere)
-        return
-    found = _SEPARATOR.match(text, end)
-    if found:
+    elif found := _SEPARATOR.match(text, end):
         if low.startswith("token", start) and low[max(0, start - 12) : start].endswith(_BEFORE_A_SYNTAX_TOKEN):
             return
         yield from _after_separator(text, start, end, found)
     elif text[start] == "-":
-        found = _AFTER_OPTION.match(text, end)
-        if found:
+        if found := _AFTER_OPTION.match(text, end):
             yield from _after_option(text, found.end(), text[start:end].strip("-"))
     else:
         yield from _after_words(text, low, start, end)
@@ -177,21 +172,16 @@ def _word_end(text: str, at: int) -> int:
 
 def _quoted(text: str, opened: "re.Match[str]", shell: bool) -> Iterator[Span]:
     start = opened.end()
-    if not opened[1] and text.startswith(2 * opened[2], start):
-        yield from _in_three_quotes(text, start + 2, 3 * opened[2])
-        return
-    stop, after = closing(text, start, opened[2], len(opened[1]))
+    if not opened[1] and text.startswith(2 * opened[2], start):  # three quotes
+        start, shell = start + 2, False
+        found = text.find(3 * opened[2], start)
+        stop = after = len(text) if found < 0 else found
+    else:
+        stop, after = closing(text, start, opened[2], len(opened[1]))
     if not is_placeholder(text[start:stop]):
         yield start, stop
     if shell and not opened[1]:
         yield from _shell_parts(text, after)
-
-
-def _in_three_quotes(text: str, at: int, quotes: str) -> Iterator[Span]:
-    stop = text.find(quotes, at)
-    stop = len(text) if stop < 0 else stop
-    if not is_placeholder(text[at:stop]):
-        yield at, stop
 
 
 def _shell_parts(text: str, at: int) -> Iterator[Span]:

@@ -181,16 +181,7 @@ class Child:
         if self._ended is not None:
             return self._ended
         deadline = time.monotonic() + seconds
-        seen = 0
-
-        def enough() -> bool:
-            nonlocal seen
-            stdout = self._kept[self._out]
-            if until is None or len(stdout) == seen:
-                return self._exited
-            seen = len(stdout)
-            return until(bytes(stdout)) or self._exited
-
+        enough = self._enough(self._kept[self._out], until)
         try:
             in_time = not self._listening and await self._pump(enough, min(seconds, HEAD_START))
             if not in_time:
@@ -215,6 +206,19 @@ class Child:
             self._finish(timed_out=True)
             raise
         return self._finish(timed_out=not in_time)
+
+    def _enough(self, stdout: bytearray, until: Callable[[bytes], bool] | None) -> Callable[[], bool]:
+        """Whether there is nothing more to wait for: the exit, or an `until` that is content with the new output."""
+        seen = 0
+
+        def enough() -> bool:
+            nonlocal seen
+            if until is None or len(stdout) == seen:
+                return self._exited
+            seen = len(stdout)
+            return until(bytes(stdout)) or self._exited
+
+        return enough
 
     async def _pump(self, enough: Callable[[], bool], seconds: float) -> bool:
         """Move bytes until there is `enough` or the time is over; says whether there was."""

@@ -71,17 +71,8 @@ class ThreadedChild(Child):
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
         if self._ended is not None:
             return self._ended
-        seen = 0
-
-        def enough() -> bool:
-            nonlocal seen
-            if until is None or len(self._stdout) == seen:
-                return self._exited
-            seen = len(self._stdout)
-            return until(bytes(self._stdout)) or self._exited
-
         try:
-            in_time = await self._until(enough, seconds)
+            in_time = await self._until(self._enough(self._stdout, until), seconds)
             if in_time and not self._exited:
                 return None
             if not in_time:

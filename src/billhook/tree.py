@@ -46,7 +46,7 @@ class Tree:
         self.reserved = True
         self.resting = False  # it waits to be asked again: what appears meanwhile is not its doing
         self._marker = marker.encode()
-        self._start = _start_of(leader) if _adopting else 0
+        self._start = next((process.start for process in processes([str(leader)])), 0) if _adopting else 0
         self._known: dict[int, int] = {}
         self._doubtful: dict[int, int] = {}
         _live[leader] = self
@@ -173,10 +173,6 @@ def processes(names: Iterable[str] | None = None) -> Iterator[Process]:
             fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
             if len(fields) > 19:
                 yield Process(int(name), fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
-
-
-def _start_of(pid: int) -> int:
-    return next((process.start for process in processes([str(pid)])), 0)
 
 
 _markers: dict[tuple[int, int], bytes] = {}

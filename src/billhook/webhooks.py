@@ -82,12 +82,13 @@ class Webhook(msgspec.Struct, frozen=True):
 
     def _headers(self, ctx: Context) -> list[tuple[bytes, bytes]]:
         """What is sent: ours, unless the hook has its own of that name."""
-        own = [_header(name, self._filled(value, ctx)) for name, value in self.headers]
+
+        def variable(found: re.Match[str]) -> str:
+            return self._variable(found[1] or found[2], ctx)
+
+        own = [_header(name, _VARIABLE.sub(variable, value)) for name, value in self.headers]
         named = {name.lower() for name, _ in own}
         return [*own, *(header for header in _OURS if header[0].lower() not in named), (b"Connection", b"close")]
-
-    def _filled(self, value: str, ctx: Context) -> str:
-        return _VARIABLE.sub(lambda found: self._variable(found[1] or found[2], ctx), value)
 
     def _variable(self, name: str, ctx: Context) -> str:
         return ctx.env.get(name, caller.environ().get(name, "")) if name in self.allowed_env else ""

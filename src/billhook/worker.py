@@ -33,7 +33,7 @@ from billhook.exits import Exit
 from billhook.hook import Context
 from billhook.meanings import meanings
 from billhook.worker_pool import WORKERS, Key, StrangerError, Worker
-from billhook.worker_wire import LARGEST_REQUEST, Changes, GarbageError, Told, framed
+from billhook.worker_wire import LARGEST_REQUEST, Changes, GarbageError, framed
 
 __all__ = ["PythonHook", "close", "problem_with", "python"]
 
@@ -119,7 +119,14 @@ async def _ask(worker: Worker, request: bytes, number: int, ctx: Context) -> Rep
         return _ended(told, worker)
     _bring_back(ctx.state, told.state)
     _bring_back(ctx.env, told.env, str)
-    return _replied(told, worker)
+    return Reply(
+        answer=told.answer,
+        status=told.status,
+        error=told.error + (_printed(worker) if told.status in FAILURES else ""),
+        exit_code=told.exit_code,
+        on_failure=told.on_failure,
+        lost=tuple(told.lost),
+    )
 
 
 # -- what a worker is told -------------------------------------------------------------------------------------------
@@ -186,17 +193,6 @@ def _bring_back(ours: MutableMapping[str, Any], changes: Changes, kind: type = o
     ours.update({key: value for key, value in changes.made.items() if isinstance(value, kind)})
     for key in changes.gone:
         ours.pop(key, None)
-
-
-def _replied(told: Told, worker: Worker) -> Reply:
-    return Reply(
-        answer=told.answer,
-        status=told.status,
-        error=told.error + (_printed(worker) if told.status in FAILURES else ""),
-        exit_code=told.exit_code,
-        on_failure=told.on_failure,
-        lost=tuple(told.lost),
-    )
 
 
 def _ended(how: Exit, worker: Worker) -> Reply:

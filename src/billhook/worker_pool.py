@@ -124,13 +124,13 @@ class Worker(Child):
         """Know whom it works for, and both ends of the pipe with its requests. Our copy of the reading end stays open:
         a worker that closes its own can't give us SIGPIPE then."""
         self.key, self.env, self._requests = key, env, requests
+        self._listen()
 
     def _clear(self) -> None:
         """Forget what belongs to the last request."""
         for kept in self._kept.values():
             kept.clear()
         self._truncated = False
-        self._listen()
 
     def _send(self, request: bytes) -> None:
         rest = prefill(self._requests[1], request)

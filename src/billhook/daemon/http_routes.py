@@ -112,8 +112,8 @@ class App:
         response = Response(
             (body or b"{}") + b"\n", media_type="application/json", headers={**PLAIN, **_parting(answering)}
         )
-        for note in _notes(heard.lines):
-            response.headers.append(NOTE, note)
+        for line in heard.lines[:_MOST_NOTES]:  # on stderr elsewhere
+            response.headers.append(NOTE, _UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip())
         return response
 
     async def _fire(self, request: Request) -> Response:
@@ -208,11 +208,6 @@ async def _taken(request: Request, parts: bytearray) -> str:
 def _parting(answering: OverHttp) -> dict[str, str]:
     """Nobody waits for the rest of what was not read to its end."""
     return {"connection": "close"} if answering.unread else {}
-
-
-def _notes(lines: tuple[str, ...]) -> list[str]:
-    """What people ought to know, which stands on stderr elsewhere."""
-    return [_UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip() for line in lines[:_MOST_NOTES]]
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -76,7 +76,8 @@ class Daemon:
         await self._listen_for_http()
         self._listen()
         self._remember()
-        logs.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, self._http_words())
+        http = "" if self.http is None else f", {self.http.url}"
+        logs.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
         ready()
         watch = asyncio.ensure_future(self._watch())
         try:
@@ -115,9 +116,6 @@ class Daemon:
             remembered.forget(self.folder)
         else:
             remembered.remember(self.folder, options)
-
-    def _http_words(self) -> str:
-        return "" if self.http is None else f", {self.http.url}"
 
     # -- the end
 
@@ -240,7 +238,7 @@ class Daemon:
         if not self.leaving:
             if _stamp(billhook.__file__) != self._made_from[billhook.__file__]:
                 self.leave("billhook has changed")
-            elif _identity_of(self._path) != self._socket:
+            elif _stamp(self._path)[:2] != self._socket:
                 self.leave("its folder was moved, or its socket was removed")
         return self.leaving
 
@@ -262,10 +260,6 @@ class Daemon:
             leaving=self.leaving,
         )
         return msgspec.json.encode(status)
-
-
-def _identity_of(path: str) -> tuple[int, ...]:
-    return _stamp(path)[:2]
 
 
 def _stamp(path: str) -> tuple[int, ...]:

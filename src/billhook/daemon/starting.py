@@ -130,11 +130,8 @@ def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
         return
     message, _, hint = said.removeprefix("error: ").partition("\n\nhint: ")
     message = message or f"the daemon ended at once, with exit code {child.returncode}"
-    raise StoreError(message, hint=hint or f"`billhook daemon run` shows more; its log: {_log_of(root)}")
-
-
-def _log_of(root: Path) -> Path:
-    return places.folder_of(root) / places.LOG
+    log = places.folder_of(root) / places.LOG
+    raise StoreError(message, hint=hint or f"`billhook daemon run` shows more; its log: {log}")
 
 
 @contextmanager

@@ -549,3 +549,17 @@ def test_what_is_put_in_its_place_later_is_noticed(tmp_path: Path) -> None:
 
     assert log.append(content(2)).seq == 2
     assert whole(log).records == 2
+
+
+def test_a_removed_file_is_noticed_by_writers_that_take_turns(tmp_path: Path) -> None:
+    """Each finds what the other one added: that is no proof that the file is still at its path."""
+    logs = [EventLog(tmp_path, tmp_path / "hooks" / "x") for _ in range(2)]
+    for log in logs:
+        log.append(content(1))
+    logs[0].path.unlink()
+    ends = time.monotonic() + 0.6
+    while time.monotonic() < ends:
+        for log in logs:
+            log.append(content(2))
+        time.sleep(0.01)
+    assert logs[0].path.exists()

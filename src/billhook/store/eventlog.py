@@ -218,9 +218,10 @@ class EventLog:
     def _find_end(self) -> None:
         """Where the next line goes and what it follows, whoever moved it: a writer, a rotation, a crash, a hand."""
         now = monotonic()
-        if now >= self._look_again and self._file >= 0 and self._moved():
-            self._close_file()
-        self._look_again = now + _LOOK_AGAIN
+        if now >= self._look_again:
+            if self._file >= 0 and self._moved():
+                self._close_file()
+            self._look_again = now + _LOOK_AGAIN
         if self._file < 0:
             self._open_file()
         while self._is_full():

@@ -366,7 +366,7 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
         """What happened when each hook was asked, in their order."""
         return tuple(map(to_outcome, self.raw_outcomes))
 
-    @property
+    @functools.cached_property
     def speaks(self) -> bool:
         """There is something to say to the agent or the user, beside a reason: what most events have is nothing."""
         return (
@@ -471,7 +471,8 @@ def fold(
         open_passes += outcome.failed_open
     if not said:
         silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
-        silent.__dict__["outcomes"] = tuple(outcomes)  # what the property would say, which costs more to ask
+        # What the properties would say, which costs more to ask.
+        silent.__dict__.update(outcomes=tuple(outcomes), speaks=False)
         return silent
     if len(said) == 1:
         return _only(event, outcomes, said[0], open_passes, duration_ms)

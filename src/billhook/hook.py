@@ -157,14 +157,26 @@ class Context(msgspec.Struct):
     @property
     def session_name(self) -> str:
         """The session's human name; nothing where sessions have none."""
-        named = _data_of(self._last("session-naming"))
-        return str(named.get("sessionName") or "") or self._known.session_name
+        named = self._told_by("session-naming").get("sessionName")
+        return str(named) if named else self._known.session_name
 
     @property
     def turn_id(self) -> str:
         """`{session_id}:{sequence}` of the turn that the event belongs to; nothing where turns are not tracked."""
-        told = _data_of(self._last("turn-tracker"))
-        return str(told.get("turnId") or told.get("completedTurnId") or "") or self._known.turn_id
+        told = self._told_by("turn-tracker")
+        turn = told.get("turnId") or told.get("completedTurnId")
+        return str(turn) if turn else self._known.turn_id
+
+    def _told_by(self, hook: str) -> Mapping[str, Any]:
+        """The data that a built-in left at this event."""
+        for raw in reversed(self._outcomes):
+            if type(raw) is tuple:
+                if raw[0].name == hook:
+                    return {}
+            elif raw.hook == hook:  # type: ignore[union-attr]
+                data = raw.answer.data  # type: ignore[union-attr]
+                return data if type(data) is dict or isinstance(data, Mapping) else {}
+        return {}
 
     @property
     def turn_sequence(self) -> int | None:
@@ -207,10 +219,6 @@ class Context(msgspec.Struct):
             if name == (raw[0].name if type(raw) is tuple else raw.hook):  # type: ignore[union-attr]
                 return to_outcome(raw)
         return None
-
-
-def _data_of(outcome: Outcome | None) -> Mapping[str, Any]:
-    return outcome.data if outcome is not None and isinstance(outcome.data, Mapping) else {}
 
 
 Handler = Callable[[Context], "Answer | Reply | dict[str, Any] | Awaitable[Any] | None"]

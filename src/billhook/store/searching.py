@@ -88,9 +88,7 @@ def matches(record: Record, wanted: Wanted, filled: Callable[[Record, Group], Re
     """Whether it is wanted. `filled` adds what lies in a side file: of any, or of one that has some bytes."""
     if record.side is not None and not _ASKED.isdisjoint(record.side.fields):
         record = filled(record, ())
-    if not all(getattr(record, field) in values for field, values, _ in _exact(wanted)):
-        return False
-    if not _in_time(record.time, wanted) or (wanted.hook is not None and not _asked(record, wanted.hook, filled)):
+    if not _fields_match(record, wanted) or (wanted.hook is not None and not _asked(record, wanted.hook, filled)):
         return False
     text = wanted.text
     return not text or says(record, text) or (record.side is not None and says(filled(record, spellings(text)), text))
@@ -119,6 +117,18 @@ def called(shown: str, name: str) -> bool:
     plain = rest if slash and layer in _LAYERS else shown
     base, _, number = plain.rpartition("#")
     return name == plain or (name == base and number.isdecimal())
+
+
+def _fields_match(record: Record, wanted: Wanted) -> bool:
+    return (  # spelt out: it is asked of every record of a log
+        (wanted.sessions is None or record.session_id in wanted.sessions)
+        and (wanted.events is None or record.event in wanted.events)
+        and (wanted.tools is None or record.tool in wanted.tools)
+        and (wanted.decisions is None or record.decision in wanted.decisions)
+        and (wanted.since is None or record.time >= wanted.since)
+        and (wanted.until is None or record.time <= wanted.until)
+        and (wanted.project is None or record.project == wanted.project)
+    )
 
 
 def says(record: Record, text: str) -> bool:

@@ -39,6 +39,8 @@ ENGINE = {"observing", "plan", "steps", "background", "stepping", "callbacks", "
 
 MAY_KNOW: dict[str, set[str]] = {
     **dict.fromkeys(VOCABULARY, VOCABULARY),
+    # the rows of an agent's dialect and its names of tools are in its record, which is imported when it is used
+    "meanings": VOCABULARY | {"agents"},
     "agents": VOCABULARY | {"agents"},
     **{name: {"errors", "exits", "later"} | PROCESS for name in PROCESS},
     **dict.fromkeys(ENGINE, VOCABULARY | ENGINE),
@@ -71,7 +73,7 @@ LOWEST = {
     "strictjson": {"errors", "later"},
     "exits": {"errors"},
     "spellings": {"errors", "strictjson"},
-    "tools": {"errors", "spellings"},
+    "tools": {"errors", "spellings", "agents"},
 }
 
 

@@ -14,7 +14,7 @@ import msgspec
 from billhook import caller
 from billhook.agents import dialect
 from billhook.agents.child import fit, inherited
-from billhook.agents.claude import promised
+from billhook.agents.reference import promised
 from billhook.answers import Answer, Reply, Status
 from billhook.errors import UsageError
 from billhook.hook import Context

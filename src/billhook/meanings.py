@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
+from billhook.agents import AGENTS, Lazy
 from billhook.errors import UsageError
 
-Naming = Literal["canonical", "seed", "codex", "gemini", "qwen", "copilot", "cursor"]
 Matching = Literal["claude", "glob", "wildcard", "exact"]
 
 
@@ -19,7 +19,7 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     """One dialect's reading of the words that several dialects share."""
 
     name: str
-    naming: Naming = "canonical"  # what tools are called
+    naming: str = "canonical"  # what tools are called: `seed`, or the name of an agent
     matching: Matching = "claude"  # how a matcher is read
     login: bool = False  # commands run with the environment of a login shell
     system_message: Literal["user", "model"] = "user"  # who reads `systemMessage`
@@ -116,15 +116,14 @@ LESSON = Meanings(
     session_sources=frozenset({"startup", "resume"}),
 )
 
-CODEX = Meanings(name="codex", naming="codex", join="\n\n", timeout=600.0, timeouts={"SessionEnd": 1.0})
-GEMINI = Meanings(name="gemini", naming="gemini", join="\n\n", timeout=60.0, time_per_second=1000)
-QWEN = Meanings(name="qwen", naming="qwen", join="\n\n", timeout=60.0, time_per_second=1000)
-COPILOT = Meanings(name="copilot", naming="copilot", join="\n\n", timeout=30.0)
-CURSOR = Meanings(name="cursor", naming="cursor", join="\n\n", timeout=60.0)
 UNIVERSAL = Meanings(name="universal", join="\n\n", timeout=30.0)
 
-_ROWS = (CLAUDE, SPEC, CLAW, CLAW_TEXT, LESSON, CODEX, GEMINI, QWEN, COPILOT, CURSOR, UNIVERSAL)
-MEANINGS: Mapping[str, Meanings] = {row.name: row for row in _ROWS}
+_OURS = {row.name: row for row in (CLAUDE, SPEC, CLAW, CLAW_TEXT, LESSON, UNIVERSAL)}
+MEANINGS: Mapping[str, Meanings] = Lazy(
+    dict.fromkeys(("claude", "spec", "claw", "claw-text", "lesson", *AGENTS, "universal")),
+    lambda dialect: _OURS.get(dialect) or AGENTS[dialect].meanings,
+)
+"""By dialect. Those of coding agents are in their records."""
 
 
 def meanings(dialect: str) -> Meanings:

@@ -1,131 +1,38 @@
 """Canonical tool names and inputs, and what each dialect calls them.
 
-Canonical names are those of the reference agent: `Bash`, `Read`, `Write`, `Edit`. A dialect's own names are a row in
-`NAMINGS`; a further agent is a further row. A name nobody listed passes unchanged: your own tools need no row.
+Canonical names are those of the reference agent: `Bash`, `Read`, `Write`, `Edit`. An agent's own names are in its
+record. A name that is not listed passes unchanged: your own tools need no row.
 """
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from billhook import spellings
+from billhook.agents import AGENTS, Lazy
 
-NAMINGS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {
-        "canonical": {},
-        # its own name -> canonical, one row per dialect that has names of its own; the first of several is used
-        "seed": {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"},
-        "codex": {"spawn_agent": "Agent"},
-        "gemini": {
-            "run_shell_command": "Bash",
-            "read_file": "Read",
-            "write_file": "Write",
-            "replace": "Edit",
-            "glob": "Glob",
-            "grep_search": "Grep",
-            "search_file_content": "Grep",
-            "list_directory": "LS",
-            "web_fetch": "WebFetch",
-            "google_web_search": "WebSearch",
-            "write_todos": "TodoWrite",
-            "invoke_agent": "Agent",
-        },
-        "qwen": {
-            "run_shell_command": "Bash",
-            "read_file": "Read",
-            "write_file": "Write",
-            "edit": "Edit",
-            "replace": "Edit",
-            "glob": "Glob",
-            "grep_search": "Grep",
-            "search_file_content": "Grep",
-            "list_directory": "LS",
-            "web_fetch": "WebFetch",
-            "web_search": "WebSearch",
-            "todo_write": "TodoWrite",
-            "agent": "Agent",
-            "task": "Agent",
-            "skill": "Skill",
-            "exit_plan_mode": "ExitPlanMode",
-            "ask_user_question": "AskUserQuestion",
-        },
-        "copilot": {
-            "bash": "Bash",
-            "view": "Read",
-            "create": "Write",
-            "edit": "Edit",
-            "glob": "Glob",
-            "grep": "Grep",
-            "rg": "Grep",
-            "web_fetch": "WebFetch",
-            "web_search": "WebSearch",
-            "task": "Agent",
-            "skill": "Skill",
-            # the same agent inside VS Code
-            "run_in_terminal": "Bash",
-            "runTerminalCommand": "Bash",
-            "read_file": "Read",
-            "create_file": "Write",
-            "replace_string_in_file": "Edit",
-        },
-        "cursor": {
-            "Shell": "Bash",
-            "StrReplace": "Edit",
-            "List": "LS",
-            "Fetch": "WebFetch",
-            "Task": "Agent",
-        },
-    }
+_SEED: Final = {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"}
+_OURS: Final[Mapping[str, Mapping[str, str]]] = {"canonical": {}, "seed": _SEED}
+NAMINGS: Final[Mapping[str, Mapping[str, str]]] = Lazy(
+    (*_OURS, *(name for name in AGENTS if name != "claude")),
+    lambda naming: _OURS[naming] if naming in _OURS else AGENTS[naming].tools,
 )
+"""By naming (`seed`, or an agent): its own name of a tool, and the canonical one; the first of several is used."""
 
-_PATH: Final = {"path": "file_path"}
-_FILE_PATH: Final = {"file_path": "file_path"}
-INPUTS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = MappingProxyType(
-    {
-        # naming -> canonical tool -> its own word for a field -> canonical; the first of several is its usual one
-        "codex": {"Agent": {"message": "prompt"}},
-        "gemini": {
-            "Bash": {"is_background": "run_in_background"},
-            "Read": {**_FILE_PATH, "absolute_path": "file_path"},
-            "Edit": {"allow_multiple": "replace_all"},
-            "Glob": {"dir_path": "path"},
-            "Grep": {"dir_path": "path"},
-            "LS": {"dir_path": "path"},
-            "Agent": {"agent_name": "subagent_type"},
-        },
-        "qwen": {
-            "Bash": {"is_background": "run_in_background"},
-            "Read": {**_FILE_PATH, "absolute_path": "file_path"},
-        },
-        "copilot": {
-            "Write": {**_PATH, "filePath": "file_path", "file_text": "content"},
-            "Edit": {
-                **_PATH,
-                "filePath": "file_path",
-                "old_str": "old_string",
-                "oldString": "old_string",
-                "new_str": "new_string",
-                "newString": "new_string",
-            },
-            "Read": {**_PATH, "filePath": "file_path"},
-            "Agent": {"agent_type": "subagent_type"},
-        },
-        "cursor": {
-            "Write": {**_FILE_PATH, **_PATH, "content": "content", "contents": "content"},
-            "Edit": {**_FILE_PATH, **_PATH},
-            "Read": {**_FILE_PATH, **_PATH},
-            "LS": {"path": "path", "file_path": "path"},
-            "Grep": {"path": "path", "file_path": "path"},
-        },
-    }
-)
-"""What agents call the fields of their tools; a field that nobody listed passes unchanged."""
 
-_CANONICAL: Final = dict(NAMINGS["seed"])
+def _called_by(naming: str) -> Mapping[str, str]:
+    return {name: own for own, name in reversed(list(NAMINGS[naming].items()))}
+
+
+def _words(naming: str, tool: str) -> Mapping[str, str]:
+    """What an agent calls the fields of a tool; a field that is not listed passes unchanged."""
+    return AGENTS[naming].inputs.get(tool, {}) if naming in AGENTS else {}
+
+
+_CANONICAL: Final = dict(_SEED)
 """Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
 `edit` are good names for tools of your own."""
-_CALLED: Final = {naming: {name: own for own, name in reversed(list(rows.items()))} for naming, rows in NAMINGS.items()}
+_CALLED: Final = Lazy(NAMINGS, _called_by)
 ALSO_EDITS: Final = "write_may_edit"  # the field by which a dialect says so of a call
 _PATCHES: Final = frozenset({"apply_patch"})
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
@@ -169,7 +76,7 @@ def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, 
     """
     if isinstance(given, str) and tool in _PATCHES:
         return {"command": given}, {"command": ""}
-    words = INPUTS.get(naming, {}).get(tool)
+    words = _words(naming, tool)
     if not words or not isinstance(given, Mapping):
         return given, {}
     renamed = {}
@@ -192,7 +99,7 @@ def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | N
         return given.get("command")
     words = dict(renamed or {})
     if renamed is None or isinstance(sent, Mapping):
-        usual = {name: own for own, name in reversed(list(INPUTS.get(naming, {}).get(tool, {}).items()))}
+        usual = {name: own for own, name in reversed(list(_words(naming, tool).items()))}
         there = sent if isinstance(sent, Mapping) else {}
         words |= {name: own for name, own in usual.items() if name not in there and name not in words}
     return {key if words.get(key) in given else words.get(key, key): value for key, value in given.items()}

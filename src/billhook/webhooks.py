@@ -18,7 +18,7 @@ import msgspec
 
 from billhook import caller
 from billhook.agents import CLAUDE, dialect
-from billhook.agents.claude import JsonDialect
+from billhook.agents.reference import JsonDialect
 from billhook.answers import FAILURES, Reply, Status
 from billhook.events import Event
 from billhook.exits import Exit

@@ -9,12 +9,12 @@ import pytest
 
 from answering.agents import GOLDEN, Agent, golden, said
 from billhook import caller
+from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES
 from billhook.caller import Caller
 from billhook.config import load_config
 from billhook.config.approving import approve_entry
 from billhook.config.known_gates import acknowledge, missing
-from billhook.config.notices import _AGENTS
 from cli.place import Place
 
 THEIRS = "hooks:\n  lint: {events: PostToolUse, run: 'true'}\n  never: {events: PreToolUse, deny: not here}\n"
@@ -76,7 +76,7 @@ def test_a_gate_is_remembered_when_it_is_approved(tmp_path: Path) -> None:
 
 
 def test_every_agent_has_rows() -> None:
-    assert set(CAPABILITIES) == _AGENTS
+    assert set(CAPABILITIES) == set(AGENTS)
 
 
 def test_pending_hooks_once_in_a_session(theirs: Agent) -> None:

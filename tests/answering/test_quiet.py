@@ -12,8 +12,7 @@ from billhook.agents import dialect
 from billhook.agents.base import CAPABILITIES
 from billhook.answers import Answer, Outcome, fold
 from billhook.config.declared import Declared, Run
-from billhook.config.hosting import Agent as Host
-from billhook.config.hosting import limits
+from billhook.config.hosting import Host, limits
 from billhook.events import parse
 from cli.place import Place
 

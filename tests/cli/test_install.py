@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from billhook.agents import AGENTS
 from billhook.cli.install import verb as install
 from billhook.errors import UsageError
-from billhook.hosts import HOSTS
 from cli.place import Place
 from cli.terminal import Ended, on_terminal
 
@@ -173,10 +173,10 @@ def test_all_that_an_agent_is_asked_about(me: Person) -> None:
     me.own("hooks:\n  done:\n    events: [TaskCompleted, Stop]\n    run: make test\n    timeout: 300\n")
     ended = me.install("claude", "--json")
     data = json.loads(ended.out)
-    assert data["events"] == [*HOSTS["claude"].events, "TaskCompleted"]
+    assert data["events"] == [*AGENTS["claude"].events, "TaskCompleted"]
     written = json.loads(me.settings().read_text())["hooks"]
     assert {event: group[0]["hooks"][0]["timeout"] for event, group in written.items()} == {
-        **dict.fromkeys(HOSTS["claude"].events, 60),
+        **dict.fromkeys(AGENTS["claude"].events, 60),
         "SessionEnd": 2,
         "Stop": 302,
         "TaskCompleted": 302,

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from billhook.agents import AGENTS as HOSTS
 from billhook.agents.base import can
-from billhook.hosts import HOSTS
 from clients.agents import Agent, Place
 from clients.running import Ran
 from clients.script import Script, Step

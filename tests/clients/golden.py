@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from billhook.hosts import HOSTS
+from billhook.agents import AGENTS as HOSTS
 from clients.agents import AGENTS, Agent, Place, find, version
 from clients.running import TESTS, Run, run
 from clients.script import Call, Script, Step

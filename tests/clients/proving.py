@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.hosts import HOSTS
+from billhook.agents import AGENTS as HOSTS
 from clients.agents import AGENTS, Agent, Place
 from clients.cases import Case
 from clients.running import TESTS, Ran, Run, run

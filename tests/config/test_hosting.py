@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES
 from billhook.config import load_config
-from billhook.config.hosting import Agent, limits
-from billhook.hosts import HOSTS
+from billhook.config.hosting import Host, limits
 
 CASES: dict[str, tuple[str, str, list[str]]] = {
     "an ask": ("codex", "events: PreToolUse, ask: sure?", ["on Codex's PreToolUse its ask becomes deny"]),
@@ -63,7 +63,7 @@ def test_sentences(tmp_path: Path, name: str, hook: str, expected: list[str]) ->
     (tmp_path / "asks.py").write_text("from billhook import ask\ndef f(event):\n    return ask('sure?')\n")
     (tmp_path / "hooks.yaml").write_text(f"hooks: {{one: {{{hook}}}}}\n")
     (entry,) = load_config(tmp_path, layers=("project",), builtins=False, trust="all", home=tmp_path).entries
-    agent = Agent(name, HOSTS[name].title, lambda event, wanted: 2.0 if event == "SessionEnd" else 60.0)
+    agent = Host(name, AGENTS[name].title, lambda event, wanted: 2.0 if event == "SessionEnd" else 60.0)
     assert [limit.sentence for limit in limits(entry.declared, agent)] == expected
 
 
@@ -74,7 +74,7 @@ def test_hooks_for_every_event(tmp_path: Path, name: str, said: str) -> None:
     events = ", ".join(CAPABILITIES["claude"])
     (tmp_path / "hooks.yaml").write_text(f"hooks: {{one: {{events: [{events}], {said}}}}}\n")
     (entry,) = load_config(tmp_path, layers=("project",), builtins=False, trust="all", home=tmp_path).entries
-    agent = Agent(name, HOSTS[name].title, lambda event, wanted: 60.0)
+    agent = Host(name, AGENTS[name].title, lambda event, wanted: 60.0)
     for limit in limits(entry.declared, agent):
-        assert limit.becomes and HOSTS[name].title in limit.sentence and limit.events and limit.wants
+        assert limit.becomes and AGENTS[name].title in limit.sentence and limit.events and limit.wants
         assert limit.wants == ("event",) or set(limit.events) <= set(CAPABILITIES[name])

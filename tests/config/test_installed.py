@@ -2,10 +2,10 @@
 
 import pytest
 
+from billhook.agents import AGENTS
 from billhook.answering.arguments import DIALECTS
 from billhook.config.declared import Action, Exec, Run, Url
 from billhook.config.installed import is_billhook
-from billhook.hosts import HOSTS
 from billhook.hosts.entries import Options, entry
 
 OURS: list[Action] = [
@@ -48,10 +48,10 @@ def test_what_is_somebody_elses(action: Action | None) -> None:
     assert not is_billhook(action)
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", AGENTS)
 def test_what_install_writes(name: str) -> None:
     """Every entry that `billhook install` writes is known again, in either scope and for every event."""
-    host = HOSTS[name]
+    host = AGENTS[name]
     chosen = [
         Options(scope="user", program="/opt/my tools/billhook-hook"),
         Options(scope="project"),

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from billhook.agents import AGENTS
-from billhook.agents.base import CAPABILITIES, FIELDS, NARROWER_CAPABILITIES, Can
-from billhook.agents.names import EVENT_NAMES, NARROWER, TITLES
+from billhook.agents.base import CAPABILITIES, FIELDS, Can
+from billhook.agents.names import EVENT_NAMES, NARROWER
 from billhook.meanings import MEANINGS
 from billhook.tools import NAMINGS
 
@@ -28,7 +28,7 @@ def capabilities(agent: str) -> str:
     for event, row in CAPABILITIES[agent].items():
         own = EVENT_NAMES[agent][event]
         lines.append(line(event if own == event else f"{event} (`{own}`)", *cells(row)))
-    for own, row in NARROWER_CAPABILITIES.get(agent, {}).items():
+    for own, row in AGENTS[agent].narrower_capabilities.items():
         lines.append(line(f"{NARROWER[agent][own]} (`{own}`)", *cells(row)))
     return "\n".join(lines)
 
@@ -37,7 +37,7 @@ def tools() -> str:
     """What the agents call the tools."""
     agents = [name for name in AGENTS if name in NAMINGS]
     names = sorted({name for agent in agents for name in NAMINGS[agent].values()})
-    lines = [line("tool", *(TITLES[agent] for agent in agents)), "|" + "---|" * (len(agents) + 1)]
+    lines = [line("tool", *(AGENTS[agent].title for agent in agents)), "|" + "---|" * (len(agents) + 1)]
     for name in names:
         owns = [", ".join(f"`{own}`" for own, ours in NAMINGS[agent].items() if ours == name) for agent in agents]
         lines.append(line(f"`{name}`", *(own or "-" for own in owns)))
@@ -47,7 +47,7 @@ def tools() -> str:
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_capabilities_of_an_agent_stand_in_the_documents(agent: str) -> None:
     """A reader sees what the codec does, before it matters."""
-    assert f"\n### {TITLES[agent]}\n" in PAGE
+    assert f"\n### {AGENTS[agent].title}\n" in PAGE
     assert f"\n\n{capabilities(agent)}\n" in PAGE
 
 
@@ -62,4 +62,4 @@ def test_the_time_of_an_agent_stands_in_the_documents(agent: str) -> None:
     row = MEANINGS[agent]
     unit = "milliseconds" if row.time_per_second == 1000 else "seconds"
 
-    assert f"| {TITLES[agent]} | {unit} | {row.timeout:g} s |" in PAGE
+    assert f"| {AGENTS[agent].title} | {unit} | {row.timeout:g} s |" in PAGE

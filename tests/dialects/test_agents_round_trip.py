@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.agents import AGENTS, DIALECTS, canonical_event, dialect
-from billhook.agents.base import CAPABILITIES, FIELDS, NARROWER_CAPABILITIES, Can, can
-from billhook.agents.names import EVENT_NAMES, NARROWER, OTHERS
+from billhook.agents.base import CAPABILITIES, FIELDS, Can, can
+from billhook.agents.names import EVENT_NAMES, NARROWER, others
 from billhook.answers import Answer, Decision, Status, allow, ask, deny, inject, keep_going, notify, rewrite, stop
 from billhook.errors import UsageError
 from billhook.events import EVENTS, Event
@@ -71,8 +71,8 @@ def _rows() -> Iterator[Any]:
     for name, events in CAPABILITIES.items():
         for event, row in events.items():
             yield pytest.param(name, sample(event), row, id=f"{name}: {event}")
-    for name, events in NARROWER_CAPABILITIES.items():
-        for own, row in events.items():
+    for name, agent in AGENTS.items():
+        for own, row in agent.narrower_capabilities.items():
             narrower = sample(NARROWER[name][own], original_event_name=own)
             yield pytest.param(name, narrower, row, id=f"{name}: {own}")
 
@@ -127,7 +127,7 @@ def test_the_table_has_every_event_of_every_agent() -> None:
         assert dialect(name).event_names == EVENT_NAMES[name]  # type: ignore[attr-defined]
     assert can("codex", "TaskCreated") == Can()
     assert can("nobody", "PreToolUse") == Can()
-    assert can("cursor", "beforeReadFile") == NARROWER_CAPABILITIES["cursor"]["beforeReadFile"]
+    assert can("cursor", "beforeReadFile") == AGENTS["cursor"].narrower_capabilities["beforeReadFile"]
 
 
 # -- names
@@ -138,7 +138,7 @@ NAMES = [
     ("pre_tool_use", "PreToolUse"),
     ("PRETOOLUSE", "PreToolUse"),
     ("before-tool", "PreToolUse"),
-    *((own, "") for own in sorted(OTHERS)),
+    *((own, "") for own in sorted(others())),
     ("", ""),
     ("PreTool", ""),
     ("x" * 10_000, ""),

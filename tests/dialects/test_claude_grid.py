@@ -7,7 +7,7 @@ import pytest
 
 from billhook import meanings as rows
 from billhook.agents import dialect
-from billhook.agents.claude import JsonDialect
+from billhook.agents.reference import JsonDialect
 from billhook.answers import NOTHING, Answer, Decision, Reply, Status
 from billhook.events import EVENTS
 from billhook.exits import Exit

@@ -249,7 +249,7 @@ def test_what_tried_to_be_json_is_a_failure_not_feedback(name: str, stdout: byte
     assert reply.error.startswith("stdout is not one JSON document")
 
 
-@pytest.mark.parametrize("names", [SEEDS, pytest.param(AGENTS[1:], marks=pytest.mark.slow)], ids=["seeds", "agents"])
+@pytest.mark.parametrize("names", [SEEDS, pytest.param([*AGENTS][1:], marks=pytest.mark.slow)], ids=["seeds", "agents"])
 @pytest.mark.parametrize("event", SAMPLES)
 def test_no_garbage_deny_is_lost_on_any_event_that_gates(event: str, names: tuple[str, ...]) -> None:
     """On each event that waits for an answer, its own deny document is found in garbage, too."""

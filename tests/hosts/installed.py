@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from billhook.hosts import HOSTS, Scope
+from billhook.agents import AGENTS
+from billhook.agents.base import Scope
 from billhook.hosts.choosing import Needs
 from billhook.hosts.entries import IfMissing, Options
 from billhook.hosts.installing import Change, Target, carry_out, plan_install, plan_uninstall
@@ -18,10 +19,10 @@ class Home:
         (self.project / ".git").mkdir(parents=True)
 
     def target(self, host: str = "claude", scope: Scope = "project") -> Target:
-        return Target(HOSTS[host], scope, str(self.project), self.root)
+        return Target(AGENTS[host], scope, str(self.project), self.root)
 
     def file(self, host: str = "claude", scope: Scope = "project") -> Path:
-        return Path(HOSTS[host].file(scope, str(self.project)))
+        return Path(AGENTS[host].file(scope, str(self.project)))
 
     def write(self, data: bytes | str, host: str = "claude", scope: Scope = "project") -> Path:
         path = self.file(host, scope)

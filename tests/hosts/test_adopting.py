@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from billhook.agents import AGENTS
 from billhook.config import load_config
 from billhook.errors import BillhookError
-from billhook.hosts import HOSTS
 from billhook.hosts.yamltext import with_hooks
 from hosts.installed import Home
 
@@ -388,7 +388,7 @@ def test_a_hooks_yaml_that_nobody_can_read(home: Home, text: str) -> None:
 
 def test_nothing_to_move(home: Home) -> None:
     """Without handlers of others there is no hooks.yaml."""
-    for host in HOSTS:
+    for host in AGENTS:
         home.install(host, adopt=True)
     assert not (home.project / ".billhook").exists()
 

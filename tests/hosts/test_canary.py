@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from billhook.agents import AGENTS as RECORDS
+from billhook.agents.base import CANARY_KEY, Agent
+from billhook.agents.codex import snake, trusted_hash
 from billhook.hosts.agentfile import Handler
-from billhook.hosts.canary_start import KEY, STARTS, environment
-from billhook.hosts.trusting_codex import snake, trusted_hash
+from billhook.hosts.canary_start import environment
+from billhook.hosts.trusting import settings_of
 from cli.terminal import living
 from clients.agents import AGENTS, find
 from hosts.test_doctor import Person, me
@@ -112,17 +115,18 @@ def test_inside_an_agent(me: Person) -> None:
     assert me.alone("doctor", CLAUDECODE="1").code == 1
 
 
-@pytest.mark.parametrize("name", STARTS)
-def test_nothing_leaves(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", [one for one in RECORDS.values() if one.start], ids=lambda one: one.name)
+def test_nothing_leaves(host: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Every way out leads to the closed port, whatever is around; no key of the person's is used for the model."""
     monkeypatch.setenv("HOME", str(tmp_path))
     around = {"https_proxy": "http://proxy.example:3128", "NO_PROXY": "*", "ANTHROPIC_API_KEY": "real", "PATH": "/bin"}
-    start = STARTS[name]("http://127.0.0.1:9", "the prompt")
+    assert host.start is not None
+    start = host.start(host, "http://127.0.0.1:9", "the prompt", settings_of)
     given = environment(start, "http://127.0.0.1:9", around)
     ways = [value for key, value in given.items() if key.lower() in ("http_proxy", "https_proxy", "all_proxy")]
     assert set(ways) == {"http://127.0.0.1:9"} and len(ways) == 6
     assert given["NO_PROXY"] == given["no_proxy"] == "127.0.0.1,localhost"
-    assert KEY in str(start.environ) and "the prompt" in start.words
+    assert CANARY_KEY in str(start.environ) and "the prompt" in start.words
 
 
 @pytest.mark.slow

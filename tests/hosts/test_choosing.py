@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from billhook.agents import AGENTS
 from billhook.config import load_config
 from billhook.config.approving import approve_entry
-from billhook.hosts import HOSTS
 from billhook.hosts.choosing import Needs, chosen_events
 from hosts.installed import Home
 
@@ -27,10 +27,10 @@ def test_what_hooks_want_besides(home: Home) -> None:
     own.parent.mkdir(parents=True)
     own.write_text(WANTING)
     needs = Needs(home.target(scope="user"))
-    assert needs.events == [*HOSTS["claude"].events, "TaskCompleted"]
+    assert needs.events == [*AGENTS["claude"].events, "TaskCompleted"]
     assert needs.seconds == {"Stop": 900, "TaskCompleted": 900}
-    assert Needs(home.target("codex", "user")).events == list(HOSTS["codex"].events)
-    assert Needs(home.target("claude", "project")).events == list(HOSTS["claude"].events), "it is not the project's"
+    assert Needs(home.target("codex", "user")).events == list(AGENTS["codex"].events)
+    assert Needs(home.target("claude", "project")).events == list(AGENTS["claude"].events), "it is not the project's"
 
 
 def test_a_clone_has_no_say_in_ones_own_settings(home: Home) -> None:
@@ -38,7 +38,7 @@ def test_a_clone_has_no_say_in_ones_own_settings(home: Home) -> None:
     file = home.project / "hooks.yaml"
     file.write_text(WANTING)
     needs = Needs(home.target(scope="user"))
-    assert (needs.events, needs.seconds) == (list(HOSTS["claude"].events), {})
+    assert (needs.events, needs.seconds) == (list(AGENTS["claude"].events), {})
     assert "TaskCompleted" in Needs(home.target(scope="project")).events, "in its own file it does"
     config = load_config(home.project, builtins=False)
     approve_entry(config.pending[0], config.root)
@@ -48,4 +48,4 @@ def test_a_clone_has_no_say_in_ones_own_settings(home: Home) -> None:
 def test_names_in_any_spelling() -> None:
     """Ours, the agent's, with commas or blanks; each once."""
     words = ("PreToolUse,before_tool", "AfterAgent Stop")
-    assert chosen_events(HOSTS["gemini"], words) == ["PreToolUse", "Stop"]
+    assert chosen_events(AGENTS["gemini"], words) == ["PreToolUse", "Stop"]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from billhook.agents import AGENTS
+from billhook.agents.transcripts import Call
 from billhook.config import load_config
 from billhook.events import PreToolUse
-from billhook.hosts import HOSTS
 from billhook.hosts.coverage import Coverage, compared, shortly
 from billhook.hosts.coverage_log import Seen
 from billhook.hosts.coverage_why import Reasons
 from billhook.hosts.doctor_finding import Finding
-from billhook.hosts.transcripts import Call
 from cli.terminal import billhook
 from hosts.test_doctor import Person, me
 
@@ -88,9 +88,9 @@ def looked(me: Person, host: str, monkeypatch: pytest.MonkeyPatch, since: str = 
     root = me.home / ".claude"
 
     def why(seen: Seen) -> Reasons:
-        return Reasons(HOSTS[host], seen, [], ["PreToolUse"], logged=True)
+        return Reasons(AGENTS[host], seen, [], ["PreToolUse"], logged=True)
 
-    return compared(HOSTS[host], str(me.project), root, why, since, now=time.time() + 3600)
+    return compared(AGENTS[host], str(me.project), root, why, since, now=time.time() + 3600)
 
 
 def test_claude(me: Person) -> None:
@@ -253,7 +253,7 @@ def test_likely_why(call: dict[str, Any], findings: list[Finding], logged: bool,
     seen.ends = {"s1": ("2026-11-16T09:00:00.000000Z", "2026-11-16T11:00:00.000000Z")}
     ended = call.pop("ended", True)
     one = Call(**{"id": "t", "tool": "Bash", "time": AFTER, "session": "s1", **call})
-    reasons = Reasons(HOSTS["claude"], seen, findings, ["Stop"], logged=logged)
+    reasons = Reasons(AGENTS["claude"], seen, findings, ["Stop"], logged=logged)
     assert words in reasons.why(one, ended=ended)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from billhook.hosts import HOSTS
+from billhook.agents import AGENTS
+from billhook.agents.codex import snake, trusted_hash
 from billhook.hosts.doctor import Report, examined
 from billhook.hosts.doctor_daemon import Daemon
 from billhook.hosts.doctor_entries import Files
-from billhook.hosts.trusting_codex import snake, trusted_hash
 from hosts.installed import Home
 
 Change = Callable[[Home], object]
@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     (bin_ / "billhook-hook").symlink_to(Path(sys.executable).with_name("billhook-hook"))
-    for host in HOSTS.values():
+    for host in AGENTS.values():
         (bin_ / host.program).symlink_to("/bin/true")
     monkeypatch.setenv("HOME", str(found.home))
     monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def report(home: Home, host: str) -> Report:
-    return examined(HOSTS[host], str(home.project), home.root, Daemon(home.root))
+    return examined(AGENTS[host], str(home.project), home.root, Daemon(home.root))
 
 
 def put(path: Path, text: str | dict[str, object]) -> Path:
@@ -240,7 +240,7 @@ def test_entries_of_ones_own(home: Home) -> None:
 
 def codex_state(home: Home, **changed: str) -> str:
     """What Codex writes when somebody trusts our entries; `changed` has other hashes."""
-    one = Files(HOSTS["codex"], str(home.project), home.root).installed[0]
+    one = Files(AGENTS["codex"], str(home.project), home.root).installed[0]
     rows = [f'[projects."{home.project}"]\ntrust_level = "trusted"\n']
     for entry in one.entries:
         key = f"{one.path}:{snake(entry.event)}:{entry.at}:{entry.inner}"
@@ -310,10 +310,10 @@ def test_no_daemon_where_entries_ask(home: Home, monkeypatch: pytest.MonkeyPatch
 def test_a_program_that_is_missing(home: Home, tmp_path: Path) -> None:
     """Entries for an agent that can't be started here; Cursor is an editor, and needs no program on PATH."""
     for host, level in [("claude", "warn"), ("codex", "warn"), ("cursor", "unknown")]:
-        (tmp_path / "bin" / HOSTS[host].program).unlink()
+        (tmp_path / "bin" / AGENTS[host].program).unlink()
         home.install(host, "user")
         (found,) = [one for one in report(home, host).findings if one.about == "program"]
-        assert found.level == level and HOSTS[host].program in found.text
+        assert found.level == level and AGENTS[host].program in found.text
 
 
 def test_settings_that_an_organisation_sent(home: Home) -> None:

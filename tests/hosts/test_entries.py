@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from billhook.agents import DIALECTS
+from billhook.agents import AGENTS, DIALECTS
+from billhook.agents.base import Agent
 from billhook.config.declared import Run
 from billhook.config.installed import is_billhook
-from billhook.hosts import HOSTS, Host
 from billhook.hosts.entries import REFUSED_WITHOUT, Options, command, entry, is_refused, is_written, times
 from billhook.meanings import MEANINGS
 
@@ -21,12 +21,12 @@ SHELLS = ("sh", "bash")
 CLIENT = Path(sys.executable).with_name("billhook-hook")
 
 
-def handler(host: Host, event: str, options: Options) -> dict[str, Any]:
+def handler(host: Agent, event: str, options: Options) -> dict[str, Any]:
     found = entry(host, event, options)
     return found["hooks"][0] if host.shape == "nested" else found
 
 
-def line(host: Host, event: str, options: Options) -> str:
+def line(host: Agent, event: str, options: Options) -> str:
     return str(handler(host, event, options)[host.command_key])
 
 
@@ -39,8 +39,8 @@ def run(text: str, path: str, shell: str = "sh", stdin: str = "{}") -> subproces
     )
 
 
-@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.name)
-def test_the_table(host: Host) -> None:
+@pytest.mark.parametrize("host", AGENTS.values(), ids=lambda host: host.name)
+def test_the_table(host: Agent) -> None:
     """Every agent has a dialect of its name, knows the events that are written, and has each of its own names once."""
     assert host.name in MEANINGS and host.name in DIALECTS
     assert set(host.events) <= set(host.spellings)
@@ -50,9 +50,9 @@ def test_the_table(host: Host) -> None:
     assert host.default_timeout == MEANINGS[host.name].timeout
 
 
-@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.name)
+@pytest.mark.parametrize("host", AGENTS.values(), ids=lambda host: host.name)
 @pytest.mark.parametrize("needed", [0, 1, 30, 59, 61, 600, 3600])
-def test_our_deadline_lies_below_the_agents_time_out(host: Host, needed: float) -> None:
+def test_our_deadline_lies_below_the_agents_time_out(host: Agent, needed: float) -> None:
     """In that agent's unit, for every event, however long hooks may take; a whole number, as strict agents want it."""
     for event in host.spellings:
         options = Options(scope="project", seconds={event: needed})
@@ -66,25 +66,25 @@ def test_our_deadline_lies_below_the_agents_time_out(host: Host, needed: float) 
 
 def test_session_end_is_short() -> None:
     """Claude Code gives all of it 1.5 seconds, Codex never more than 3."""
-    assert times(HOSTS["claude"], "SessionEnd", 0) == (2, 1200)
-    assert times(HOSTS["claude"], "SessionEnd", 30) == (32, 30000)
-    assert times(HOSTS["claude"], "SessionEnd", 300) == (60, 58000)
-    assert times(HOSTS["codex"], "SessionEnd", 30) == (3, 2500)
+    assert times(AGENTS["claude"], "SessionEnd", 0) == (2, 1200)
+    assert times(AGENTS["claude"], "SessionEnd", 30) == (32, 30000)
+    assert times(AGENTS["claude"], "SessionEnd", 300) == (60, 58000)
+    assert times(AGENTS["codex"], "SessionEnd", 30) == (3, 2500)
 
 
 def test_the_agents_own_switch() -> None:
     """Who can be told to refuse when a hook fails is told so, where a refusal makes sense."""
-    for event in HOSTS["claude"].events:
-        said = handler(HOSTS["claude"], event, Options(scope="user"))
+    for event in AGENTS["claude"].events:
+        said = handler(AGENTS["claude"], event, Options(scope="user"))
         assert said.get("onFailure") == ("block" if event in REFUSED_WITHOUT else None)
-    said = handler(HOSTS["cursor"], "PreToolUse", Options(scope="user"))
+    said = handler(AGENTS["cursor"], "PreToolUse", Options(scope="user"))
     assert said["failClosed"] is True
-    assert "failClosed" not in handler(HOSTS["cursor"], "Stop", Options(scope="user"))
+    assert "failClosed" not in handler(AGENTS["cursor"], "Stop", Options(scope="user"))
 
 
 def test_a_subagent_of_cursors() -> None:
     """Cursor alone asks before it starts one: it is refused where billhook is missing, and when the hook fails."""
-    cursor = HOSTS["cursor"]
+    cursor = AGENTS["cursor"]
     assert handler(cursor, "SubagentStart", Options(scope="user"))["failClosed"] is True
     for options in (Options(scope="project"), Options(scope="user", program=ODD)):
         ended = run(line(cursor, "SubagentStart", options), "/nowhere")
@@ -92,14 +92,14 @@ def test_a_subagent_of_cursors() -> None:
         assert (ended.returncode, said["permission"]) == (0, "deny") and "uv tool install" in said["user_message"]
 
 
-def every_entry() -> list[tuple[Host, str, Options]]:
+def every_entry() -> list[tuple[Agent, str, Options]]:
     options = [
         Options(scope="user", program="/opt/x/billhook-hook"),
         Options(scope="user", program=ODD),
         Options(scope="project"),
         Options(scope="project", if_missing="allow"),
     ]
-    return [(host, event, one) for host in HOSTS.values() for event in host.spellings for one in options]
+    return [(host, event, one) for host in AGENTS.values() for event in host.spellings for one in options]
 
 
 def test_entries_are_known_again() -> None:
@@ -107,7 +107,7 @@ def test_entries_are_known_again() -> None:
     for host, event, options in every_entry():
         assert is_written(handler(host, event, options)), (host.name, event, options)
         assert is_billhook(Run(line(host, event, options))), (host.name, event, options)
-    assert is_written(entry(HOSTS["claude"], "Stop", Options(scope="user", http="http://127.0.0.1:1"))["hooks"][0])
+    assert is_written(entry(AGENTS["claude"], "Stop", Options(scope="user", http="http://127.0.0.1:1"))["hooks"][0])
 
 
 def test_entries_that_did_not_say_whose_they_are() -> None:
@@ -142,7 +142,7 @@ def test_what_others_wrote(theirs: object) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_without_billhook_a_project_refuses(shell: str) -> None:
     """Before a tool and a prompt, in words that this agent takes as a refusal, with the sentence how to install it."""
-    for host in HOSTS.values():
+    for host in AGENTS.values():
         for event in ("PreToolUse", "UserPromptSubmit"):
             ended = run(line(host, event, Options(scope="project")), "/nowhere", shell)
             said = json.loads(ended.stdout) if ended.stdout else {}
@@ -184,7 +184,7 @@ def test_without_billhook_nothing_is_kept_going() -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_if_missing_allow_warns(shell: str) -> None:
     """With `--if-missing allow` the call goes on, and somebody can see that nobody guards it."""
-    for host in HOSTS.values():
+    for host in AGENTS.values():
         ended = run(line(host, "PreToolUse", Options(scope="project", if_missing="allow")), "/nowhere", shell)
         assert ended.returncode == 0
         assert "uv tool install billhook" in ended.stderr
@@ -194,7 +194,7 @@ def test_if_missing_allow_warns(shell: str) -> None:
 
 def test_a_program_that_is_gone() -> None:
     """Entries of one's own settings refuse, too, once billhook is not where it was; however its path is spelt."""
-    for host in HOSTS.values():
+    for host in AGENTS.values():
         ended = run(line(host, "PreToolUse", Options(scope="user", program=ODD)), "/usr/bin:/bin")
         assert f"billhook install {host.name}" in ended.stdout + ended.stderr
         assert ended.returncode == (0 if host.name in ("copilot", "cursor") else 2)
@@ -207,7 +207,7 @@ def test_with_billhook(tmp_path: Path) -> None:
     program = folder / "billhook-hook"
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\ncat\nexit 7\n')
     program.chmod(0o755)
-    for host in HOSTS.values():
+    for host in AGENTS.values():
         options = Options(scope="user", program=str(program))
         argument = ["preToolUse"] if host.name == "copilot" else []
         for scope, text, path in (
@@ -232,8 +232,8 @@ def test_the_client_takes_no_value_for_an_event(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.name)
-def test_the_real_client_takes_them(host: Host, tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", AGENTS.values(), ids=lambda host: host.name)
+def test_the_real_client_takes_them(host: Agent, tmp_path: Path) -> None:
     """The client that comes with this package understands every entry."""
     for event in host.events:
         deadline = times(host, event, 0)[1]

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent
 from billhook.config.reading import read_text
-from billhook.hosts import HOSTS, Host
 from billhook.hosts.agentfile import ours, with_entries, without
 from billhook.hosts.entries import Options, is_written, wanted
 from billhook.hosts.jsontext import decoded, measured
@@ -37,7 +38,7 @@ def test_there_and_back(home: Home, shape: str) -> None:
     file.chmod(0o640)
     assert home.install().state == "installed"
     there = file.read_bytes()
-    assert len(ours(measured(decoded(there, str(file))), HOSTS["claude"])) == len(HOSTS["claude"].events)
+    assert len(ours(measured(decoded(there, str(file))), AGENTS["claude"])) == len(AGENTS["claude"].events)
     _nothing_lost(data, there)
     assert home.install().state == "already"
     assert file.read_bytes() == there
@@ -99,7 +100,7 @@ def _with_a_key(data: bytes) -> str:
 
 def test_no_file(home: Home) -> None:
     """A file and folders that were made for it go away again; folders that hold something else stay."""
-    for host, about in HOSTS.items():
+    for host, about in AGENTS.items():
         home.install(host)
         made = home.file(host)
         assert set(plain(made.read_bytes())) == {"hooks", *about.head}
@@ -112,7 +113,7 @@ def test_no_file(home: Home) -> None:
 
 def test_another_machine(home: Home) -> None:
     """Where nothing is remembered, our entries are known and go all the same, and what only held them goes along."""
-    for host, about in HOSTS.items():
+    for host, about in AGENTS.items():
         file = home.write(json.dumps({"own": 1}, indent=2), host)
         home.install(host)
         fresh = Home(home.folder / host)
@@ -224,7 +225,7 @@ def texts(draw: st.DrawFn) -> str:
 def test_any_layout(text: str, name: str) -> None:
     """Whatever stands between the values: our entries come in whole, nothing else changes its meaning, and taken out
     structurally the text means what it did."""
-    _in_and_out(text, HOSTS[name])
+    _in_and_out(text, AGENTS[name])
 
 
 @pytest.mark.slow
@@ -232,10 +233,10 @@ def test_any_layout(text: str, name: str) -> None:
 @given(texts(), st.sampled_from(["claude", "cursor", "gemini"]))
 def test_many_layouts(text: str, name: str) -> None:
     """The same, for long."""
-    _in_and_out(text, HOSTS[name])
+    _in_and_out(text, AGENTS[name])
 
 
-def _in_and_out(text: str, host: Host) -> None:
+def _in_and_out(text: str, host: Agent) -> None:
     if [one for one in read_text(text.encode(), "x.json").findings if one.code != "BH105"]:
         return
     entries = wanted(host, ("PreToolUse", "Stop"), Options(scope="project"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from billhook.agents import AGENTS
 from billhook.errors import BillhookError
-from billhook.hosts import HOSTS
 from billhook.hosts.entries import Options
 from billhook.hosts.installing import carry_out, plan_install, plan_uninstall
 from billhook.hosts.jsontext import FaultyFileError
@@ -18,7 +18,7 @@ from hosts.installed import Home
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     found = Home(tmp_path)
     monkeypatch.setenv("HOME", str(found.home))
-    for host in HOSTS.values():
+    for host in AGENTS.values():
         if host.home_variable:
             monkeypatch.delenv(host.home_variable, raising=False)
     return found
@@ -201,7 +201,7 @@ def test_a_full_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
     file = home.write('{"model": "a"}')
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    change = plan_install(home.target(), HOSTS["claude"].events, Options(scope="project"), adopt=False, seconds={})
+    change = plan_install(home.target(), AGENTS["claude"].events, Options(scope="project"), adopt=False, seconds={})
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
     try:
         with pytest.raises(BillhookError):

@@ -1,61 +1,97 @@
-"""The dialects: one explicit table. Adding one is a row of meanings, a codec, and a line here.
+"""The coding agents that billhook knows, and the dialects that hooks speak: one table each.
 
-A hook runs at every tool call and speaks one of them: each codec is imported when somebody asks for it by name.
+Everything about one agent is in the record `AGENT` of its module: adding an agent is a module and a line in `TABLE`.
+`billhook hook` starts at every tool call, so this module imports none of them: a record is imported when it is used.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from billhook.errors import UsageError
 
 if TYPE_CHECKING:
+    from billhook.agents.base import Agent
     from billhook.agents.child import Call, Dialect, Written
-    from billhook.agents.claude import CLAUDE, SPEC
     from billhook.agents.names import canonical_event
+    from billhook.agents.reference import CLAUDE, SPEC
 
-_MADE_IN: Final = {
-    "claude": "claude",
-    "spec": "claude",
+T = TypeVar("T")
+
+
+class Row(NamedTuple):
+    """What start-up needs to know about an agent without importing its record. A test compares the two."""
+
+    files: tuple[str, ...] = ()  # settings with its hooks, in a project and below the home folder alike
+    beside: tuple[str, ...] = ()  # further files that decide whether those hooks run
+    folders: tuple[str, ...] = ()  # in a project, and below the home folder: it reads every JSON file there
+    speaks: str = ""  # the agent whose settings and dialect it uses, where it has none of its own
+    module: str = ""  # the module with its record, where that is not named like the agent
+
+
+TABLE: Final = {
+    "claude": Row((".claude/settings.json", ".claude/settings.local.json", ".claude/remote-settings.json")),
+    "codex": Row((".codex/hooks.json",), (".codex/config.toml",)),
+    "gemini": Row((".gemini/settings.json",)),
+    "qwen": Row((".qwen/settings.json",)),
+    "copilot": Row(folders=(".github/hooks", ".copilot/hooks")),
+    "cursor": Row((".cursor/hooks.json",)),
+    "vscode": Row(speaks="claude", module="copilot"),
+}
+
+_CODECS: Final = {
+    "claude": "reference",
+    "spec": "reference",
     "claw": "seeds",
     "claw-text": "seeds",
     "lesson": "seeds",
-    "codex": "codex",
-    "gemini": "gemini",
-    "qwen": "qwen",
-    "copilot": "copilot",
-    "cursor": "cursor",
+    **{name: name for name, row in TABLE.items() if name != "claude" and not row.speaks},
     "universal": "universal",
 }
-"""By name: the module that has it, in its own `DIALECTS`."""
-
-AGENTS: Final = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")  # the dialects that coding agents speak
+"""By dialect: the module that has it, in its `DIALECTS`."""
 
 
-class _Dialects(Mapping[str, "Dialect"]):
-    """All dialects by name. Lives as long as the process; looking at the names imports nothing."""
+class Lazy(Mapping[str, T], Generic[T]):
+    """A table whose names are known and whose values are made when they are used."""
 
-    def __init__(self) -> None:
-        self._made: dict[str, Dialect] = {}
+    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
+        self._names, self._make = dict.fromkeys(names), make
+        self._made: dict[str, T] = {}
 
-    def __getitem__(self, name: str) -> "Dialect":
+    def __getitem__(self, name: str) -> T:
         made = self._made.get(name)
         if made is None:
-            from importlib import import_module
-
-            made = self._made[name] = import_module(f"{__name__}.{_MADE_IN[name.partition(':')[0]]}").DIALECTS[name]
+            made = self._made[name] = self._make(name)
         return made
 
     def __contains__(self, name: object) -> bool:
-        return name in _MADE_IN
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MADE_IN)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(_MADE_IN)
+        return len(self._names)
 
 
-DIALECTS: Mapping[str, "Dialect"] = _Dialects()
+def _agent(name: str) -> "Agent":
+    records: Mapping[str, Agent] = import_module(f"{__name__}.{TABLE[name].module or name}").AGENTS
+    return records[name]
+
+
+def _codec(name: str) -> "Dialect":
+    codecs: Mapping[str, Dialect] = import_module(f"{__name__}.{_CODECS[name.partition(':')[0]]}").DIALECTS
+    return codecs[name]
+
+
+EVERY_AGENT: Final = Lazy(TABLE, _agent)  # also those that only use another agent's settings
+AGENTS: Final = Lazy((name for name, row in TABLE.items() if not row.speaks), EVERY_AGENT.__getitem__)
+DIALECTS: Final = Lazy(_CODECS, _codec)
+
+
+def agent(name: str) -> "Agent":
+    """The record of an agent. Raises KeyError."""
+    return EVERY_AGENT[name]
 
 
 def dialect(name: str) -> "Dialect":
@@ -66,8 +102,23 @@ def dialect(name: str) -> "Dialect":
         raise UsageError(f"no dialect `{name}`", hint=f"one of {', '.join(DIALECTS)}") from None
 
 
+def dialect_of(host: str) -> str:
+    """The name of the dialect that an agent speaks; the name of anything else is returned as it is."""
+    return TABLE[host].speaks or host if host in TABLE else host
+
+
+def reader_of(folder: str, name: str) -> str:
+    """The agent that reads a file itself, by its folder and its name; empty for any other file."""
+    above, _, inner = folder.rpartition("/")
+    for agent_name, row in TABLE.items():
+        in_folder = f"{above.rpartition('/')[2]}/{inner}" in row.folders and name.endswith(".json")
+        if in_folder or f"{inner}/{name}" in row.files:
+            return agent_name
+    return ""
+
+
 def __getattr__(name: str) -> object:
-    """What only those pay for who use it."""
+    """Names that cost an import, for those who use them."""
     if name == "canonical_event":
         from billhook.agents.names import canonical_event
 
@@ -75,10 +126,20 @@ def __getattr__(name: str) -> object:
     if name in ("CLAUDE", "SPEC"):
         return DIALECTS[name.lower()]
     if name in ("Call", "Dialect", "Written"):
-        from billhook.agents import child
-
-        return getattr(child, name)
+        return getattr(import_module(f"{__name__}.child"), name)
     raise AttributeError(f"module `{__name__}` has no `{name}`")
 
 
-__all__ = ["AGENTS", "CLAUDE", "DIALECTS", "SPEC", "Call", "Dialect", "Written", "canonical_event", "dialect"]
+__all__ = [
+    "AGENTS",
+    "CLAUDE",
+    "DIALECTS",
+    "SPEC",
+    "Call",
+    "Dialect",
+    "Written",
+    "agent",
+    "canonical_event",
+    "dialect",
+    "dialect_of",
+]

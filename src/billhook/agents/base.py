@@ -1,16 +1,31 @@
-"""What each agent can be told, event by event: one row of data each, and what becomes of the rest.
+"""One record for each coding agent, and the types of its fields.
 
-A codec says what its row says it can; the rest is rounded toward deny, or held for a later event, and reported.
-A test holds every codec against its row in both directions.
+Each module of an agent has its record in `AGENTS`. Everything else (codecs, `install`, `doctor`, `check --host`,
+coverage, detection, lint) reads these records and knows no agent by name.
 """
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from billhook.agents.names import NARROWER
+from billhook import caller
+from billhook import meanings as rows
+from billhook.agents import AGENTS, Lazy
+from billhook.meanings import Meanings
+
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object  # at run time an interface is only a name
+
+Payload = Mapping[str, Any]
+Shape = Literal["nested", "flat"]
+Scope = Literal["user", "project"]
+Refusal = Mapping[str, str | bool]
+_NONE: Final = MappingProxyType[str, Any]({})
 
 FIELDS: Final = (
     "allow",
@@ -39,7 +54,7 @@ class Can(msgspec.Struct, frozen=True, kw_only=True):
     keep_going: bool = False  # goes on when it wanted to stop
     message: bool = False  # tells the person something
     quiet: bool = False  # knows `suppressOutput`: the answer is hidden from the person
-    instead: Mapping[str, str] = MappingProxyType({})  # for a field that is false: in one clause, what becomes of it
+    instead: Mapping[str, str] = _NONE  # for a field that is false: in one clause, what becomes of it
 
     def wants(self) -> tuple[str, ...]:
         """The fields that are true."""
@@ -50,188 +65,307 @@ class Can(msgspec.Struct, frozen=True, kw_only=True):
         return "" if getattr(self, field) else self.instead.get(field, "is lost")
 
 
-def _row(can: str = "", **instead: str) -> Can:
+def row(can: str = "", **instead: str) -> Can:
+    """A row of an agent's capabilities."""
     flags = dict.fromkeys(can.split(), True)
     return Can(**flags, instead=MappingProxyType(instead))
 
 
-_ASK: Final = "becomes deny"
-_REWRITE: Final = "becomes deny, with the input that was wanted"
-_STOP: Final = "becomes deny"
-_ALLOW: Final = "is left to the agent's own permissions"
-_LATE: Final = "is told to the model as context"
-_BLOCK: Final = "becomes a block, whose reason the model reads beside the result"
-_SHOWN: Final = "is shown to the person only"
-_HELD: Final = "held until PostToolUse"
-_NEXT: Final = "held until PreToolUse or PostToolUse"
-_NOTHING: Final = {"deny": "is lost: this can't be prevented"}
-_OUTPUT: Final = "replaces the output"
-_ON: Final = "makes it go on"
-_ENDS: Final = "is what happens anyway"
-
-_CLAUDE: Final[Mapping[str, Can]] = {
-    "PreToolUse": _row("allow deny ask rewrite_input context stop message"),
-    "PostToolUse": _row("replace_output context stop message", deny=_BLOCK),
-    "PostToolUseFailure": _row("context stop message", deny=_BLOCK),
-    "PostToolBatch": _row("context stop message", deny="ends the run"),
-    "PermissionRequest": _row("allow deny rewrite_input stop message", ask=_ASK),
-    "PermissionDenied": _row("stop message"),
-    "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
-    "UserPromptExpansion": _row("deny context stop message", ask=_ASK),
-    "Notification": _row("context stop message"),
-    "MessageDisplay": _row("stop message"),
-    "SessionStart": _row("context stop message", deny=_SHOWN),
-    "SessionEnd": _row(**_NOTHING),
-    "Setup": _row("context stop message", deny=_SHOWN),
-    "Stop": _row("context stop keep_going message", deny="makes it go on"),
-    "StopFailure": _row(),
-    "SubagentStart": _row("context stop message", deny=_SHOWN),
-    "SubagentStop": _row("context stop keep_going message", deny="makes it go on"),
-    "TeammateIdle": _row("stop keep_going message", deny="makes it go on"),
-    "TaskCreated": _row("deny message", ask=_ASK, stop="is ignored"),
-    "TaskCompleted": _row("deny stop message", ask=_ASK),
-    "PreCompact": _row("deny", ask=_ASK, stop="is ignored"),
-    "PostCompact": _row(),
-    "PreModelSwitch": _row("allow deny ask stop message"),
-    "PostModelSwitch": _row("context stop message", deny=_SHOWN),
-    "Elicitation": _row("allow deny stop message", ask=_ASK),
-    "ElicitationResult": _row("allow deny stop message", ask=_ASK),
-    "ConfigChange": _row("deny", ask=_ASK, stop="is ignored"),
-    "InstructionsLoaded": _row(),
-    "CwdChanged": _row("message", deny=_SHOWN),
-    "FileChanged": _row("message", deny=_SHOWN),
-    "DirectoryAdded": _row("message", deny=_SHOWN),
-    "WorktreeCreate": _row("deny stop message", ask=_ASK),
-    "WorktreeRemove": _row(),
-}
-
-_CODEX: Final[Mapping[str, Can]] = {
-    "PreToolUse": _row("deny rewrite_input context message", allow=_ALLOW, ask=_ASK, stop=_STOP),
-    "PostToolUse": _row("replace_output context message", deny=_OUTPUT, stop=_LATE),
-    "PermissionRequest": _row("allow deny message", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT),
-    "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
-    "SessionStart": _row("context stop message", deny=_LATE),
-    "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("stop keep_going message", deny=_ON, context=_NEXT),
-    "SubagentStart": _row("context stop message", deny=_LATE),
-    "SubagentStop": _row("stop keep_going message", deny=_ON, context=_NEXT),
-    "PreCompact": _row("stop message", deny="ends the run", context=_NEXT),
-    "PostCompact": _row("stop message", deny="ends the run", context=_NEXT),
-}
-
-_GEMINI: Final[Mapping[str, Can]] = {
-    "PreToolUse": _row("deny rewrite_input stop message", allow=_ALLOW, ask=_ASK, context=_HELD),
-    "PostToolUse": _row("replace_output context stop message", deny=_OUTPUT),
-    "PostToolUseFailure": _row("context stop message", deny=_LATE),
-    "UserPromptSubmit": _row("deny context stop message", ask=_ASK),
-    "SessionStart": _row("context message", deny=_LATE, stop=_LATE),
-    "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("stop keep_going message", deny=_ON, context="held until UserPromptSubmit or PostToolUse"),
-    "PreCompact": _row("message", deny=_SHOWN, context=_HELD),
-    "Notification": _row("message", deny=_SHOWN, context=_HELD),
-}
-
-_QWEN: Final[Mapping[str, Can]] = {
-    "PreToolUse": _row("deny", allow=_ALLOW, ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_HELD),
-    "PostToolUse": _row("replace_output context", deny=_OUTPUT, stop=_LATE),
-    "PostToolUseFailure": _row("context", deny=_LATE, stop=_LATE),
-    "PermissionRequest": _row("allow deny rewrite_input", ask=_ASK, stop=_STOP, context=_HELD),
-    "UserPromptSubmit": _row("deny context", ask=_ASK, stop=_STOP),
-    "SessionStart": _row(**_NOTHING, context="held until UserPromptSubmit"),
-    "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("keep_going message", deny=_ON, stop=_ENDS, context="held until UserPromptSubmit or PostToolUse"),
-    "SubagentStart": _row("context", deny=_LATE, stop=_LATE),
-    "SubagentStop": _row("keep_going", deny=_ON, stop=_ENDS, context=_HELD),
-    "PreCompact": _row(**_NOTHING, context=_HELD),
-    "PostCompact": _row(**_NOTHING, context=_HELD),
-    "Notification": _row(**_NOTHING, context=_HELD),
-}
-
-_COPILOT: Final[Mapping[str, Can]] = {
-    "PreToolUse": _row("allow deny rewrite_input context", ask=_ASK, stop=_STOP),
-    "PostToolUse": _row("replace_output context", deny=_OUTPUT, stop=_LATE),
-    "PostToolUseFailure": _row("context", deny=_LATE, stop=_LATE),
-    "PermissionRequest": _row("allow deny", ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT),
-    "UserPromptSubmit": _row("deny", ask=_ASK, stop=_STOP, context=_NEXT),
-    "SessionStart": _row("context", deny=_LATE, stop=_LATE),
-    "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
-    "SubagentStart": _row("context", deny=_LATE, stop=_LATE),
-    "SubagentStop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
-    "PreCompact": _row(**_NOTHING, context=_NEXT),
-    "Notification": _row(**_NOTHING, context=_NEXT),
-}
-
-_CURSOR: Final[Mapping[str, Can]] = {
-    "PreToolUse": _row("deny rewrite_input context", allow=_ALLOW, ask=_ASK, stop=_STOP),
-    "PostToolUse": _row(
-        "context",
-        deny=_LATE,
-        stop=_LATE,
-        replace_output="is told to the model as context, but for tools of MCP servers, whose output it replaces",
-    ),
-    "PostToolUseFailure": _row("context", deny=_LATE, stop=_LATE),
-    "UserPromptSubmit": _row("deny context", ask=_ASK, stop=_STOP),
-    "SessionStart": _row("context", deny=_LATE, stop=_LATE),
-    "SessionEnd": _row(**_NOTHING),
-    "Stop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
-    "SubagentStart": _row("deny", allow=_ALLOW, ask=_ASK, stop=_STOP, context=_NEXT),
-    "SubagentStop": _row("keep_going", deny=_ON, stop=_ENDS, context=_NEXT),
-    "PreCompact": _row("message", deny=_SHOWN, context=_NEXT),
-}
-
-_ASKED: Final = _row("deny ask", allow=_ALLOW, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT)
-_READ: Final = _row("deny", allow=_ALLOW, ask=_ASK, rewrite_input=_REWRITE, stop=_STOP, context=_NEXT)
-_SEEN: Final = _row(**_NOTHING, stop="is ignored", context=_NEXT, replace_output="is lost")
-NARROWER_CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = {
-    "cursor": {
-        "beforeShellExecution": _ASKED,
-        "beforeMCPExecution": _ASKED,
-        "beforeReadFile": _READ,
-        "beforeTabFileRead": _READ,
-        "afterShellExecution": _SEEN,
-        "afterMCPExecution": _SEEN,
-        "afterFileEdit": _SEEN,
-        "afterTabFileEdit": _SEEN,
-    }
-}
-"""The same for the further events that an agent has for some of what one of ours is about, by its own names."""
-
-
-def _quiet(rows: Mapping[str, Can]) -> Mapping[str, Can]:
+def quiet(rows: Mapping[str, Can]) -> Mapping[str, Can]:
     """The rows of an agent that knows `suppressOutput` on every event."""
-    return {event: msgspec.structs.replace(row, quiet=True) for event, row in rows.items()}
+    return {event: msgspec.structs.replace(one, quiet=True) for event, one in rows.items()}
 
 
-CAPABILITIES: Final[Mapping[str, Mapping[str, Can]]] = MappingProxyType(
-    {
-        "claude": _quiet(_CLAUDE),
-        "codex": _CODEX,
-        "gemini": _quiet(_GEMINI),
-        "qwen": _quiet(_QWEN),
-        "copilot": _COPILOT,
-        "cursor": _CURSOR,
-    }
+# What becomes of something that an agent can't be told.
+ASK: Final = "becomes deny"
+REWRITE: Final = "becomes deny, with the input that was wanted"
+STOP: Final = "becomes deny"
+ALLOW: Final = "is left to the agent's own permissions"
+LATE: Final = "is told to the model as context"
+BLOCK: Final = "becomes a block, whose reason the model reads beside the result"
+SHOWN: Final = "is shown to the person only"
+HELD: Final = "held until PostToolUse"
+NEXT: Final = "held until PreToolUse or PostToolUse"
+UNPREVENTED: Final = {"deny": "is lost: this can't be prevented"}
+OUTPUT: Final = "replaces the output"
+ON: Final = "makes it go on"
+ENDS: Final = "is what happens anyway"
+
+LIKE_CLAUDE: Final = (
+    "PreToolUse PostToolUse UserPromptSubmit SessionStart SessionEnd Stop SubagentStart SubagentStop PreCompact "
+    "PermissionRequest"
 )
-"""By agent and by our name of an event. An event that an agent does not have is absent."""
+"""Events that several agents have under the names of Claude Code."""
+
+_USUAL: Final = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "Stop",
+    "SessionEnd",
+)
+"""What guards, loggers and built-ins need; further events are written when a configured hook handles them."""
 
 
-TAKEN_OVER: Final[Mapping[str, str]] = {
-    "codex": "`command`",
-    "cursor": "a command or a path",
+class Failure(NamedTuple):
+    """How the compiled client refuses when nobody can answer. Of several rows the first that fits counts."""
+
+    kinds: str  # kinds of events, separated by spaces: tool, prompt, permission, compact, subagent; empty: any
+    code: int = 2  # the exit code; the reason is always on stderr, too
+    stdout: Mapping[str, Any] | str | None = ""  # JSON in which `@` is the reason, or text; None: the event continues
+
+
+FAILURE_TOOL: Final = {"permissionDecision": "deny", "permissionDecisionReason": "@"}
+FAILURE_BLOCK: Final = {"decision": "block", "reason": "@"}
+FAILURE_PERMISSION: Final = {
+    "hookSpecificOutput": {
+        "hookEventName": "PermissionRequest",
+        "decision": {"behavior": "deny", "message": "@"},
+    }
 }
-"""All that these agents take over when the input of a tool that writes files or runs lines is rewritten; a rewrite of
-anything else becomes a deny."""
+FAILURES: Final = (Failure("compact", 0, None), Failure(""))
+"""Exit code 2, and compacting continues: what most agents understand."""
+
+
+TRUST_FIRST: Final = "{} reads a project's hooks only in a folder that it trusts: start it there once, and trust it"
+
+
+class Trust(NamedTuple):
+    """One fact about what an agent trusts, as far as its own files tell."""
+
+    level: Literal["ok", "unknown", "warn", "fail"]
+    text: str
+    remedy: str = ""
+
+
+class Start(NamedTuple):
+    """How an agent is started for a canary: the words behind the program, and the variables."""
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+CANARY_KEY: Final = "billhook-canary"  # stands where an API key is needed; it never leaves the machine
+
+
+class Entry(Protocol):
+    """One entry of ours in an agent's file."""
+
+    @property
+    def event(self) -> str: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def inner(self) -> int: ...
+    @property
+    def data(self) -> Mapping[str, Any]: ...
+    @property
+    def group(self) -> Mapping[str, Any]: ...
+
+
+class Installed(Protocol):
+    """One file of an agent with entries of ours."""
+
+    @property
+    def scope(self) -> Scope: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def entries(self) -> Sequence[Any]: ...
+
+
+Settings = Callable[[str], dict[str, Any]]
+"""Reads a settings file: empty when there is none, or none that can be read."""
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known about one coding agent."""
+
+    name: str  # what `--as` and `install` call it
+    title: str  # what people call it
+    aliases: tuple[str, ...] = ()  # names that people may try
+    meanings: Meanings = rows.UNIVERSAL  # of the dialect that it speaks
+
+    # -- events and tools
+
+    event_names: Mapping[str, str] = _NONE  # our names of the events that it has, and its own, as in its settings
+    narrower: Mapping[str, str] = _NONE  # further names of its own, each for some of what one event of ours is about
+    tools_of: Mapping[str, str] = _NONE  # by such a name: the tools that it is about
+    only_its: tuple[str, ...] = ()  # events that only this agent has, by its own names
+    installs_own: bool = False  # whether `install` can write entries for those
+    not_usual: frozenset[str] = frozenset()  # events that `install` writes only for hooks that handle them
+    tools: Mapping[str, str] = _NONE  # its own names of tools, and ours; the first of several is its usual one
+    inputs: Mapping[str, Mapping[str, str]] = _NONE  # by our name of a tool: its own names of fields, and ours
+    unhooked: frozenset[str] = frozenset()  # tools for which it runs no hook
+
+    # -- what it can be told
+
+    capabilities: Mapping[str, Can] = _NONE  # by our name of an event
+    narrower_capabilities: Mapping[str, Can] = _NONE  # by its narrower names
+    taken_over: str = ""
+    """All that it takes over when the input of a tool that writes files or runs lines is rewritten; a rewrite of
+    anything else becomes a deny. Empty: it takes over everything."""
+    failures: tuple[Failure, ...] = FAILURES  # how the compiled client refuses
+    refuse_unknown: Callable[[str], dict[str, Any]] | None = None
+    """A refusal, with its reason, of an event of an unknown kind, where that is not a block."""
+    parts: bool = False  # whether a hook may be written for one of its narrower events
+
+    # -- who calls
+
+    sends: Callable[[Payload, Mapping[str, str]], int] = lambda _payload, _environ: 0
+    """Whether a payload, in this environment, is from this agent: 0 no, 1 by its variables, 2 by the payload's form,
+    3 by a field that only this agent sends."""
+    unnamed_event: Callable[[Payload], str] = lambda _payload: ""  # the event of a payload that does not name one
+    payload_of: Callable[[Payload], dict[str, Any]] | None = None
+    """For an agent that uses another one's dialect with names of its own: a payload with the names of that dialect."""
+    input_for: Callable[[Payload, Payload], dict[str, Any]] | None = None
+    """The same the other way round: a rewritten input in the names of the input that was sent."""
+    reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it reads, too
+    marks: Mapping[str, str] = _NONE
+    """Variables in the environment of what it runs, and what it is called then; empty: its title."""
+    packages: tuple[tuple[str, str], ...] = ()  # the npm package of its program: scope, and name
+    program_title: str = ""  # what its program is called, where that is not its title
+
+    # -- its settings
+
+    program: str = ""  # the executable that is looked for on PATH
+    without_program: bool = False  # whether it can be used without that program
+    project_file: str = ""  # the file with the entries of a project, relative to the project
+    user_file: str = ""  # the file with those of the user, relative to the home folder
+    home_variable: str = ""  # the environment variable that moves the agent's own folder elsewhere
+    home_is: Literal["folder", "home"] = "folder"
+    """What that variable names: the folder of `user_file` itself, or the home folder that it lies in."""
+    traces: tuple[str, ...] = ("",)
+    """Files and folders below its own folder that exist where it is used; empty: the folder itself."""
+    own_file: bool = False  # whether the file is billhook's alone: the agent reads every file of that folder
+    strict_files: tuple[
+        str, ...
+    ] = ()  # files of a project that it skips as a whole for one invalid entry; of the user's, `user_file`
+    beside: Callable[[str, Callable[[str], bytes]], Iterator[str]] | None = None
+    """Sentences about other files beside the one with its entries; the second argument reads a file."""
+    own_keys: Mapping[str, str] = _NONE  # its own words for our fields, in its own file
+    read_keys: frozenset[str] = frozenset()  # keys of its handlers that other agents don't read
+    trust: Callable[["Agent", str, Sequence[Installed], Settings], Iterator[Trust]] | None = None
+    """What its files say about a project that it trusts, and about our entries."""
+    next_steps: tuple[tuple[Scope | Literal["any"], str], ...] = ()  # what to do after `install`, in which scope
+    transcripts: str = ""  # the module that reads its transcripts
+    start: Callable[["Agent", str, str, Settings], Start] | None = None
+    """How it is started for a canary, by the address of its model and a prompt; None: not without an account."""
+
+    # -- its entries
+
+    shape: Shape = "nested"  # `nested`: event, groups with a matcher, handlers in `hooks`. `flat`: event, handlers.
+    head: Mapping[str, int] = _NONE  # keys that a new file needs beside `hooks`
+    command_key: str = "command"
+    typed: bool = True  # whether an entry says `"type": "command"`
+    timeout_key: str = "timeout"
+    longest: Mapping[str, float] = _NONE
+    """Events that the agent gives no more time than this, in seconds, whatever an entry says."""
+    ending: tuple[float, int] = (5, 4500)
+    """What SessionEnd gets when no hook needs more: the time-out in seconds, and our deadline in milliseconds."""
+    fail_closed: tuple[str, str | bool] | None = None
+    """The agent's own switch, key and value, that refuses when a hook fails; None when it has none."""
+    also_refused: frozenset[str] = frozenset()  # events besides the usual ones that only this agent lets one refuse
+    named: bool = False  # whether an entry may have a `name`
+    group: Mapping[str, bool] = _NONE  # what the group of an entry says beside its handlers
+    http: bool = False  # whether a hook may be an HTTP request
+    no_http: frozenset[str] = frozenset()  # events that take no HTTP hook
+    why_no_http: str = "it has no HTTP hooks"
+    event_argument: bool = False  # whether the entry has to name the event, because the payload doesn't
+    refusals: Mapping[str, Refusal] = _NONE
+    """Events on which a refusal has to be JSON at exit code 0, and its fields but for the reason, which stands where
+    the value is empty; everywhere else it is exit code 2 with the reason on stderr."""
+    shared_refusals: Mapping[str, tuple[Refusal, int]] = _NONE
+    """The same for a project's file that other agents read as well: fields, and exit code; at 2 also on stderr."""
+    system_message: bool = False  # whether it shows a `systemMessage` to the person
+    parallel: bool = True  # whether it runs the hooks of one event at once
+
+    @property
+    def unit_per_second(self) -> int:
+        """1: the agent counts its time-outs in seconds; 1000: in milliseconds."""
+        return self.meanings.time_per_second
+
+    @property
+    def default_timeout(self) -> float:
+        """Seconds that the agent gives a hook without a time-out."""
+        return self.meanings.timeout
+
+    @property
+    def spellings(self) -> Mapping[str, str]:
+        """Every event that can be in its settings: our name and its own. Narrower events, and those that only it has,
+        by its own name."""
+        own = (*self.narrower, *(self.only_its if self.installs_own else ()))
+        return {**self.event_names, **{name: name for name in own}}
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """Our names of the events that `install` writes by default, each of the agent's own names once."""
+        own = {self.event_names[name]: name for name in reversed(_USUAL) if name in self.event_names}
+        return tuple(name for name in _USUAL if name in own.values() and name not in self.not_usual)
+
+    def file(self, scope: Scope, project: str) -> str:
+        """The file of the entries, as an absolute path."""
+        if scope == "project":
+            return os.path.join(project, self.project_file)
+        return os.path.join(self.home(), self.user_file.partition("/")[2])
+
+    def home(self) -> str:
+        """The agent's own folder of this user, existing or not."""
+        moved = caller.environ().get(self.home_variable) if self.home_variable else None
+        if moved and self.home_is == "folder":
+            return caller.abspath(caller.expanduser(moved))
+        return os.path.join(caller.abspath(caller.expanduser(moved or "~")), self.user_file.partition("/")[0])
+
+
+CAPABILITIES: Final = Lazy[Mapping[str, Can]](AGENTS, lambda name: AGENTS[name].capabilities)
+"""By agent and by our name of an event. An event that an agent does not have is absent."""
 
 
 def can(dialect: str, event: str) -> Can:
     """What an agent can be told on an event, by our name of it or by the agent's own; on one that it does not have,
     nothing."""
-    rows = CAPABILITIES.get(dialect, {})
-    own = NARROWER_CAPABILITIES.get(dialect, {}).get(event)
-    return own or rows.get(event) or rows.get(NARROWER.get(dialect, {}).get(event, "")) or Can()
+    return able(AGENTS[dialect], event) if dialect in AGENTS else Can()
 
 
-def agents_with(event: str) -> Iterable[str]:
-    """The agents that have an event."""
-    return (name for name, rows in CAPABILITIES.items() if event in rows)
+def able(agent: Agent, event: str) -> Can:
+    """The same for the record of an agent."""
+    known, narrow = agent.capabilities, agent.narrower_capabilities
+    return narrow.get(event) or known.get(event) or known.get(agent.narrower.get(event, "")) or Can()
+
+
+# -- what the trust checks of several agents share
+
+
+def folder_trust(agent: Agent, installed: Iterable[Installed], trusted: bool | None, why: str, more: str = "") -> Trust:
+    """Whether the agent trusts this folder, and how much that matters. `more`: what else happens if it does not."""
+    because = f" ({why})" if why else ""
+    if trusted:
+        return Trust("ok", f"{agent.title} trusts this folder{because}")
+    scopes = {one.scope for one in installed}
+    if "project" not in scopes:
+        text = f"{agent.title} does not trust this folder{because}; the entries in your own settings count all the same"
+        return Trust("ok", text + more)
+    text = f"{agent.title} does not trust this folder{because}, and reads no hooks of it"
+    level: Literal["warn", "fail"] = "fail" if scopes == {"project"} else "warn"
+    return Trust(level, text, f"start `{agent.program}` here, and trust the folder")
+
+
+def way_up(folder: str) -> Iterator[str]:
+    """A folder and all above it, as it was named and as it really is."""
+    for begin in dict.fromkeys((folder, os.path.realpath(folder))):
+        path, above = "", begin
+        while above != path:
+            path, above = above, os.path.dirname(above)
+            yield path
+
+
+def dig(value: object, *keys: str) -> object:
+    """The value below some keys; None where there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

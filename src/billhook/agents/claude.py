@@ -1,227 +1,165 @@
-"""The reference's protocol: event JSON on stdin, JSON or an exit code back. Also `spec`, its in-process cousin."""
+"""Claude Code: the reference. Its events, settings and answers are those of every dialect that has no others.
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+Its codec is in `reference`, because every start of `billhook hook` needs that, and hardly any needs this record.
+"""
 
-import msgspec
-from msgspec.structs import replace
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from billhook import events, strictjson
+from billhook import caller
 from billhook import meanings as rows
-from billhook.agents.child import (
-    TOO_LONG,
-    Call,
-    Written,
-    cut,
-    environment,
-    event_line,
-    evidence,
-    exits,
-    failed,
-    launch_note,
-    settled,
+from billhook.agents.base import (
+    ASK,
+    BLOCK,
+    CANARY_KEY,
+    FAILURE_BLOCK,
+    FAILURE_PERMISSION,
+    FAILURE_TOOL,
+    SHOWN,
+    UNPREVENTED,
+    Agent,
+    Can,
+    Failure,
+    Installed,
+    Settings,
+    Start,
+    Trust,
+    quiet,
+    row,
+    way_up,
 )
-from billhook.agents.decode_event import consistent
-from billhook.answers import NOTHING, UNSET, Answer, Decision, Reply, Status
-from billhook.errors import StrictJSONError
-from billhook.events import Event
-from billhook.exits import Exit
-from billhook.hook import Context
-from billhook.later import later
-from billhook.meanings import Meanings
+from billhook.events import EVENTS
 
-if TYPE_CHECKING:
-    from billhook import outputs
-    from billhook.agents import downgrade
-    from billhook.agents import stdout as printing
-    from billhook.agents.stdout import Printed
-    from billhook.outputs import schema
-else:
-    outputs, schema = later("billhook.outputs"), later("billhook.outputs.schema")
-    downgrade, printing = later("billhook.agents.downgrade"), later("billhook.agents.stdout")
-
-_SILENT = Written(exits(0), ())  # an answer that says nothing, in every event
-
-
-class JsonDialect(msgspec.Struct, frozen=True):
-    """`claude` and `spec`: the whole event on stdin, the answer as JSON on stdout."""
-
-    meanings: Meanings
-    exit_2_blocks: bool = True
-    text_is_fine: bool = True  # plain text on stdout is no failure (and context on some events)
-
-    @property
-    def event_names(self) -> Mapping[str, str]:
-        """The events of the reference; both names are the same."""
-        return {name: name for name in events.EVENTS}
-
-    def write_call(self, ctx: Context) -> Call:
-        return Call(event_line(ctx.event, self.meanings), environment(ctx, self.meanings))
-
-    def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        return evidence(self._read(event, exit), exit)
-
-    def read_response(self, event: Event, status: int, body: bytes) -> Reply:
-        """How an HTTP endpoint answered: JSON as on stdout, but a status alone never blocks and text is a failure."""
-        strict = replace(self, exit_2_blocks=False, text_is_fine=False)
-        fine = 200 <= status < 300
-        reply = strict._read(event, Exit(code=0 if fine else 1, stdout=body))
-        if reply.status is Status.OK:
-            return reply
-        return replace(reply, error=reply.error.replace("stdout", "the body", 1) if fine else f"HTTP status {status}")
-
-    def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        event = events.decode(stdin)
-        consistent(event.payload)  # decodes all of it here, where a fault still is a malformed event
-        return event
-
-    def write_exit(self, event: Event, answer: Answer) -> Written:
-        if answer == NOTHING:
-            return _SILENT
-        plain = _plain(answer)
-        if plain is None:
-            return self._write(event, answer)
-        # Without rewrites and extras, what is written depends on the event's name alone.
-        said = (self.meanings.name, event.hook_event_name, *plain)
-        known = _written.get(said)
-        if known is None:
-            known = self._write(event, answer)
-            if len(_written) >= 512:
-                _written.clear()
-            _written[said] = known
-        return known
-
-    def _write(self, event: Event, answer: Answer) -> Written:
-        if answer.stop and answer.decision is not Decision.DENY and event.hook_event_name in _WAITING:
-            # `continue: false` ends the run after the call that waits for the answer, so it needs a deny, too.
-            reason = answer.stop_reason or answer.reason or "a hook stopped the run"
-            firm = self._write(event, replace(answer, decision=Decision.DENY, reason=reason))
-            return Written(firm.exit, ("a stop became a deny and a stop", *firm.lost))
-        shaped, change = answer, ""
-        if self.exit_2_blocks and answer.updated_output is not UNSET:
-            shaped, change = downgrade.shape_output(event, answer)
-        output, lost = outputs.write_output(event, shaped, self.meanings)
-        if change:
-            lost.append(change)
-        return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
-
-    def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        if exit.start_error:
-            return self._failed(event, exit)
-        out = printing.printed(exit)
-        reply = Reply() if out.output is None else outputs.read_output(event, out.output, self.meanings)
-        readable = out.output is not None and reply.status is Status.OK
-        objection = printing.objection_in(exit, event, self.meanings) if out.output is None else None
-        if exit.code == 2 and self.exit_2_blocks:
-            return self._block(event, exit, out, reply if readable else objection or Reply())
-        if objection is not None:
-            return objection
-        if readable and reply.answer.objects:
-            return reply  # a whole deny denies however the hook ended
-        if cut(exit) and exit.code is not None:
-            return TOO_LONG
-        if readable and self._heard(event, exit):
-            return reply  # JSON decides
-        if exit.code == 0:
-            if out.broken or out.output is not None:
-                return Reply(status=Status.FAILED, error=out.broken or reply.error)
-            return self._text(event, out.text)
-        return self._failed(event, exit, out.broken or reply.error)
-
-    def _heard(self, event: Event, exit: Exit) -> bool:  # noqa: A002
-        """Valid JSON counts in spite of an exit code, but any code other than 0 fails WorktreeCreate."""
-        if exit.code == 0:
-            return True
-        return self.exit_2_blocks and exit.code is not None and event.hook_event_name != "WorktreeCreate"
-
-    def _block(self, event: Event, exit: Exit, out: "Printed", reply: Reply) -> Reply:  # noqa: A002
-        """Exit 2 blocks whatever the JSON says; the JSON's reason is used when it blocks too, and its other fields."""
-        said = reply.answer
-        if said.decision is Decision.DENY or (said != NOTHING and _blocks_with_reason(event, out.output)):
-            return reply
-        told = exit.stderr_text.strip() or out.plain
-        block = outputs.blocked(event, told, self.meanings)
-        if block.status is not Status.OK and said.objects:
-            return reply
-        made = block.answer
-        others = {
-            "context": self.meanings.join.join(text for text in (said.context, made.context) if text),
-            "message": "\n".join(text for text in (said.message, made.message) if text),
-            "stop": said.stop or made.stop,
-            "stop_reason": said.stop_reason or made.stop_reason,
-            "updated_output": said.updated_output,
-            "extras": {} if event.hook_event_name == "MessageDisplay" else said.extras,  # the original is shown
-            "quiet": said.quiet,
-        }
-        return replace(
-            block,
-            answer=replace(made, **others),
-            error=block.error or launch_note(exit),
-            lost=(*block.lost, *reply.lost),
-        )
-
-    def _text(self, event: Event, text: str) -> Reply:
-        if not text:
-            return Reply()
-        if not self.text_is_fine:
-            return Reply(status=Status.FAILED, error=f"stdout is not JSON: {strictjson.preview(text)}")
-        if event.hook_event_name == "WorktreeCreate":
-            path = text.splitlines()[-1].strip()
-            return Reply(answer=Answer(extras={"worktreePath": path}))
-        return Reply(answer=Answer(context=text) if event.text_is_context else NOTHING)
-
-    def _failed(self, event: Event, exit: Exit, answer: str = "") -> Reply:  # noqa: A002
-        reply = failed(exit, answer)
-        if self.exit_2_blocks and (event.hook_event_name, reply.status) in _NEVER_OPEN:
-            return replace(reply, on_failure="deny")
-        return reply
-
-
-CLAUDE = JsonDialect(rows.CLAUDE)
-SPEC = JsonDialect(rows.SPEC, exit_2_blocks=False, text_is_fine=False)
-DIALECTS = {"claude": CLAUDE, "spec": SPEC}
-
-_written: dict[tuple[object, ...], Written] = {}
-"""What was written before: most answers are the same few again and again."""
-
-
-def _plain(answer: Answer) -> tuple[object, ...] | None:
-    """What an answer says, when that is short, holds no objects, and is here now."""
-    if answer.rewrites or answer.extras or answer.data is not None or answer.background:
-        return None
-    reason, context, message, stop_reason = answer.reason, answer.context, answer.message, answer.stop_reason
-    if len(reason) + len(context) + len(message) + len(stop_reason) > 1024:
-        return None
-    flags = (answer.keep_going, answer.stop, answer.quiet)
-    return answer.decision, reason, context, answer.objection, message, stop_reason, flags
-
-
-def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:
-    if output is None or "decision" not in schema.HEARD.get(event.hook_event_name, schema.UNIVERSAL):
-        return False
-    return output.get("decision") == "block" and bool(output.get("reason"))
-
-
-_WAITING = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
-_NEVER_OPEN = {
-    ("PreModelSwitch", Status.TIMED_OUT),
-    ("WorktreeCreate", Status.FAILED),
-    ("WorktreeCreate", Status.TIMED_OUT),
-    ("WorktreeCreate", Status.COULD_NOT_START),
+_CAPABILITIES: Final[Mapping[str, Can]] = {
+    "PreToolUse": row("allow deny ask rewrite_input context stop message"),
+    "PostToolUse": row("replace_output context stop message", deny=BLOCK),
+    "PostToolUseFailure": row("context stop message", deny=BLOCK),
+    "PostToolBatch": row("context stop message", deny="ends the run"),
+    "PermissionRequest": row("allow deny rewrite_input stop message", ask=ASK),
+    "PermissionDenied": row("stop message"),
+    "UserPromptSubmit": row("deny context stop message", ask=ASK),
+    "UserPromptExpansion": row("deny context stop message", ask=ASK),
+    "Notification": row("context stop message"),
+    "MessageDisplay": row("stop message"),
+    "SessionStart": row("context stop message", deny=SHOWN),
+    "SessionEnd": row(**UNPREVENTED),
+    "Setup": row("context stop message", deny=SHOWN),
+    "Stop": row("context stop keep_going message", deny="makes it go on"),
+    "StopFailure": row(),
+    "SubagentStart": row("context stop message", deny=SHOWN),
+    "SubagentStop": row("context stop keep_going message", deny="makes it go on"),
+    "TeammateIdle": row("stop keep_going message", deny="makes it go on"),
+    "TaskCreated": row("deny message", ask=ASK, stop="is ignored"),
+    "TaskCompleted": row("deny stop message", ask=ASK),
+    "PreCompact": row("deny", ask=ASK, stop="is ignored"),
+    "PostCompact": row(),
+    "PreModelSwitch": row("allow deny ask stop message"),
+    "PostModelSwitch": row("context stop message", deny=SHOWN),
+    "Elicitation": row("allow deny stop message", ask=ASK),
+    "ElicitationResult": row("allow deny stop message", ask=ASK),
+    "ConfigChange": row("deny", ask=ASK, stop="is ignored"),
+    "InstructionsLoaded": row(),
+    "CwdChanged": row("message", deny=SHOWN),
+    "FileChanged": row("message", deny=SHOWN),
+    "DirectoryAdded": row("message", deny=SHOWN),
+    "WorktreeCreate": row("deny stop message", ask=ASK),
+    "WorktreeRemove": row(),
 }
-"""Where the reference does not fail open."""
+
+_MANAGED: Final = ("/etc/claude-code/managed-settings.json",)
 
 
-def promised(stdout: bytes, promises: list[dict[str, object]]) -> bool:
-    """Whether the first line that a running command printed is `{"async": true, ...}`; it is added to `promises`."""
-    first, newline, _ = stdout.partition(b"\n")
-    if not newline or b'"async"' not in first:
-        return False
-    try:
-        said = strictjson.loads(first)
-    except StrictJSONError:
-        return False
-    if not isinstance(said, dict) or said.get("async") is not True:
-        return False
-    promises.append(said)
-    return True
+def _trust(agent: Agent, project: str, _installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
+    yield from _switches(agent, project, settings)
+    moved = caller.environ().get(agent.home_variable)
+    file = os.path.join(agent.home() if moved else caller.abspath(caller.expanduser("~")), ".claude.json")
+    said = settings(file).get("projects")
+    known = said if isinstance(said, dict) else {}
+    above = [known[folder] for folder in way_up(project) if isinstance(known.get(folder), dict)]
+    if any(one.get("hasTrustDialogAccepted") is True for one in above):
+        yield Trust("ok", "Claude Code trusts this folder")
+    elif os.path.realpath(project) in known or project in known:
+        text = "Claude Code has not been told to trust this folder; in its window it runs no hooks before that"
+        yield Trust("warn", text, "start `claude` here, and accept the folder")
+    else:
+        yield Trust("unknown", "Claude Code has not been opened in this folder; it asks then whether to trust it")
+
+
+def _switches(agent: Agent, project: str, settings: Settings) -> Iterator[Trust]:
+    """Files that `install` does not read: the person's own file of the project, and what an organisation sets."""
+    managed = (*_MANAGED, os.path.join(agent.home(), "remote-settings.json"))  # sent by an organisation's server
+    for path in (os.path.join(project, ".claude", "settings.local.json"), *managed):
+        said = settings(path)
+        if said.get("disableAllHooks") is True:
+            yield Trust("fail", f"{path} switches all hooks off (`disableAllHooks`)", "change that setting")
+        if path in managed and said.get("allowManagedHooksOnly") is True:
+            text = f"{path} allows none but managed hooks (`allowManagedHooksOnly`)"
+            yield Trust("fail", text, "have billhook's entries put into that file")
+
+
+def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
+    environ = {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": CANARY_KEY,
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_USE_BEDROCK": "",
+        "CLAUDE_CODE_USE_VERTEX": "",
+    }
+    # What settings say about the model's address counts more than a variable; what the command line says, most.
+    return Start(("-p", prompt, "--settings", json.dumps({"env": environ})), environ)
+
+
+_FOR_TOOL: Final = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **FAILURE_TOOL}}
+
+AGENT: Final = Agent(
+    name="claude",
+    title="Claude Code",
+    meanings=rows.CLAUDE,
+    event_names={name: name for name in EVENTS},
+    capabilities=quiet(_CAPABILITIES),
+    failures=(
+        Failure("tool", 2, _FOR_TOOL),  # the code is for Claude Code, the form for agents that read its settings
+        Failure("prompt", 0, FAILURE_BLOCK),  # Copilot, which reads them too, would not hear the code here
+        Failure("permission", 0, FAILURE_PERMISSION),
+        Failure(""),
+    ),
+    marks={"CLAUDECODE": "", "CLAUDE_CODE_ENTRYPOINT": ""},
+    packages=(("@anthropic-ai", "claude-code"),),
+    program="claude",
+    project_file=".claude/settings.json",
+    user_file=".claude/settings.json",
+    home_variable="CLAUDE_CONFIG_DIR",
+    # billhook keeps its own state in that folder, too, so the folder alone says nothing
+    traces=("settings.json", "projects", "plugins", "statsig", "../.claude.json"),
+    strict_files=(".claude/settings.json", ".claude/settings.local.json"),
+    trust=_trust,
+    transcripts="billhook.agents.transcripts_claude",
+    start=_start,
+    longest={"SessionEnd": 60},
+    ending=(2, 1200),  # it gives 1.5 seconds to all of SessionEnd, unless an entry says more
+    fail_closed=("onFailure", "block"),
+    http=True,
+    no_http=frozenset({"SessionStart", "Setup"}),
+    # Copilot loses the reason at exit code 2, and lets a prompt pass; Cursor has words of its own.
+    shared_refusals={
+        "PreToolUse": (
+            {
+                "permissionDecision": "deny",
+                "permissionDecisionReason": "",
+                "permission": "deny",
+                "user_message": "",
+                "agent_message": "",
+            },
+            2,
+        ),
+        "UserPromptSubmit": ({"decision": "block", "reason": ""}, 0),
+    },
+    system_message=True,
+)
+AGENTS = {"claude": AGENT}

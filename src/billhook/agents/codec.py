@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from billhook import events, strictjson, tools
 from billhook import meanings as rows
-from billhook.agents.base import Can, can
+from billhook.agents.base import Agent, Can, able
 from billhook.agents.child import (
     TOO_LONG,
     Call,
@@ -24,7 +24,7 @@ from billhook.agents.child import (
 )
 from billhook.agents.decode_event import consistent, received_object, with_canonical_tool
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.names import EVENT_NAMES, TITLES, canonical_event, own_name
+from billhook.agents.names import canonical_event
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.answers import NOTHING, Answer, Decision, Reply, Status
 from billhook.events import Event
@@ -160,7 +160,7 @@ def _two(code: int) -> bool:
 class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
     """The codec of one coding agent. Lives as long as the process."""
 
-    meanings: Meanings
+    agent: Agent
     voice: Voice
     blocking: Callable[[int], bool] = _two  # the exit codes that block, whatever else is said
     closed: Literal["", "code", "answer"] = ""
@@ -170,20 +170,24 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
     """The reason of a block that is an exit code stands on stdout, else on stderr; usually it is the other way."""
 
     @property
+    def meanings(self) -> Meanings:
+        return self.agent.meanings
+
+    @property
     def event_names(self) -> Mapping[str, str]:
         """Our names of the events that this agent has, and its own, as its settings have them."""
-        return EVENT_NAMES.get(self.meanings.name, {})
+        return self.agent.event_names
 
     @property
     def title(self) -> str:
-        return TITLES[self.meanings.name]
+        return self.agent.title
 
     # -- being a hook of this agent
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         payload = self.voice.read(consistent(received_object(stdin)), env)
         named = payload.get("hook_event_name")
-        if isinstance(named, str) and (name := canonical_event(named)):
+        if isinstance(named, str) and (name := canonical_event(named, self.agent.name)):
             name = self.voice.kind(name, payload)
             payload["hook_event_name"] = name
             if named != name:
@@ -196,7 +200,7 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
         if answer.objection:  # it is told to the model like other context
             answer = replace(answer, objection="")
         refused = "" if answer.updated_input is None else self.voice.refused(event, answer.updated_input)
-        fit = fitted(self.meanings.name, self.title, event, answer, self.row(event), refused)
+        fit = fitted(self.agent, event, answer, self.row(event), refused)
         said = self.voice.say(event, self.voice.suit(event, fit.answer, fit.lost))
         stdout = strictjson.dumps(said.output) + "\n" if said.output else ""
         ended = Exit(code=said.code, stdout=encoded(stdout), stderr=encoded(said.stderr))
@@ -212,12 +216,12 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     def _row(self, event: Event) -> Can:
         original = event.payload.get("original_event_name")
-        if isinstance(original, str) and canonical_event(original) == event.hook_event_name:
-            found = can(self.meanings.name, original)
+        if isinstance(original, str) and canonical_event(original, self.agent.name) == event.hook_event_name:
+            found = able(self.agent, original)
             if found != Can():
                 return found
-        if own_name(self.meanings.name, event.hook_event_name):
-            return can(self.meanings.name, event.hook_event_name)
+        if event.hook_event_name in self.agent.event_names:
+            return able(self.agent, event.hook_event_name)
         return unknown(event)
 
     # -- speaking to a hook of this agent
@@ -227,7 +231,7 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
         meant = self.voice.part in ("", event.payload.get("original_event_name"))
         if meant and (sent := event.sent_as(self.meanings.name)):
             return Call(sent + b"\n", environment(ctx, self.meanings))
-        named = own_name(self.meanings.name, event.hook_event_name) or event.hook_event_name
+        named = self.agent.event_names.get(event.hook_event_name, event.hook_event_name)
         tool = getattr(event, "tool_name", None)
         if named == event.hook_event_name and (tool is None or naming == "canonical"):
             return Call(event_line(event, self.meanings), environment(ctx, self.meanings))

@@ -5,12 +5,36 @@ A field that it does not know, `ask`, a deny without a reason, an `allow` that r
 what is listed here.
 """
 
-from typing import Final
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook import meanings as rows
+from billhook.agents.base import (
+    ALLOW,
+    ASK,
+    CANARY_KEY,
+    FAILURE_PERMISSION,
+    LATE,
+    LIKE_CLAUDE,
+    NEXT,
+    ON,
+    OUTPUT,
+    REWRITE,
+    STOP,
+    UNPREVENTED,
+    Agent,
+    Entry,
+    Failure,
+    Installed,
+    Settings,
+    Start,
+    Trust,
+    row,
+)
 from billhook.agents.codec import (
     AgentDialect,
     MisheardError,
@@ -23,9 +47,9 @@ from billhook.agents.codec import (
     refusal,
     spoken,
 )
-from billhook.agents.names import own_name
 from billhook.answers import NOTHING, Answer, Decision, Reply
 from billhook.events import Block, Event
+from billhook.meanings import Meanings
 
 _TOP: Final = {"continue": bool, "stopReason": str, "suppressOutput": bool, "systemMessage": str}
 _BLOCK: Final = {"decision": str, "reason": str}
@@ -78,7 +102,7 @@ class _Codex(Plain):
 
     def say(self, event: Event, answer: Answer) -> Said:
         name = event.hook_event_name
-        if not own_name("codex", name):
+        if not AGENT.event_names.get(name):
             return refusal(answer)
         output, inside = self._decision(event, answer)
         if answer.stop:
@@ -194,4 +218,172 @@ def _canonical(event: Event, given: Payload | None) -> Payload | None:
     return found
 
 
-DIALECTS = {"codex": AgentDialect(meanings=rows.CODEX, voice=_Codex())}
+# -- its files
+
+_TIMEOUT: Final = 600
+_HOOKS: Final = "start `codex` here, type /hooks, and trust billhook's"
+
+
+def _trust(agent: Agent, project: str, installed: Sequence[Installed], _settings: Settings) -> Iterator[Trust]:
+    """Folders, and hooks one by one, by a hash of what each says."""
+    said = _config(os.path.join(agent.home(), "config.toml"))
+    if any(one.scope == "project" for one in installed):
+        yield _folder(said, project)
+    for one in installed:
+        yield _entries(one, said)
+
+
+def _config(path: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (OSError, ValueError):  # what can't be read is said where the entries are looked at
+        return {}
+
+
+def _folder(said: dict[str, Any], project: str) -> Trust:
+    projects = said.get("projects")
+    levels = [
+        projects[path].get("trust_level")
+        for path in dict.fromkeys((project, os.path.realpath(project)))
+        if isinstance(projects, dict) and isinstance(projects.get(path), dict)
+    ]
+    if "trusted" in levels:
+        return Trust("ok", "Codex trusts this folder")
+    how = "has been told not to trust" if "untrusted" in levels else "has not been told to trust"
+    text = f"Codex {how} this folder, and reads no hooks of it"
+    return Trust("fail", text, "start `codex` here, and trust the folder")
+
+
+def _entries(one: Installed, said: dict[str, Any]) -> Trust:
+    hooks = said.get("hooks")
+    state = hooks.get("state") if isinstance(hooks, dict) else None
+    standing = [_standing(one.path, entry, state if isinstance(state, dict) else {}) for entry in one.entries]
+    skipped = [word for word in standing if word]
+    if not skipped:
+        return Trust("ok", f"Codex trusts all {len(standing)} entries of {one.path}")
+    why = " and ".join(f"{skipped.count(word)} {word}" for word in dict.fromkeys(skipped))
+    text = f"Codex skips {len(skipped)} of {len(standing)} entries of {one.path} without a word: {why}"
+    return Trust("fail", text, _HOOKS)
+
+
+def _standing(path: str, entry: Entry, state: dict[str, Any]) -> str:
+    """Why Codex does not run an entry; empty when it does."""
+    event = snake(entry.event)
+    keys = [f"{file}:{event}:{entry.at}:{entry.inner}" for file in dict.fromkeys((path, os.path.realpath(path)))]
+    found = next((state[key] for key in keys if isinstance(state.get(key), dict)), None)
+    if found is None or not found.get("trusted_hash"):
+        return "not trusted yet"
+    if found["trusted_hash"] != trusted_hash(entry):
+        return "changed since it was trusted"
+    return "switched off" if found.get("enabled") is False else ""
+
+
+def snake(event: str) -> str:
+    """`pre_tool_use`, as Codex calls PreToolUse in its state."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
+
+
+def trusted_hash(entry: Entry) -> str:
+    """What Codex writes down when somebody trusts an entry: the hash of what it says, in a canonical form."""
+    import hashlib
+    import json
+
+    said = entry.data
+    handler = {
+        "type": "command",
+        "command": said.get("command"),
+        "timeout": said.get("timeout", _TIMEOUT),
+        "async": said.get("async") is True,
+    }
+    for key in ("statusMessage", "commandWindows"):
+        if said.get(key) is not None:
+            handler[key] = said[key]
+    identity: dict[str, Any] = {"event_name": snake(entry.event), "hooks": [handler]}
+    if entry.group.get("matcher") is not None:
+        identity["matcher"] = entry.group["matcher"]
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()}"
+
+
+def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
+    """It reads a second file in the same folder."""
+    import tomllib
+
+    path = os.path.join(os.path.dirname(file), "config.toml")
+    try:
+        said = tomllib.loads(read(path).decode())
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        yield f"{path} can't be read ({error}); Codex will not start with it"
+        return
+    features = said.get("features")
+    if isinstance(features, dict) and False in (features.get("hooks"), features.get("codex_hooks")):
+        yield f"{path} switches hooks off: set `hooks = true` below [features], or Codex will not ask billhook"
+    hooks = said.get("hooks")
+    if isinstance(hooks, dict) and set(hooks) - {"state"}:
+        yield f"{path} has hooks of its own; Codex runs them beside billhook, and they stay as they are"
+
+
+def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
+    provider = (
+        f'{{name="canary", base_url="{url}/v1", env_key="BILLHOOK_CANARY_KEY", wire_api="responses", '
+        "request_max_retries=0, stream_max_retries=0, supports_websockets=false}"
+    )
+    said = ['model_provider="canary"', f"model_providers.canary={provider}", "check_for_update_on_startup=false"]
+    said += ["analytics.enabled=false", 'sandbox_mode="read-only"']
+    options = tuple(word for one in said for word in ("-c", one))
+    return Start(("exec", "--skip-git-repo-check", *options, prompt), {"BILLHOOK_CANARY_KEY": CANARY_KEY})
+
+
+def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
+    by_path = "/.codex/" in str(payload.get("transcript_path"))
+    return 2 if "model" in payload and ("turn_id" in payload or by_path) else 0
+
+
+AGENT: Final = Agent(
+    name="codex",
+    title="Codex",
+    meanings=Meanings(name="codex", naming="codex", join="\n\n", timeout=600.0, timeouts={"SessionEnd": 1.0}),
+    event_names={name: name for name in f"{LIKE_CLAUDE} PostCompact".split()},
+    tools={"spawn_agent": "Agent"},
+    inputs={"Agent": {"message": "prompt"}},
+    unhooked=frozenset({"write_stdin", "web_search", "tool_search"}),
+    capabilities={
+        "PreToolUse": row("deny rewrite_input context message", allow=ALLOW, ask=ASK, stop=STOP),
+        "PostToolUse": row("replace_output context message", deny=OUTPUT, stop=LATE),
+        "PermissionRequest": row("allow deny message", ask=ASK, rewrite_input=REWRITE, stop=STOP, context=NEXT),
+        "UserPromptSubmit": row("deny context stop message", ask=ASK),
+        "SessionStart": row("context stop message", deny=LATE),
+        "SessionEnd": row(**UNPREVENTED),
+        "Stop": row("stop keep_going message", deny=ON, context=NEXT),
+        "SubagentStart": row("context stop message", deny=LATE),
+        "SubagentStop": row("stop keep_going message", deny=ON, context=NEXT),
+        "PreCompact": row("stop message", deny="ends the run", context=NEXT),
+        "PostCompact": row("stop message", deny="ends the run", context=NEXT),
+    },
+    taken_over="`command`",
+    failures=(Failure("compact", 0, None), Failure("permission", 0, FAILURE_PERMISSION), Failure("")),
+    sends=_sends,
+    marks=dict.fromkeys(("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"), ""),
+    packages=(("@openai", "codex"),),
+    program="codex",
+    project_file=".codex/hooks.json",
+    user_file=".codex/hooks.json",
+    home_variable="CODEX_HOME",
+    beside=_beside,
+    trust=_trust,
+    next_steps=(
+        ("any", "Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's"),
+    ),
+    transcripts="billhook.agents.transcripts_codex",
+    start=_start,
+    longest={"SessionEnd": 3},
+    ending=(3, 2500),
+    system_message=True,
+)
+AGENTS = {"codex": AGENT}
+DIALECTS = {"codex": AgentDialect(agent=AGENT, voice=_Codex())}

@@ -5,19 +5,45 @@ Entries under `preToolUse` get `toolName` and answer with fields at the top; ent
 reason, so a deny is JSON at exit code 0.
 """
 
-from collections.abc import Mapping
-from typing import Final
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 
-from billhook import meanings as rows
 from billhook import strictjson
+from billhook.agents.base import (
+    ASK,
+    CANARY_KEY,
+    ENDS,
+    FAILURE_BLOCK,
+    FAILURE_PERMISSION,
+    FAILURE_TOOL,
+    LATE,
+    NEXT,
+    ON,
+    OUTPUT,
+    REWRITE,
+    STOP,
+    TRUST_FIRST,
+    UNPREVENTED,
+    Agent,
+    Failure,
+    Installed,
+    Settings,
+    Start,
+    Trust,
+    folder_trust,
+    row,
+    way_up,
+)
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
-from billhook.agents.names import canonical_event, own_name
+from billhook.agents.names import canonical_event
 from billhook.answers import Answer, Decision
 from billhook.errors import StrictJSONError
 from billhook.events import Block, Event
-from billhook.tools import NAMINGS, canonical_input
+from billhook.meanings import Meanings
+from billhook.tools import canonical_input
 
 _RENAMED: Final = {
     "hookName": "hook_event_name",
@@ -76,9 +102,9 @@ class _Copilot(Plain):
             if own in payload and name not in payload:
                 payload[name] = payload.pop(own)
         named = payload.get("hook_event_name")
-        known_as = canonical_event(named) if isinstance(named, str) else ""
+        known_as = canonical_event(named, "copilot") if isinstance(named, str) else ""
         if camel and known_as and named == known_as:  # the name came from the command line
-            payload["original_event_name"] = own_name("copilot", known_as)
+            payload["original_event_name"] = AGENT.event_names.get(known_as, "")
         if isinstance(payload.get("tool_input"), str):
             payload["tool_input"] = _object(payload["tool_input"])
         if isinstance(payload.get("agent_name"), str):
@@ -94,7 +120,7 @@ class _Copilot(Plain):
 
     def say(self, event: Event, answer: Answer) -> Said:
         name = event.hook_event_name
-        if not own_name("copilot", name):
+        if not AGENT.event_names.get(name, ""):
             return refusal(answer, {"decision": "block", "reason": answer.reason})
         output = self._top(event, answer)
         if answer.context:
@@ -158,7 +184,7 @@ class _Copilot(Plain):
 
 
 def _is_camel(event: Event) -> bool:
-    return event.payload.get("original_event_name") == own_name("copilot", event.hook_event_name)
+    return event.payload.get("original_event_name") == AGENT.event_names.get(event.hook_event_name, "")
 
 
 def _permission(answer: Answer) -> Payload:
@@ -211,7 +237,7 @@ def _with_mcp_name(payload: Payload) -> Payload:
     Where there are several hyphens nobody can tell server and tool apart: the last one is taken.
     """
     called = payload.get("tool_name")
-    if not isinstance(called, str) or called in NAMINGS["copilot"] or called.startswith("mcp__"):
+    if not isinstance(called, str) or called in AGENT.tools or called.startswith("mcp__"):
         return payload
     server, slash, tool = called.partition("/")
     if not slash:
@@ -221,4 +247,237 @@ def _with_mcp_name(payload: Payload) -> Payload:
     return payload
 
 
-DIALECTS = {"copilot": AgentDialect(meanings=rows.COPILOT, voice=_Copilot(), closed="code")}
+# -- its files
+
+
+def _trust(agent: Agent, project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
+    folders: list[str] = []
+    for name in ("config.json", "settings.json"):
+        said = settings(os.path.join(agent.home(), name))
+        if said.get("disableAllHooks") is True:
+            text = f"{os.path.join(agent.home(), name)} switches all hooks off (`disableAllHooks`)"
+            yield Trust("fail", text, "change that setting")
+        for key in ("trusted_folders", "trustedFolders"):
+            value = said.get(key)
+            folders += [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    real = [os.path.realpath(one) for one in folders]
+    yield folder_trust(agent, installed, any(folder in real for folder in way_up(project)), "")
+
+
+def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
+    environ = {
+        "COPILOT_AUTO_UPDATE": "false",
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_API_KEY": CANARY_KEY,
+        "COPILOT_MODEL": "gpt-4.1",
+    }
+    return Start(("-p", prompt, "--no-color", "--no-auto-update", "--disable-builtin-mcps"), environ)
+
+
+_VARIABLES: Final = ("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_HOOK_DIR")
+
+
+def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
+    """It does not always name the event."""
+    if "timestamp" not in payload:
+        return 0
+    if "hook_event_name" not in payload:
+        return 2 if "sessionId" in payload and "hookEventName" not in payload else 0
+    return 1 if any(environ.get(name) for name in _VARIABLES) and "permission_mode" not in payload else 0
+
+
+def _unnamed_event(payload: Mapping[str, Any]) -> str:
+    """The start of a subagent has no name, however the entry spells it."""
+    told = ("hook_event_name", "hookName", "toolName", "stopReason")
+    return "SubagentStart" if "agentName" in payload and not any(name in payload for name in told) else ""
+
+
+def _refuse_unknown(reason: str) -> dict[str, Any]:
+    """A block would keep it going."""
+    deny = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {**deny, "hookSpecificOutput": {"hookEventName": "PreToolUse", **deny}}
+
+
+AGENT: Final = Agent(
+    name="copilot",
+    title="Copilot",
+    meanings=Meanings(name="copilot", naming="copilot", join="\n\n", timeout=30.0),
+    event_names={
+        "PreToolUse": "preToolUse",
+        "PostToolUse": "postToolUse",
+        "PostToolUseFailure": "postToolUseFailure",
+        "UserPromptSubmit": "userPromptSubmitted",
+        "SessionStart": "sessionStart",
+        "SessionEnd": "sessionEnd",
+        "Stop": "agentStop",
+        "SubagentStart": "subagentStart",
+        "SubagentStop": "subagentStop",
+        "PreCompact": "preCompact",
+        "PermissionRequest": "permissionRequest",
+        "Notification": "notification",
+    },
+    only_its=("errorOccurred", "userPromptTransformed"),
+    tools={
+        "bash": "Bash",
+        "view": "Read",
+        "create": "Write",
+        "edit": "Edit",
+        "glob": "Glob",
+        "grep": "Grep",
+        "rg": "Grep",
+        "web_fetch": "WebFetch",
+        "web_search": "WebSearch",
+        "task": "Agent",
+        "skill": "Skill",
+        # the same agent inside VS Code
+        "run_in_terminal": "Bash",
+        "runTerminalCommand": "Bash",
+        "read_file": "Read",
+        "create_file": "Write",
+        "replace_string_in_file": "Edit",
+    },
+    inputs={
+        "Write": {"path": "file_path", "filePath": "file_path", "file_text": "content"},
+        "Edit": {
+            "path": "file_path",
+            "filePath": "file_path",
+            "old_str": "old_string",
+            "oldString": "old_string",
+            "new_str": "new_string",
+            "newString": "new_string",
+        },
+        "Read": {"path": "file_path", "filePath": "file_path"},
+        "Agent": {"agent_type": "subagent_type"},
+    },
+    capabilities={
+        "PreToolUse": row("allow deny rewrite_input context", ask=ASK, stop=STOP),
+        "PostToolUse": row("replace_output context", deny=OUTPUT, stop=LATE),
+        "PostToolUseFailure": row("context", deny=LATE, stop=LATE),
+        "PermissionRequest": row("allow deny", ask=ASK, rewrite_input=REWRITE, stop=STOP, context=NEXT),
+        "UserPromptSubmit": row("deny", ask=ASK, stop=STOP, context=NEXT),
+        "SessionStart": row("context", deny=LATE, stop=LATE),
+        "SessionEnd": row(**UNPREVENTED),
+        "Stop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
+        "SubagentStart": row("context", deny=LATE, stop=LATE),
+        "SubagentStop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
+        "PreCompact": row(**UNPREVENTED, context=NEXT),
+        "Notification": row(**UNPREVENTED, context=NEXT),
+    },
+    failures=(
+        Failure("compact", 0, None),
+        # one for each spelling of its events
+        Failure("tool", 0, _refuse_unknown("@")),
+        Failure("prompt", 0, FAILURE_BLOCK),
+        Failure("permission", 0, {"behavior": "deny", "message": "@", **FAILURE_PERMISSION}),
+        Failure("", 2, FAILURE_TOOL),
+    ),
+    refuse_unknown=_refuse_unknown,
+    sends=_sends,
+    unnamed_event=_unnamed_event,
+    reads_claude=("project",),
+    marks={"COPILOT_CLI": "Copilot CLI", "COPILOT_AGENT_SESSION_ID": ""},
+    packages=(("@github", "copilot"),),
+    program_title="Copilot CLI",
+    program="copilot",
+    project_file=".github/hooks/billhook.json",
+    user_file=".copilot/hooks/billhook.json",
+    home_variable="COPILOT_HOME",
+    own_file=True,
+    own_keys={"bash": "run", "timeoutSec": "timeout"},
+    read_keys=frozenset({"env", "cwd"}),
+    trust=_trust,
+    next_steps=(("project", TRUST_FIRST.format("Copilot")),),
+    start=_start,
+    shape="flat",
+    head={"version": 1},
+    command_key="bash",
+    timeout_key="timeoutSec",
+    why_no_http="it takes https addresses only, and lets a call pass when they fail",
+    event_argument=True,
+    refusals={
+        "PreToolUse": {"permissionDecision": "deny", "permissionDecisionReason": ""},
+        "UserPromptSubmit": {"decision": "block", "reason": ""},
+    },
+    parallel=False,
+)
+
+# -- VS Code's agent: it reads Claude Code's settings and obeys its words, but has names of its own in what it sends
+#
+# Taken from its documentation, not measured. What we know by another name is added beside what it sent, so that a guard
+# which was written for `Bash` and `file_path` runs; what it sent stays as it is.
+
+_VSCODE_TOOLS: Final = {
+    "run_in_terminal": "Bash",
+    "runInTerminal": "Bash",
+    "runTerminalCommand": "Bash",
+    "create_file": "Write",
+    "createFile": "Write",
+    "replace_string_in_file": "Edit",
+    "multi_replace_string_in_file": "Edit",
+    "insert_edit_into_file": "Edit",
+    "editFiles": "Edit",
+    "read_file": "Read",
+    "readFile": "Read",
+}
+_VSCODE_FIELDS: Final = {
+    "file_path": "filePath",
+    "content": "content",
+    "old_string": "oldString",
+    "new_string": "newString",
+    "command": "command",
+}
+"""Our names of what a tool gets, and VS Code's."""
+
+
+def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """What was sent, with the names of Claude Code beside it."""
+    known: dict[str, Any] = {"hook_event_name": sent.get("hookEventName"), "session_id": sent.get("sessionId", "")}
+    tool, given = sent.get("tool_name"), sent.get("tool_input")
+    if isinstance(tool, str) and tool in _VSCODE_TOOLS:
+        known |= {"tool_name": _VSCODE_TOOLS[tool], "original_tool_name": tool}
+    if isinstance(given, Mapping):
+        known["tool_input"] = _vscode_input(given)
+    return {**sent, **known}
+
+
+def _vscode_input(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool's input, with our names for what has others."""
+    added = {ours: given[theirs] for ours, theirs in _VSCODE_FIELDS.items() if theirs in given and ours not in given}
+    files = given.get("files")
+    if "file_path" not in added and isinstance(files, list) and len(files) == 1 and isinstance(files[0], str):
+        added["file_path"] = files[0]
+    return {**given, **added}
+
+
+def _vscode_own_input(rewritten: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """A rewritten input in VS Code's names: what a hook changed under our name is changed under the one that was
+    sent."""
+    own = dict(rewritten)
+    for ours, theirs in _VSCODE_FIELDS.items():
+        if ours in sent or ours not in own:
+            continue
+        value = own.pop(ours)
+        if theirs in sent and value != sent[theirs]:
+            own[theirs] = value
+        elif theirs not in sent and value not in sent.get("files", ()):
+            own["files"] = [value]
+    return own
+
+
+def _vscode_sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
+    return 2 if "hookEventName" in payload and "hook_event_name" not in payload else 0
+
+
+VSCODE: Final = Agent(
+    name="vscode",
+    title="VS Code",
+    aliases=("vscode", "vs-code", "VSCode", "code"),
+    sends=_vscode_sends,
+    payload_of=_vscode_payload,
+    input_for=_vscode_own_input,
+    reads_claude=("user", "project"),
+)
+AGENTS = {"copilot": AGENT, "vscode": VSCODE}
+DIALECTS = {"copilot": AgentDialect(agent=AGENT, voice=_Copilot(), closed="code")}

@@ -5,20 +5,37 @@ obeyed, and of a rewritten input only some fields are taken: what it would pass 
 """
 
 import os
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook import meanings as rows
 from billhook import strictjson
-from billhook.agents.base import Can
+from billhook.agents.base import (
+    ALLOW,
+    ASK,
+    ENDS,
+    LATE,
+    NEXT,
+    ON,
+    REWRITE,
+    SHOWN,
+    STOP,
+    UNPREVENTED,
+    Agent,
+    Can,
+    Failure,
+    Installed,
+    Settings,
+    Trust,
+    row,
+)
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
-from billhook.agents.names import own_name
 from billhook.answers import Answer, Decision
 from billhook.errors import StrictJSONError
 from billhook.events import Event
+from billhook.meanings import Meanings
 from billhook.tools import ALSO_EDITS, canonical_input
 
 LONGEST_CONTEXT: Final = 10_000  # characters; longer context is dropped by the agent
@@ -118,7 +135,7 @@ class _Cursor(Plain):
 
     def say(self, event: Event, answer: Answer) -> Said:
         name = event.hook_event_name
-        if not own_name("cursor", name):
+        if not AGENT.event_names.get(name, ""):
             return refusal(answer, _permission(answer))
         output: Payload = {}
         if name in ("PreToolUse", "SubagentStart"):
@@ -308,8 +325,134 @@ def _is_mcp(event: Event) -> bool:
     return str(getattr(event, "tool_name", "")).startswith("mcp__")
 
 
+_ASKED: Final = row("deny ask", allow=ALLOW, rewrite_input=REWRITE, stop=STOP, context=NEXT)
+_READ: Final = row("deny", allow=ALLOW, ask=ASK, rewrite_input=REWRITE, stop=STOP, context=NEXT)
+_SEEN: Final = row(**UNPREVENTED, stop="is ignored", context=NEXT, replace_output="is lost")
+_DENY: Final = {"permission": "deny", "user_message": "@", "agent_message": "@"}
+_EDITS: Final = "Edit|MultiEdit|Write"
+
+
+def _trust(_agent: Agent, _project: str, _installed: Sequence[Installed], _settings: Settings) -> Iterator[Trust]:
+    yield Trust("unknown", "whether Cursor trusts this folder can't be read from its files")
+
+
+def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
+    return 3 if "cursor_version" in payload or ("conversation_id" in payload and "generation_id" in payload) else 0
+
+
+def _refuse_unknown(reason: str) -> dict[str, Any]:
+    return {"continue": False, "permission": "deny", "user_message": reason, "agent_message": reason}
+
+
+AGENT: Final = Agent(
+    name="cursor",
+    title="Cursor",
+    meanings=Meanings(name="cursor", naming="cursor", join="\n\n", timeout=60.0),
+    event_names={
+        "PreToolUse": "preToolUse",
+        "PostToolUse": "postToolUse",
+        "PostToolUseFailure": "postToolUseFailure",
+        "UserPromptSubmit": "beforeSubmitPrompt",
+        "SessionStart": "sessionStart",
+        "SessionEnd": "sessionEnd",
+        "Stop": "stop",
+        "SubagentStart": "subagentStart",
+        "SubagentStop": "subagentStop",
+        "PreCompact": "preCompact",
+    },
+    narrower={
+        "beforeShellExecution": "PreToolUse",
+        "beforeMCPExecution": "PreToolUse",
+        "beforeReadFile": "PreToolUse",
+        "beforeTabFileRead": "PreToolUse",
+        "afterShellExecution": "PostToolUse",
+        "afterMCPExecution": "PostToolUse",
+        "afterFileEdit": "PostToolUse",
+        "afterTabFileEdit": "PostToolUse",
+    },
+    tools_of={
+        "beforeShellExecution": "Bash",
+        "afterShellExecution": "Bash",
+        "beforeMCPExecution": "mcp__.*",
+        "afterMCPExecution": "mcp__.*",
+        "beforeReadFile": "Read",
+        "beforeTabFileRead": "Read",
+        "afterFileEdit": _EDITS,
+        "afterTabFileEdit": _EDITS,
+    },
+    only_its=("afterAgentResponse", "afterAgentThought", "workspaceOpen"),
+    installs_own=True,
+    tools={"Shell": "Bash", "StrReplace": "Edit", "List": "LS", "Fetch": "WebFetch", "Task": "Agent"},
+    inputs={
+        "Write": {"file_path": "file_path", "path": "file_path", "content": "content", "contents": "content"},
+        "Edit": {"file_path": "file_path", "path": "file_path"},
+        "Read": {"file_path": "file_path", "path": "file_path"},
+        "LS": {"path": "path", "file_path": "path"},
+        "Grep": {"path": "path", "file_path": "path"},
+    },
+    capabilities={
+        "PreToolUse": row("deny rewrite_input context", allow=ALLOW, ask=ASK, stop=STOP),
+        "PostToolUse": row(
+            "context",
+            deny=LATE,
+            stop=LATE,
+            replace_output="is told to the model as context, but for tools of MCP servers, whose output it replaces",
+        ),
+        "PostToolUseFailure": row("context", deny=LATE, stop=LATE),
+        "UserPromptSubmit": row("deny context", ask=ASK, stop=STOP),
+        "SessionStart": row("context", deny=LATE, stop=LATE),
+        "SessionEnd": row(**UNPREVENTED),
+        "Stop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
+        "SubagentStart": row("deny", allow=ALLOW, ask=ASK, stop=STOP, context=NEXT),
+        "SubagentStop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
+        "PreCompact": row("message", deny=SHOWN, context=NEXT),
+    },
+    narrower_capabilities={
+        "beforeShellExecution": _ASKED,
+        "beforeMCPExecution": _ASKED,
+        "beforeReadFile": _READ,
+        "beforeTabFileRead": _READ,
+        "afterShellExecution": _SEEN,
+        "afterMCPExecution": _SEEN,
+        "afterFileEdit": _SEEN,
+        "afterTabFileEdit": _SEEN,
+    },
+    taken_over="a command or a path",
+    failures=(
+        Failure("subagent", 0, _DENY),
+        Failure("compact", 0, None),
+        Failure("prompt", 0, {"continue": False, "user_message": "@"}),
+        Failure("tool", 0, _DENY),
+        Failure("", 2, _DENY),
+    ),
+    refuse_unknown=_refuse_unknown,
+    parts=True,
+    sends=_sends,
+    reads_claude=("user", "project"),
+    marks={"CURSOR_AGENT": ""},  # not CURSOR_TRACE_ID, which a person's own terminal inside the editor has, too
+    program="cursor-agent",
+    without_program=True,  # the editor
+    project_file=".cursor/hooks.json",
+    user_file=".cursor/hooks.json",
+    own_keys={"failClosed": "gate"},
+    trust=_trust,
+    next_steps=(("any", "restart Cursor, and look for billhook below Settings, Hooks"),),
+    shape="flat",
+    head={"version": 1},
+    typed=False,
+    fail_closed=("failClosed", True),
+    also_refused=frozenset({"SubagentStart"}),
+    refusals={
+        "PreToolUse": {"permission": "deny", "user_message": "", "agent_message": ""},
+        "UserPromptSubmit": {"continue": False, "user_message": ""},
+        "SubagentStart": {"permission": "deny", "user_message": ""},
+    },
+)
+AGENTS = {"cursor": AGENT}
+
+
 def _dialect(part: str = "") -> AgentDialect:
-    return AgentDialect(meanings=rows.CURSOR, voice=_Cursor(part), closed="answer", stdout_first=True)
+    return AgentDialect(agent=AGENT, voice=_Cursor(part), closed="answer", stdout_first=True)
 
 
 DIALECTS = {"cursor": _dialect(), **{f"cursor:{part}": _dialect(part) for part in _NARROW}}

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook import strictjson
-from billhook.agents.base import CAPABILITIES, Can
+from billhook.agents.base import Agent, Can
 from billhook.answers import Answer, Decision
 from billhook.events import Block, Event
 
@@ -26,9 +26,9 @@ class Fitted(NamedTuple):
     held: str
 
 
-def fitted(dialect: str, title: str, event: Event, answer: Answer, row: Can, refused: str = "") -> Fitted:
+def fitted(agent: Agent, event: Event, answer: Answer, row: Can, refused: str = "") -> Fitted:
     """Make an answer fit. `refused`: why the rewritten input can't be said, although others can."""
-    rounding = _Rounding(dialect, title, event, answer, row)
+    rounding = _Rounding(agent, event, answer, row)
     rounding.stop()
     rounding.decision()
     rounding.rewritten_input(refused)
@@ -43,8 +43,8 @@ def fitted(dialect: str, title: str, event: Event, answer: Answer, row: Can, ref
 class _Rounding:
     """One answer being made to fit. Lives for one call."""
 
-    def __init__(self, dialect: str, title: str, event: Event, answer: Answer, row: Can) -> None:
-        self.dialect, self.title = dialect, title
+    def __init__(self, agent: Agent, event: Event, answer: Answer, row: Can) -> None:
+        self.agent, self.title = agent, agent.title
         self.event, self.name = event, event.hook_event_name
         self.answer, self.row = answer, row
         self.lost: list[str] = []
@@ -157,7 +157,7 @@ class _Rounding:
     def texts(self) -> None:
         answer = self.answer
         if answer.context and not self.row.context:
-            if carriers(self.dialect) and self.name != "SessionEnd":
+            if any(row.context for row in self.agent.capabilities.values()) and self.name != "SessionEnd":
                 self.held = answer.context
             else:
                 self.lost.append(f"context can't be said on {self.name}")
@@ -181,11 +181,6 @@ class _Rounding:
             self.change("`data` is for hooks of the same firing", data=None)
         if answer.background:
             self.change("an answer that comes later", background=False)
-
-
-def carriers(dialect: str) -> tuple[str, ...]:
-    """The events of an agent that can carry context, and so what was held for them."""
-    return tuple(name for name, row in CAPABILITIES.get(dialect, {}).items() if row.context)
 
 
 def as_text(output: object) -> str:

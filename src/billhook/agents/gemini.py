@@ -4,13 +4,35 @@ It ignores `hookSpecificOutput.permissionDecision`: a deny hook of the reference
 a tool is ignored, too, and waits here for AfterTool. A rewritten input is put over the old one.
 """
 
-from collections.abc import Mapping
-from typing import Final
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook import meanings as rows
+from billhook import caller
+from billhook.agents.base import (
+    ALLOW,
+    ASK,
+    CANARY_KEY,
+    HELD,
+    LATE,
+    ON,
+    OUTPUT,
+    SHOWN,
+    TRUST_FIRST,
+    UNPREVENTED,
+    Agent,
+    Installed,
+    Settings,
+    Start,
+    Trust,
+    dig,
+    folder_trust,
+    quiet,
+    row,
+)
 from billhook.agents.codec import (
     AgentDialect,
     MisheardError,
@@ -23,9 +45,9 @@ from billhook.agents.codec import (
     refusal,
     spoken,
 )
-from billhook.agents.names import own_name
 from billhook.answers import Answer, Decision, Reply
 from billhook.events import Block, Event
+from billhook.meanings import Meanings
 from billhook.tools import canonical_input
 
 _TOP: Final = {
@@ -85,7 +107,7 @@ class _Gemini(Plain):
 
     def say(self, event: Event, answer: Answer) -> Said:
         name = event.hook_event_name
-        if not own_name("gemini", name):
+        if not AGENT.event_names.get(name, ""):
             return refusal(answer, _decided("deny", answer.reason) | _stopped(answer))
         output: Payload = {}
         if answer.decision is Decision.DENY:
@@ -103,7 +125,7 @@ class _Gemini(Plain):
         if answer.updated_input is not None:
             inside["tool_input"] = own_input(event, answer.updated_input, "gemini")
         if inside:
-            output["hookSpecificOutput"] = {"hookEventName": own_name("gemini", name), **inside}
+            output["hookSpecificOutput"] = {"hookEventName": AGENT.event_names.get(name, ""), **inside}
         return Said(output)
 
     def hear(self, event: Event, output: Payload) -> Answer:
@@ -166,4 +188,142 @@ def _from_two(code: int) -> bool:
     return code >= 2
 
 
-DIALECTS = {"gemini": AgentDialect(meanings=rows.GEMINI, voice=_Gemini(), blocking=_from_two)}
+# -- its files
+
+
+def _trust(agent: Agent, project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
+    environ = caller.environ()
+    forced = environ.get("GEMINI_CLI_TRUST_WORKSPACE")
+    if forced in ("true", "false"):
+        why = "the variable GEMINI_CLI_TRUST_WORKSPACE says so"
+        yield folder_trust(agent, installed, forced == "true", why, _NO_WINDOW)
+        return
+    file = environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", os.path.join(agent.home(), "trustedFolders.json"))
+    yield trusted_folders(agent, project, installed, settings, file, more=_NO_WINDOW)
+
+
+_NO_WINDOW: Final = ", and without a window it does not start here"
+
+
+def trusted_folders(
+    agent: Agent,
+    project: str,
+    installed: Sequence[Installed],
+    settings: Settings,
+    file: str,
+    *,
+    more: str = "",
+    by_default: bool = True,
+) -> Trust:
+    """Whether a list of trusted folders has this one. `by_default`: the list counts where nothing is set."""
+    enabled = dig(settings(agent.file("user", project)), "security", "folderTrust", "enabled")
+    if enabled is False or (enabled is None and not by_default):
+        return Trust("ok", f"{agent.title} trusts every folder (`security.folderTrust` is off)")
+    trusted = _by_rules(settings(file), os.path.realpath(project))
+    return folder_trust(agent, installed, trusted, file if trusted is not None else "", more)
+
+
+def _by_rules(rules: Mapping[str, Any], project: str) -> bool | None:
+    """What the longest rule about a folder says; None when there is none."""
+    longest: tuple[int, bool | None] = (-1, None)
+    for path, level in rules.items():
+        effective = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
+        inside = project == effective or project.startswith(os.path.join(effective, ""))
+        if inside and len(path) > longest[0] and level in ("TRUST_PARENT", "TRUST_FOLDER", "DO_NOT_TRUST"):
+            longest = len(path), level != "DO_NOT_TRUST"
+    return longest[1]
+
+
+def _start(agent: Agent, url: str, prompt: str, settings: Settings) -> Start:
+    environ = {"GEMINI_API_KEY": CANARY_KEY, "GEMINI_TELEMETRY_ENABLED": "false"}
+    if dig(settings(agent.file("user", "")), "security", "auth", "selectedType"):
+        # With nothing chosen, it would take an address for a gateway, and want to know more of it; then there is only
+        # the way through the proxy.
+        environ["GOOGLE_GEMINI_BASE_URL"] = url
+    return Start(("-p", prompt), environ)
+
+
+_ONLY_ITS: Final = ("BeforeModel", "AfterModel", "BeforeToolSelection")
+_EVENTS: Final = {
+    "PreToolUse": "BeforeTool",
+    "PostToolUse": "AfterTool",
+    "PostToolUseFailure": "AfterTool",
+    "UserPromptSubmit": "BeforeAgent",
+    "SessionStart": "SessionStart",
+    "SessionEnd": "SessionEnd",
+    "Stop": "AfterAgent",
+    "PreCompact": "PreCompress",
+    "Notification": "Notification",
+}
+
+
+def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
+    name = payload.get("original_event_name", payload.get("hook_event_name"))
+    if name in _ONLY_ITS or (name in _EVENTS.values() and name not in _EVENTS):
+        return 2
+    session = environ.get("GEMINI_SESSION_ID")
+    told = "hook_event_name" in payload and "timestamp" in payload
+    return 1 if told and session and session == payload.get("session_id") else 0
+
+
+AGENT: Final = Agent(
+    name="gemini",
+    title="Gemini CLI",
+    meanings=Meanings(name="gemini", naming="gemini", join="\n\n", timeout=60.0, time_per_second=1000),
+    event_names=_EVENTS,
+    only_its=_ONLY_ITS,
+    not_usual=frozenset({"PreCompact"}),  # it sends PreCompress at every turn, compacted or not
+    tools={
+        "run_shell_command": "Bash",
+        "read_file": "Read",
+        "write_file": "Write",
+        "replace": "Edit",
+        "glob": "Glob",
+        "grep_search": "Grep",
+        "search_file_content": "Grep",
+        "list_directory": "LS",
+        "web_fetch": "WebFetch",
+        "google_web_search": "WebSearch",
+        "write_todos": "TodoWrite",
+        "invoke_agent": "Agent",
+    },
+    inputs={
+        "Bash": {"is_background": "run_in_background"},
+        "Read": {"file_path": "file_path", "absolute_path": "file_path"},
+        "Edit": {"allow_multiple": "replace_all"},
+        "Glob": {"dir_path": "path"},
+        "Grep": {"dir_path": "path"},
+        "LS": {"dir_path": "path"},
+        "Agent": {"agent_name": "subagent_type"},
+    },
+    capabilities=quiet(
+        {
+            "PreToolUse": row("deny rewrite_input stop message", allow=ALLOW, ask=ASK, context=HELD),
+            "PostToolUse": row("replace_output context stop message", deny=OUTPUT),
+            "PostToolUseFailure": row("context stop message", deny=LATE),
+            "UserPromptSubmit": row("deny context stop message", ask=ASK),
+            "SessionStart": row("context message", deny=LATE, stop=LATE),
+            "SessionEnd": row(**UNPREVENTED),
+            "Stop": row("stop keep_going message", deny=ON, context="held until UserPromptSubmit or PostToolUse"),
+            "PreCompact": row("message", deny=SHOWN, context=HELD),
+            "Notification": row("message", deny=SHOWN, context=HELD),
+        }
+    ),
+    sends=_sends,
+    marks={"GEMINI_CLI": "", "GEMINI_SESSION_ID": ""},
+    packages=(("@google", "gemini-cli"),),
+    program="gemini",
+    project_file=".gemini/settings.json",
+    user_file=".gemini/settings.json",
+    home_variable="GEMINI_CLI_HOME",
+    home_is="home",
+    read_keys=frozenset({"env"}),
+    trust=_trust,
+    next_steps=(("project", TRUST_FIRST.format("Gemini CLI")),),
+    start=_start,
+    named=True,
+    group={"sequential": True},  # in turn, and we are the last: other hooks may rewrite what we judge
+    system_message=True,
+)
+AGENTS = {"gemini": AGENT}
+DIALECTS = {"gemini": AgentDialect(agent=AGENT, voice=_Gemini(), blocking=_from_two)}

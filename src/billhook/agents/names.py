@@ -1,154 +1,80 @@
-"""What each agent calls the events, and which of ours is meant by a name that any of them uses.
-
-Only names, so that who merely has to know which event is meant needs no codec.
-"""
+"""Which event is meant by a name that any agent uses. Reads the records of all agents."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
+from billhook.agents import AGENTS, Lazy
 from billhook.events import EVENTS
 
-_LIKE_CLAUDE: Final = (
-    "PreToolUse PostToolUse UserPromptSubmit SessionStart SessionEnd Stop SubagentStart SubagentStop PreCompact "
-    "PermissionRequest"
-)
-
-EVENT_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
-    "claude": {name: name for name in EVENTS},
-    "codex": {name: name for name in f"{_LIKE_CLAUDE} PostCompact".split()},
-    "gemini": {
-        "PreToolUse": "BeforeTool",
-        "PostToolUse": "AfterTool",
-        "PostToolUseFailure": "AfterTool",
-        "UserPromptSubmit": "BeforeAgent",
-        "SessionStart": "SessionStart",
-        "SessionEnd": "SessionEnd",
-        "Stop": "AfterAgent",
-        "PreCompact": "PreCompress",
-        "Notification": "Notification",
-    },
-    "qwen": {name: name for name in f"{_LIKE_CLAUDE} PostCompact PostToolUseFailure Notification".split()},
-    "copilot": {
-        "PreToolUse": "preToolUse",
-        "PostToolUse": "postToolUse",
-        "PostToolUseFailure": "postToolUseFailure",
-        "UserPromptSubmit": "userPromptSubmitted",
-        "SessionStart": "sessionStart",
-        "SessionEnd": "sessionEnd",
-        "Stop": "agentStop",
-        "SubagentStart": "subagentStart",
-        "SubagentStop": "subagentStop",
-        "PreCompact": "preCompact",
-        "PermissionRequest": "permissionRequest",
-        "Notification": "notification",
-    },
-    "cursor": {
-        "PreToolUse": "preToolUse",
-        "PostToolUse": "postToolUse",
-        "PostToolUseFailure": "postToolUseFailure",
-        "UserPromptSubmit": "beforeSubmitPrompt",
-        "SessionStart": "sessionStart",
-        "SessionEnd": "sessionEnd",
-        "Stop": "stop",
-        "SubagentStart": "subagentStart",
-        "SubagentStop": "subagentStop",
-        "PreCompact": "preCompact",
-    },
-}
-"""By agent: our name of an event, and its own, as it stands in that agent's settings."""
-
-NARROWER: Final[Mapping[str, Mapping[str, str]]] = {
-    "cursor": {
-        "beforeShellExecution": "PreToolUse",
-        "beforeMCPExecution": "PreToolUse",
-        "beforeReadFile": "PreToolUse",
-        "beforeTabFileRead": "PreToolUse",
-        "afterShellExecution": "PostToolUse",
-        "afterMCPExecution": "PostToolUse",
-        "afterFileEdit": "PostToolUse",
-        "afterTabFileEdit": "PostToolUse",
-    },
-}
+EVENT_NAMES: Final = Lazy[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
+"""By agent: our name of an event, and its own, as it is spelt in that agent's settings."""
+NARROWER: Final = Lazy[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].narrower)
 """By agent: further names of its own, each for some of what one event of ours is about."""
 
-TOOLS_OF: Final[Mapping[str, str]] = {
-    "beforeShellExecution": "Bash",
-    "afterShellExecution": "Bash",
-    "beforeMCPExecution": "mcp__.*",
-    "afterMCPExecution": "mcp__.*",
-    "beforeReadFile": "Read",
-    "beforeTabFileRead": "Read",
-    "afterFileEdit": "Edit|MultiEdit|Write",
-    "afterTabFileEdit": "Edit|MultiEdit|Write",
-}
-"""By such a name: the tools that it is about."""
 
-OTHERS: Final = frozenset(
-    [
-        "BeforeModel",
-        "AfterModel",
-        "BeforeToolSelection",
-        "errorOccurred",
-        "userPromptTransformed",
-        "afterAgentResponse",
-        "afterAgentThought",
-        "workspaceOpen",
-        "TodoCreated",
-        "TodoCompleted",
-        "SessionDelete",
-    ]
-)
-"""Events that only one agent has, and we no type for: by its own names."""
-
-TITLES: Final[Mapping[str, str]] = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "gemini": "Gemini CLI",
-    "qwen": "Qwen Code",
-    "copilot": "Copilot",
-    "cursor": "Cursor",
-    "universal": "an agent that billhook does not know",
-}
-"""What people call them."""
+@cache
+def tools_of() -> Mapping[str, str]:
+    """By such a narrower name: the tools that it is about."""
+    return {name: tools for agent in AGENTS.values() for name, tools in agent.tools_of.items()}
 
 
-def _fold(name: str) -> str:
+@cache
+def others() -> frozenset[str]:
+    """Events that only one agent has, and we no type for: by its own names."""
+    return frozenset(name for agent in AGENTS.values() for name in agent.only_its)
+
+
+def fold(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-_MEANT: Final = {
-    _fold(own): name
-    for rows in (*({own: name for name, own in row.items()} for row in EVENT_NAMES.values()), *NARROWER.values())
-    for own, name in rows.items()
-} | {_fold(name): name for name in EVENTS}
-_MEANT["aftertool"] = "PostToolUse"
+_OURS: Final = {fold(name): name for name in EVENTS}
 
 
-def canonical_event(name: str) -> str:
+@cache
+def meant(agent: str) -> Mapping[str, str]:
+    """By the folded name that an agent uses: our name of the event. Of two events with one name, the wider one."""
+    record = AGENTS[agent]
+    names = {fold(own): name for name, own in reversed(list(record.event_names.items()))}
+    return names | {fold(own): name for own, name in record.narrower.items()}
+
+
+def canonical_event(name: str, agent: str = "") -> str:
     """The event that any agent means by a name, in whatever case and with or without `_` and `-`; "" when none does.
 
-    An agent that has one name for two events (Gemini's `AfterTool`) gives the wider one.
+    `agent`: the one that most likely uses it; the records of the others are only imported when it does not.
     """
-    return name if name in EVENTS else _MEANT.get(_fold(name[:100]), "")
+    folded = fold(name[:100])
+    if name in EVENTS or folded in _OURS:
+        return _OURS[folded]
+    likely = (agent,) if agent in AGENTS else ()
+    return next((meant(one)[folded] for one in (*likely, *AGENTS) if folded in meant(one)), "")
 
 
 def own_events(agent: str, name: str) -> str:
     """What a name in an agent's own file means: our name of the event, or the name itself where it is about a part of
     one or about something that only this agent has; "" when the agent has no such event."""
-    ours = {own: event for event, own in reversed(list(EVENT_NAMES.get(agent, {}).items()))}.get(name, "")
-    return ours or (name if name in NARROWER.get(agent, {}) or (agent != "claude" and name in OTHERS) else "")
+    ours = {own: event for event, own in reversed(list(EVENT_NAMES[agent].items()))} if agent in AGENTS else {}
+    if ours.get(name):
+        return ours[name]
+    return name if name in NARROWER.get(agent, {}) or (agent != "claude" and name in others()) else ""
 
 
-def whole(name: str) -> str:
-    """The event of ours that a narrower name is about a part of; any other name as it is."""
-    return next((rows[name] for rows in NARROWER.values() if name in rows), name)
+def whole(name: str, agent: str = "") -> str:
+    """The event of ours that a narrower name is about a part of; any other name as it is. `agent`: the one whose name
+    it is, if that is known."""
+    if name in EVENTS:
+        return name
+    known = (agent,) if agent in AGENTS else AGENTS
+    return next((NARROWER[one][name] for one in known if name in NARROWER[one]), name)
 
 
 def is_own_name(name: str) -> bool:
     """Whether some agent has an event of exactly that name."""
-    return name in OTHERS or any(own_events(agent, name) for agent in EVENT_NAMES)
+    return name in others() or any(own_events(agent, name) for agent in AGENTS)
 
 
 def own_name(dialect: str, event: str) -> str:
     """What an agent calls an event of ours; "" when it has no such event."""
-    return EVENT_NAMES.get(dialect, {}).get(event, "")
+    return EVENT_NAMES[dialect].get(event, "") if dialect in AGENTS else ""

@@ -4,16 +4,41 @@ After a tool `continue: false` replaces the output by `stopReason` and the run g
 So it is only said where that is meant. What SessionStart and PreToolUse answer beside a deny is dropped.
 """
 
-from typing import Final
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook import meanings as rows
+from billhook.agents.base import (
+    ALLOW,
+    ASK,
+    CANARY_KEY,
+    ENDS,
+    FAILURE_PERMISSION,
+    HELD,
+    LATE,
+    LIKE_CLAUDE,
+    ON,
+    OUTPUT,
+    REWRITE,
+    STOP,
+    TRUST_FIRST,
+    UNPREVENTED,
+    Agent,
+    Failure,
+    Installed,
+    Settings,
+    Start,
+    Trust,
+    quiet,
+    row,
+)
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
-from billhook.agents.names import own_name
 from billhook.answers import Answer, Decision
 from billhook.events import Block, Event
+from billhook.meanings import Meanings
 from billhook.tools import canonical_input
 
 _TOP: Final = {
@@ -54,7 +79,7 @@ class _Qwen(Plain):
 
     def say(self, event: Event, answer: Answer) -> Said:
         name = event.hook_event_name
-        if not own_name("qwen", name):
+        if not AGENT.event_names.get(name, ""):
             return refusal(answer)
         output, inside = self._decision(event, answer)
         if answer.context:
@@ -131,4 +156,89 @@ class _Qwen(Plain):
         return Answer(message=text)
 
 
-DIALECTS = {"qwen": AgentDialect(meanings=rows.QWEN, voice=_Qwen())}
+# -- its files
+
+
+def _trust(agent: Agent, project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
+    from billhook.agents.gemini import trusted_folders
+
+    file = os.path.join(agent.home(), "trustedFolders.json")
+    yield trusted_folders(agent, project, installed, settings, file, by_default=False)
+
+
+def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
+    environ = {"OPENAI_API_KEY": CANARY_KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "canary"}
+    return Start(("-p", prompt, "--auth-type", "openai"), environ)
+
+
+_MARKS: Final = ("QWEN_CODE", "QWEN_PROJECT_DIR")
+
+
+def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
+    told = all(name in payload for name in ("hook_event_name", "timestamp", "transcript_path"))
+    return 1 if told and any(environ.get(name) for name in _MARKS) else 0
+
+
+AGENT: Final = Agent(
+    name="qwen",
+    title="Qwen Code",
+    meanings=Meanings(name="qwen", naming="qwen", join="\n\n", timeout=60.0, time_per_second=1000),
+    event_names={name: name for name in f"{LIKE_CLAUDE} PostCompact PostToolUseFailure Notification".split()},
+    only_its=("TodoCreated", "TodoCompleted", "SessionDelete"),
+    tools={
+        "run_shell_command": "Bash",
+        "read_file": "Read",
+        "write_file": "Write",
+        "edit": "Edit",
+        "replace": "Edit",
+        "glob": "Glob",
+        "grep_search": "Grep",
+        "search_file_content": "Grep",
+        "list_directory": "LS",
+        "web_fetch": "WebFetch",
+        "web_search": "WebSearch",
+        "todo_write": "TodoWrite",
+        "agent": "Agent",
+        "task": "Agent",
+        "skill": "Skill",
+        "exit_plan_mode": "ExitPlanMode",
+        "ask_user_question": "AskUserQuestion",
+    },
+    inputs={
+        "Bash": {"is_background": "run_in_background"},
+        "Read": {"file_path": "file_path", "absolute_path": "file_path"},
+    },
+    capabilities=quiet(
+        {
+            "PreToolUse": row("deny", allow=ALLOW, ask=ASK, rewrite_input=REWRITE, stop=STOP, context=HELD),
+            "PostToolUse": row("replace_output context", deny=OUTPUT, stop=LATE),
+            "PostToolUseFailure": row("context", deny=LATE, stop=LATE),
+            "PermissionRequest": row("allow deny rewrite_input", ask=ASK, stop=STOP, context=HELD),
+            "UserPromptSubmit": row("deny context", ask=ASK, stop=STOP),
+            "SessionStart": row(**UNPREVENTED, context="held until UserPromptSubmit"),
+            "SessionEnd": row(**UNPREVENTED),
+            "Stop": row("keep_going message", deny=ON, stop=ENDS, context="held until UserPromptSubmit or PostToolUse"),
+            "SubagentStart": row("context", deny=LATE, stop=LATE),
+            "SubagentStop": row("keep_going", deny=ON, stop=ENDS, context=HELD),
+            "PreCompact": row(**UNPREVENTED, context=HELD),
+            "PostCompact": row(**UNPREVENTED, context=HELD),
+            "Notification": row(**UNPREVENTED, context=HELD),
+        }
+    ),
+    failures=(Failure("compact", 0, None), Failure("permission", 0, FAILURE_PERMISSION), Failure("")),
+    sends=_sends,
+    marks=dict.fromkeys(_MARKS, ""),
+    packages=(("@qwen-code", "qwen-code"),),
+    program="qwen",
+    project_file=".qwen/settings.json",
+    user_file=".qwen/settings.json",
+    trust=_trust,
+    next_steps=(("project", TRUST_FIRST.format("Qwen Code")),),
+    start=_start,
+    named=True,
+    group={"sequential": True},  # in turn, and we are the last: other hooks may rewrite what we judge
+    why_no_http="it lets a call pass when an HTTP hook fails, and has no switch against that",
+    system_message=True,
+)
+AGENTS = {"qwen": AGENT}
+DIALECTS = {"qwen": AgentDialect(agent=AGENT, voice=_Qwen())}

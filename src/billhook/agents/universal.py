@@ -5,14 +5,15 @@ all of them obey: what is no deny is lost, and what holds a call up becomes one.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from billhook import meanings as rows
-from billhook.agents.base import Can
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent, Can
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, spoken
 from billhook.agents.decode_event import received_object
-from billhook.agents.names import NARROWER, own_name
 from billhook.answers import Answer, Decision
 from billhook.events import Block, Event
 
@@ -84,9 +85,9 @@ def speaker(payload: Mapping[str, object]) -> str:
     if isinstance(named, str):
         if named in ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "PreCompress"):
             return "gemini"
-        if named in NARROWER["cursor"]:
+        if named in AGENTS["cursor"].narrower:
             return "cursor"
-        if named == own_name("copilot", "UserPromptSubmit"):
+        if named == AGENTS["copilot"].event_names["UserPromptSubmit"]:
             return "copilot"
     if "timestamp" in payload:  # which neither the reference nor Codex sends
         return "qwen" if "transcript_path" in payload else "copilot"
@@ -102,4 +103,5 @@ class UniversalDialect(AgentDialect, frozen=True, kw_only=True):
         return dialect(speaker(received_object(stdin))).read_call(stdin, env)
 
 
-DIALECTS = {"universal": UniversalDialect(meanings=rows.UNIVERSAL, voice=_Universal())}
+AGENT: Final = Agent(name="universal", title="an agent that billhook does not know", meanings=rows.UNIVERSAL)
+DIALECTS = {"universal": UniversalDialect(agent=AGENT, voice=_Universal())}

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from billhook import caller
-from billhook.agents.detect import OTHERS, dialect_of
+from billhook.agents import dialect_of
+from billhook.agents.detect import OTHERS, with_sent_names
 from billhook.answering.arguments import Arguments
 from billhook.answering.received import MistypedError, about_unknown, guessed, readable, received, received_from
 from billhook.answering.saying import lines_for_people
@@ -216,7 +217,7 @@ class Answering:
         config = configured.load(folder, self.arguments.files, host=self._inside(), read_files=read_files)
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
-        return _for_part(config, self.arguments.event) if self.arguments.event else config
+        return _for_part(config, self.arguments.event, self.spoken) if self.arguments.event else config
 
     def _inside(self) -> "Inside":
         """The agent that we are inside of, as far as anybody can tell."""
@@ -253,10 +254,9 @@ class Answering:
         written: "Written | None" = None,
     ) -> HookResponse:
         """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
-        if self.agent == "vscode" and answer.updated_input is not None:
-            from billhook.answering.vscode import rewritten_for_vscode
-
-            answer, written = rewritten_for_vscode(self.stdin or b"", answer), None
+        if answer.updated_input is not None and self.agent in OTHERS:
+            renamed = with_sent_names(self.agent, self.stdin or b"", answer)
+            answer, written = renamed, written if renamed is answer else None
         if written is None:
             written = self.dialect.write_exit(event, answer)
         spoken = written.exit.stderr
@@ -449,11 +449,11 @@ def _without_stand_ins(config: "Config") -> "Config":
     return replace(config, hooks=hooks, plan=Plan(hooks))
 
 
-def _for_part(config: "Config", name: str) -> "Config":
+def _for_part(config: "Config", name: str, spoken: str) -> "Config":
     """The hooks for a narrower event alone, where an entry is for just that: the others hear of the whole event."""
     from billhook.agents.names import whole
 
-    if whole(name) == name:
+    if whole(name, spoken) == name:
         return config
     from msgspec.structs import replace
 

@@ -2,21 +2,11 @@
 
 import msgspec
 
+from billhook.agents import AGENTS
 from billhook.errors import UsageError
 
-DIALECTS = (
-    "claude",
-    "codex",
-    "gemini",
-    "qwen",
-    "copilot",
-    "cursor",
-    "universal",
-    "claw",
-    "claw-text",
-    "lesson",
-)
-"""What `--as` takes. Written out: to import the dialects for their names would be felt at every tool call."""
+DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
+"""What `--as` takes."""
 _MARGIN = 0.1
 _SHORTEST_MARGIN, _LONGEST_MARGIN = 0.2, 0.5
 _KNOWN = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from billhook import caller
-from billhook.agents.detect import dialect_of, event_of, who_calls
+from billhook.agents.detect import who_calls
 from billhook.errors import BillhookError, EventError
 from billhook.events import EVENTS, Event, parse
 from billhook.later import later, pattern
@@ -48,13 +48,13 @@ def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str
 def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
     """The event of an agent that reads another one's settings."""
     payload = _object_in(stdin) or {}
-    if agent == "vscode":
+    record = agents.agent(agent)
+    if record.payload_of is not None:
         from billhook import strictjson
-        from billhook.answering.vscode import payload_of
 
-        stdin = strictjson.written(payload_of(payload))
-    name = argument or event_of(agent, payload)
-    return received(agents.dialect(dialect_of(agent)), stdin, env, name), agent
+        stdin = strictjson.written(record.payload_of(payload))
+    name = argument or record.unnamed_event(payload)
+    return received(agents.dialect(agents.dialect_of(agent)), stdin, env, name), agent
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:
@@ -68,7 +68,7 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
     except EventError as error:
         if error.path != "$.hook_event_name" or not argument:
             raise
-        sent, stdin = stdin, _with_name(stdin, argument)
+        sent, stdin = stdin, _with_name(stdin, argument, dialect.meanings.name)
         event = dialect.read_call(stdin, env)
         if dialect.meanings.naming in ("canonical", "seed"):  # hooks of these look for the name in the JSON
             sent = stdin
@@ -78,7 +78,7 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
     name = event.hook_event_name
     if name in EVENTS:
         return event
-    known = canonical(name)
+    known = canonical(name, dialect.meanings.name)
     if known:
         return _respelt(dialect, stdin, env, known)
     if near := probable(name):
@@ -86,14 +86,14 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
     return event
 
 
-def canonical(name: str) -> str:
+def canonical(name: str, agent: str = "") -> str:
     """The known event that any agent calls so, in whatever case and with or without `_` and `-`; nothing when none
     does."""
     if name in EVENTS:
         return name
     from billhook.agents.names import canonical_event
 
-    return canonical_event(name)
+    return canonical_event(name, agent)
 
 
 def probable(name: str) -> str:
@@ -108,13 +108,13 @@ def about_unknown(name: str) -> str:
     return f"billhook knows no event `{name[:_LONGEST]}`, and no configured hook names it"
 
 
-def _with_name(stdin: bytes, name: str) -> bytes:
+def _with_name(stdin: bytes, name: str, agent: str) -> bytes:
     """Some agents' payload does not say which event it is."""
     from billhook import strictjson
 
     rest = stdin.lstrip()[1:].lstrip()
     comma = b"" if rest.startswith(b"}") else b","
-    return b'{"hook_event_name":' + strictjson.encode(canonical(name) or name) + comma + rest
+    return b'{"hook_event_name":' + strictjson.encode(canonical(name, agent) or name) + comma + rest
 
 
 def _respelt(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], name: str) -> Event:

@@ -7,16 +7,23 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 
 from billhook import caller
+from billhook.agents import AGENTS, TABLE, agent
+from billhook.agents.base import Agent, Scope
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import error_text, say
 from billhook.cli.values import nearest
 from billhook.config import sources
 from billhook.errors import BillhookError, UsageError
-from billhook.hosts import HOSTS, Host, Scope
 
 ALL = "all"
-_VS_CODE = "VS Code has no file of its own: it reads those of Copilot and of Claude Code, so name `copilot` or `claude`"
-READS_OTHERS = dict.fromkeys(("vscode", "vs-code", "VSCode", "code"), _VS_CODE)
+ANOTHER = [*AGENTS][1]  # for examples: an agent that is not Claude Code
+_NO_FILE = "{} has no file of its own: it reads those of {} and of Claude Code, so name `{}` or `claude`"
+READS_OTHERS = {
+    alias: _NO_FILE.format(agent(name).title, agent(row.module).title, row.module)
+    for name, row in TABLE.items()
+    if row.speaks
+    for alias in agent(name).aliases
+}
 """Names that people may try, and whose files they mean."""
 
 
@@ -53,19 +60,19 @@ def project_here(scope: Scope) -> str:
     return found
 
 
-def named(agents: Sequence[str]) -> tuple[list[Host], bool]:
+def named(agents: Sequence[str]) -> tuple[list[Agent], bool]:
     """The agents that were named, each once; and whether that was `all`. Raises UsageError."""
     if not agents:
-        raise UsageError("which agent?", hint=f"one of {', '.join(HOSTS)}, or {ALL}")
+        raise UsageError("which agent?", hint=f"one of {', '.join(AGENTS)}, or {ALL}")
     for name in agents:
-        if name not in HOSTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*HOSTS, ALL)))
+        if name not in AGENTS and name != ALL:
+            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*AGENTS, ALL)))
     if ALL in agents:
-        return list(HOSTS.values()), True
-    return [HOSTS[name] for name in dict.fromkeys(agents)], False
+        return list(AGENTS.values()), True
+    return [AGENTS[name] for name in dict.fromkeys(agents)], False
 
 
-def one_by_one(hosts: Iterable[Host], do: Callable[[Host], bool]) -> int:
+def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
     """Go on with the others when one fails; the exit code. `do` says whether the agent was meant at all."""
     meant, failed = 0, False
     for host in hosts:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from billhook.agents import AGENTS, TABLE
 from billhook.cli.check_formats import FORMATS
 from billhook.cli.show import hint, note, say
 from billhook.cli.values import one_of, words
@@ -41,14 +42,14 @@ class Checked(msgspec.Struct, frozen=True):
 
 @click.command(
     "check",
-    epilog="""\b
+    epilog=f"""\b
 Examples:
   billhook check
   billhook check .claude/settings.json hooks.yaml
   billhook check --ignore BH306,BH5 ../other-project
   billhook check --format github
   billhook check --json | jq -r .code | sort | uniq -c
-  billhook check --host codex
+  billhook check --host {[*AGENTS][1]}
 
 \b
 Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
@@ -59,7 +60,7 @@ does not honour; what a hook only may say is a note.""",
 @click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")
 @click.option("--select", metavar="CODES", multiple=True, help="Only these codes, or beginnings of codes: BH3,BH506.")
 @click.option("--ignore", metavar="CODES", multiple=True, help="All but these codes, or beginnings of codes.")
-@click.option("--host", metavar="NAME", help="What this agent can't honour: claude, codex, gemini ..., or all.")
+@click.option("--host", metavar="NAME", help=f"What this agent can't honour: {', '.join([*AGENTS][:3])} ..., or all.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def verb(
     paths: tuple[str, ...],
@@ -96,10 +97,9 @@ def verb(
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
     """What one agent, or each, makes of the hooks; the exit code."""
     from billhook.cli import check_host
-    from billhook.hosts import HOSTS
 
     about, unread = [], False
-    for host in list(HOSTS.values()) if name == "all" else [check_host.host_named(name, "all")]:
+    for host in list(AGENTS.values()) if name == "all" else [check_host.host_named(name, "all")]:
         configs = [_of_path(path, host.name) for path in paths] or [_here(host.name)]
         entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
         standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]
@@ -192,7 +192,7 @@ def project_of(file: str) -> str:
     real = os.path.realpath(file)
     folder = os.path.dirname(real)
     agent = sources.agent_of(real)
-    if agent == "copilot":
+    if agent in TABLE and TABLE[agent].folders:
         return os.path.dirname(os.path.dirname(folder))
     return os.path.dirname(folder) if agent or os.path.basename(folder) in (".claude", ".billhook") else folder
 

@@ -8,14 +8,15 @@ import click
 import msgspec
 
 from billhook import strictjson
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent
 from billhook.cli.agents import READS_OTHERS
 from billhook.cli.check_formats import shown
 from billhook.cli.show import picked
 from billhook.cli.table import filled, shown_path
 from billhook.config.declared import Declared
-from billhook.config.hosting import Agent, Limit, limits
+from billhook.config.hosting import Host, Limit, limits
 from billhook.errors import BillhookError, UsageError
-from billhook.hosts import HOSTS, Host
 from billhook.hosts.agentfile import checked, ours
 from billhook.hosts.entries import times
 from billhook.text import counted, one_line, suggest, visible
@@ -26,7 +27,7 @@ _DEADLINE: Final = re.compile(r"(?:--deadline |[?&]deadline=)(\d{1,9})\b")
 class Hosted(msgspec.Struct, frozen=True):
     """One agent, and what it does with the hooks."""
 
-    host: Host
+    host: Agent
     hooks: tuple[Declared, ...]  # those that were looked at
     found: tuple[Limit, ...]
     left: int = 0  # hooks that the agent runs itself, in its own way
@@ -37,14 +38,14 @@ class Hosted(msgspec.Struct, frozen=True):
         return any(limit.sure for limit in self.found)
 
 
-def host_named(name: str, *also: str) -> Host:
+def host_named(name: str, *also: str) -> Agent:
     """The agent of that name; UsageError with the nearest, of which `also` are some, when there is none."""
-    if name not in HOSTS:
-        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, [*HOSTS, *also]))
-    return HOSTS[name]
+    if name not in AGENTS:
+        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, [*AGENTS, *also]))
+    return AGENTS[name]
 
 
-def hosted(host: Host, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> Hosted:
+def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> Hosted:
     """What an agent can't honour of these hooks, in the order of the files."""
     installed = _deadlines(host, projects)
 
@@ -52,11 +53,11 @@ def hosted(host: Host, hooks: Sequence[Declared], left: int, projects: Iterable[
         there = times(host, event, wanted)[1] / 1000
         return min(there, installed.get(event, there))
 
-    agent = Agent(host.name, host.title, seconds)
+    agent = Host(host.name, host.title, seconds)
     return Hosted(host, tuple(hooks), tuple(limit for hook in hooks for limit in limits(hook, agent)), left)
 
 
-def _deadlines(host: Host, projects: Iterable[str]) -> dict[str, float]:
+def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
     """The seconds that billhook has on each event, as it is installed for this agent."""
     canonical = {own: event for event, own in host.spellings.items()}
     found: dict[str, float] = {}
@@ -110,7 +111,7 @@ def as_json(about: Sequence[Hosted]) -> str:
     return "\n".join(strictjson.dumps(_data(one.host, limit)) for one in about for limit in one.found)
 
 
-def _data(host: Host, limit: Limit) -> dict[str, object]:
+def _data(host: Agent, limit: Limit) -> dict[str, object]:
     return {
         "host": host.name,
         **picked(limit, "hook file line? events"),

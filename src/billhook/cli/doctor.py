@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 import click
 
 from billhook import strictjson
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent
 from billhook.cli import events_times
-from billhook.cli.agents import ALL, READS_OTHERS, project_here
+from billhook.cli.agents import ALL, ANOTHER, READS_OTHERS, project_here
 from billhook.cli.doctor_screen import as_data, beginning, canary_data, lines, proved, screen
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.loaded import loaded
@@ -14,7 +16,6 @@ from billhook.cli.show import note, say
 from billhook.cli.table import first_problem
 from billhook.cli.values import nearest
 from billhook.errors import UsageError
-from billhook.hosts import HOSTS, Host
 from billhook.hosts.doctor import Report, examined, hosts_here
 from billhook.hosts.doctor_daemon import Daemon
 from billhook.hosts.doctor_finding import Finding, all_well
@@ -29,18 +30,18 @@ if TYPE_CHECKING:
 
 @click.command(
     "doctor",
-    epilog="""\b
+    epilog=f"""\b
 Examples:
   billhook doctor                       every agent that is here
-  billhook doctor claude codex          these
-  billhook doctor codex --canary        start it for a moment, and see whether it asks
+  billhook doctor claude {ANOTHER}          these
+  billhook doctor {ANOTHER} --canary        start it for a moment, and see whether it asks
   billhook doctor --coverage --since 1w what no hook saw of the last week
   billhook doctor --json | jq -r '.agents[].findings[] | select(.level == "fail") | .remedy'
 
 \b
 Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like that.""",
 )
-@click.argument("agents", nargs=-1, metavar="[claude|codex|gemini|qwen|copilot|cursor|all]...")
+@click.argument("agents", nargs=-1, metavar=f"[{'|'.join(AGENTS)}|all]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--canary", is_flag=True, help="Start the agent without a model, and see whether it asks billhook.")
 @click.option("--coverage", is_flag=True, help="Hold the agent's own transcripts against the event log.")
@@ -84,7 +85,7 @@ class _Here:
         self.daemon = Daemon(self.root)
         self.general = [*self.daemon.findings(), *head_findings(self.project, self.root)]
 
-    def report(self, host: Host) -> Report:
+    def report(self, host: Agent) -> Report:
         return examined(host, self.project, self.root, self.daemon, asked=self.asked)
 
     def show(self, as_json: bool) -> int:
@@ -126,11 +127,11 @@ class _Here:
 
     def show_coverage(self, as_json: bool, since: str) -> int:
         from billhook.cli.doctor_coverage import coverage_data, coverage_lines
-        from billhook.hosts.coverage import READERS
 
-        hosts = [host for host in self.hosts if host.name in READERS]
+        hosts = [host for host in self.hosts if host.transcripts]
         if not hosts and self.asked:
-            raise UsageError("only the transcripts of Claude Code and Codex can be read", hint="name claude or codex")
+            titles, names = " and ".join(_readable("title")), " or ".join(_readable("name"))
+            raise UsageError(f"only the transcripts of {titles} can be read", hint=f"name {names}")
         found = [self._coverage(host, since) for host in hosts]
         if as_json:
             well = all(one.well for one in found)
@@ -138,10 +139,10 @@ class _Here:
             say(strictjson.dumps({"project": self.project, "ok": well, "since": since or None, "agents": agents}))
         else:
             texts = ["\n".join(coverage_lines(one)) for one in found]
-            say("\n\n".join(texts) or "neither Claude Code nor Codex was found here")
+            say("\n\n".join(texts) or f"neither {' nor '.join(_readable('title'))} was found here")
         return 0 if all(one.well for one in found) else 1
 
-    def _coverage(self, host: Host, since: str) -> "Coverage":
+    def _coverage(self, host: Agent, since: str) -> "Coverage":
         from billhook.hosts.coverage import compared
         from billhook.hosts.coverage_why import Reasons
 
@@ -164,10 +165,15 @@ def _refuse_agents() -> None:
         )
 
 
-def _named(agents: tuple[str, ...]) -> list[Host]:
+def _readable(field: str) -> list[str]:
+    """The names or titles of the agents whose transcripts can be read."""
+    return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
+
+
+def _named(agents: tuple[str, ...]) -> list[Agent]:
     for name in agents:
-        if name not in HOSTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*HOSTS, ALL)))
+        if name not in AGENTS and name != ALL:
+            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*AGENTS, ALL)))
     if ALL in agents:
-        return list(HOSTS.values())
-    return [HOSTS[name] for name in dict.fromkeys(agents)]
+        return list(AGENTS.values())
+    return [AGENTS[name] for name in dict.fromkeys(agents)]

@@ -6,9 +6,9 @@ from typing import Any, Final
 import click
 
 from billhook import __version__
+from billhook.agents.base import Agent
 from billhook.cli.ages import ago
 from billhook.cli.table import filled, one_line, shown_path
-from billhook.hosts import Host
 from billhook.hosts.doctor import Report
 from billhook.hosts.doctor_finding import Finding, all_well
 
@@ -106,13 +106,13 @@ def as_data(project: str, general: Sequence[Finding], reports: Sequence[Report])
     }
 
 
-def proved(found: Sequence[tuple[Host, Finding]], *, asked: bool) -> bool:
+def proved(found: Sequence[tuple[Agent, Finding]], *, asked: bool) -> bool:
     """Whether hooks have fired: in every agent that was asked for, or in all of those here that can be started."""
     levels = [one.level for _, one in found]
     return "ok" in levels and all(level == "ok" or (level == "unknown" and not asked) for level in levels)
 
 
-def canary_data(project: str, found: Sequence[tuple[Host, Finding]], *, asked: bool) -> dict[str, Any]:
+def canary_data(project: str, found: Sequence[tuple[Agent, Finding]], *, asked: bool) -> dict[str, Any]:
     """What came of starting agents, for programs."""
     return {
         "project": project,

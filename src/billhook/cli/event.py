@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from billhook import strictjson, tools
-from billhook.agents.names import OTHERS
+from billhook.agents.names import others
 from billhook.answering.received import canonical, probable
 from billhook.cli.show import note
 from billhook.cli.values import json_of, json_or_text, text_of
@@ -63,7 +63,7 @@ def _doubt(name: str) -> None:
         return
     if near := probable(name):
         raise UsageError(f"no event `{name}`", hint=f"did you mean {near}?")
-    if name not in OTHERS:
+    if name not in others():
         note(f"no known agent sends `{name}`; it is fired as it is")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from billhook import strictjson
+from billhook.agents import AGENTS
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import note, say
 from billhook.cli.table import shown_path
@@ -27,7 +28,7 @@ _TRY = """billhook fire PreToolUse --tool Bash --input '{"command": "git push"}'
 _NEXT = (
     ("billhook list", "every hook, in the order in which they run"),
     (_TRY, "what the gate says to a push"),
-    ("billhook install claude", "let an agent ask these hooks: claude, codex, gemini, qwen, copilot, cursor"),
+    ("billhook install claude", f"let an agent ask these hooks: {', '.join(AGENTS)}"),
 )
 
 

@@ -10,44 +10,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-MARKS: Mapping[str, str] = {
-    "CLAUDECODE": "Claude Code",
-    "CLAUDE_CODE_ENTRYPOINT": "Claude Code",
-    "CODEX_SANDBOX": "Codex",
-    "CODEX_SANDBOX_NETWORK_DISABLED": "Codex",
-    "CODEX_THREAD_ID": "Codex",
-    "CODEX_CI": "Codex",
-    "GEMINI_CLI": "Gemini CLI",
-    "GEMINI_SESSION_ID": "Gemini CLI",
-    "QWEN_CODE": "Qwen Code",
-    "QWEN_PROJECT_DIR": "Qwen Code",
-    "COPILOT_CLI": "Copilot CLI",
-    "COPILOT_AGENT_SESSION_ID": "Copilot",
-    "CURSOR_AGENT": "Cursor",
+from billhook.agents import AGENTS
+
+_FURTHER = {
     "OPENCODE": "OpenCode",
     "AUGMENT_AGENT": "Augment",
     "AI_AGENT": "an agent",
     "HOOK_EVENT": "a hook",
     "CLAUDE_EVENT_TYPE": "a hook",
 }
-"""What agents put into the environment of the commands they run. (Not CURSOR_TRACE_ID and its like, which a person's
-own terminal inside an editor has, too.)"""
+MARKS: Mapping[str, str] = {
+    **{mark: title or agent.title for agent in AGENTS.values() for mark, title in agent.marks.items()},
+    **_FURTHER,
+}
+"""What agents put into the environment of the commands they run."""
 
 PROGRAMS: Mapping[str, str] = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "gemini": "Gemini CLI",
-    "copilot": "Copilot CLI",
-    "cursor-agent": "Cursor",
-    "qwen": "Qwen Code",
+    **{agent.program: agent.program_title or agent.title for agent in AGENTS.values()},
     "opencode": "OpenCode",
 }
 PACKAGES: Mapping[tuple[str, str], str] = {
-    ("@anthropic-ai", "claude-code"): "Claude Code",
-    ("@openai", "codex"): "Codex",
-    ("@google", "gemini-cli"): "Gemini CLI",
-    ("@github", "copilot"): "Copilot CLI",
-    ("@qwen-code", "qwen-code"): "Qwen Code",
+    **{one: agent.program_title or agent.title for agent in AGENTS.values() for one in agent.packages},
     ("node_modules", "opencode-ai"): "OpenCode",
 }
 _INTERPRETER = re.compile(r"node|nodejs|bun|deno|python[\d.]*|pypy[\d.]*|sh|bash|dash|zsh")

@@ -10,7 +10,9 @@ import click
 import msgspec
 
 from billhook import caller, strictjson
-from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, scope_options
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent, Scope
+from billhook.cli.agents import ALL, ANOTHER, named, one_by_one, project_here, refuse_agents, scope_options
 from billhook.cli.install_screen import as_data, show_difference, show_outcome
 from billhook.cli.main import VERBS
 from billhook.cli.show import note, say
@@ -20,26 +22,22 @@ from billhook.config import load_config
 from billhook.config.approving import approve_entry, record_trust
 from billhook.config.known_gates import acknowledge, missing
 from billhook.errors import UsageError
-from billhook.hosts import Host, Scope, programs
+from billhook.hosts import programs
 from billhook.hosts.choosing import Needs, chosen_events, widened
 from billhook.hosts.entries import PROGRAM, TOKEN_VARIABLE, Options
 from billhook.hosts.installing import Change, Target, carry_out, plan_install
 from billhook.store.files import state_root
 
 _ADDRESS = "127.0.0.1:8123"
-_NO_HTTP = {
-    "qwen": "it lets a call pass when an HTTP hook fails, and has no switch against that",
-    "copilot": "it takes https addresses only, and lets a call pass when they fail",
-}
 
 
 @click.command(
     "install",
-    epilog="""\b
+    epilog=f"""\b
 Examples:
   billhook install claude             in your own settings, for every project
   billhook install all --dry-run      what would change in every agent here
-  billhook install codex --project    in this repository, for all who clone it
+  billhook install {ANOTHER} --project    in this repository, for all who clone it
   billhook install claude --adopt     and move the hooks there to billhook
   billhook install claude --events PreToolUse,Stop
 
@@ -47,7 +45,7 @@ Examples:
 Exit code: 0 done, or installed already; 1 no agent was found;
 2 refused, or a file can't be changed.""",
 )
-@click.argument("agents", nargs=-1, metavar="claude|codex|gemini|qwen|copilot|cursor|all")
+@click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
 @scope_options
 @click.option("--events", multiple=True, metavar="NAME,...", help="Only these events.  [default: what hooks need]")
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
@@ -149,13 +147,13 @@ def _daemon_address() -> str:
     return found.http.rstrip("/") if found is not None and found.http else f"http://{_ADDRESS}"
 
 
-def _install(host: Host, asked: _Asked, here: dict[str, str] | None) -> bool:
+def _install(host: Agent, asked: _Asked, here: dict[str, str] | None) -> bool:
     if here is not None and not here[host.name]:
         lacking = "nothing of it in" if os.path.exists(host.home()) else "no"
         _skipped(host, f"not found: no `{host.program}` on PATH, {lacking} {host.home()}", asked)
         return False
     if asked.options.http and not host.http:
-        why = _NO_HTTP.get(host.name, "it has no HTTP hooks")
+        why = host.why_no_http
         if here is None:
             raise UsageError(f"--http is refused for {host.title}: {why}", hint="leave out --http")
         _skipped(host, why, asked)
@@ -179,7 +177,7 @@ def _install(host: Host, asked: _Asked, here: dict[str, str] | None) -> bool:
     return True
 
 
-def _skipped(host: Host, why: str, asked: _Asked) -> None:
+def _skipped(host: Agent, why: str, asked: _Asked) -> None:
     if asked.as_json:
         say(strictjson.dumps({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why}))
     else:
@@ -208,12 +206,7 @@ def _next_steps(change: Change, options: Options) -> Iterator[str]:
         token = state_root() / "billhook" / "daemon" / "token"
         yield "and where the agent is started:"
         yield f'export {TOKEN_VARIABLE}="$(cat {shlex.quote(str(token))})"'
-    if host.name == "codex":
-        yield "Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's"
-    if host.name in ("gemini", "qwen", "copilot") and change.scope == "project":
-        yield f"{host.title} reads a project's hooks only in a folder that it trusts: start it there once, and trust it"
-    if host.name == "cursor":
-        yield "restart Cursor, and look for billhook below Settings, Hooks"
+    yield from (text for scope, text in host.next_steps if scope in ("any", change.scope))
     if change.scope == "project":
         yield from (f"git add {shown_path(one.path)}" for one in change.files)
         if change.adopted:

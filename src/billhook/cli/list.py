@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from billhook.agents import AGENTS
 from billhook.cli.ages import ago
 from billhook.cli.loaded import checked_event, config_option, loaded
 from billhook.cli.show import hint, note, picked, say, say_json
@@ -22,7 +23,7 @@ from billhook.store.files import StoreError
 from billhook.text import counted, one_line
 
 if TYPE_CHECKING:
-    from billhook.hosts import Host
+    from billhook.agents.base import Agent
     from billhook.hosts.plugins import PluginHook
 
 _LONGEST_NAME = 28
@@ -35,15 +36,15 @@ _BOOKS = "Built in, without a say in decisions"
 
 @click.command(
     "list",
-    epilog="""\b
+    epilog=f"""\b
 Examples:
   billhook list
   billhook list --event PreToolUse
-  billhook list --host gemini
+  billhook list --host {[*AGENTS][2]}
   billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
 )
 @click.option("--event", metavar="EVENT", help="Only the hooks that this event gets.")
-@click.option("--host", metavar="NAME", help="What applies inside this agent: claude, codex, gemini ...")
+@click.option("--host", metavar="NAME", help=f"What applies inside this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
 def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json: bool) -> int:
@@ -104,7 +105,7 @@ def _plugin_data(one: "PluginHook") -> dict[str, object]:
     return {"name": declared.name, **about, **standing}
 
 
-def _as_data(row: Row, agent: "Host | None", fired: LastFired | None) -> dict[str, object]:
+def _as_data(row: Row, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
     data = {**as_data(row), "hash": row.exact_hash or None}
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
@@ -114,7 +115,7 @@ def _as_data(row: Row, agent: "Host | None", fired: LastFired | None) -> dict[st
     return {**data, "host": agent.name, "host_events": own, "fires": fires}
 
 
-def _never_fires(row: Row, agent: "Host | None") -> bool:
+def _never_fires(row: Row, agent: "Agent | None") -> bool:
     """None of its events exists in that agent."""
     return agent is not None and bool(row.events) and not any(event in agent.spellings for event in row.events)
 
@@ -149,7 +150,7 @@ def conditions(row: Row) -> Iterator[str]:
     yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
 
 
-def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None, agent: "Host | None" = None) -> Iterator[str]:
+def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None, agent: "Agent | None" = None) -> Iterator[str]:
     """Groups, each below its heading."""
     column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
@@ -168,7 +169,7 @@ def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None, agent: "
         yield f"no hook wants {wanted}"
 
 
-def _by_event(found: Sequence[Row], wanted: str, agent: "Host | None") -> Iterator[tuple[str, list[Row]]]:
+def _by_event(found: Sequence[Row], wanted: str, agent: "Agent | None") -> Iterator[tuple[str, list[Row]]]:
     active = [row for row in found if row.effect != "nothing" and not _never_fires(row, agent)]
     if wanted:
         yield _called(wanted, agent), active
@@ -188,7 +189,7 @@ def _by_event(found: Sequence[Row], wanted: str, agent: "Host | None") -> Iterat
     yield "Not running", [row for row in idle if row.state not in (*_WAITING, "elsewhere")]
 
 
-def _called(event: str, agent: "Host | None") -> str:
+def _called(event: str, agent: "Agent | None") -> str:
     """The event, and what the agent calls it."""
     own = agent.spellings.get(event, event) if agent is not None else event
     return event if own == event else f"{event} ({own})"

@@ -7,11 +7,12 @@ import click
 import msgspec
 
 from billhook import strictjson
-from billhook.cli.agents import named, one_by_one, project_here, refuse_agents, scope_options
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent, Scope
+from billhook.cli.agents import ALL, ANOTHER, named, one_by_one, project_here, refuse_agents, scope_options
 from billhook.cli.install_screen import as_data, show_difference, show_outcome
 from billhook.cli.show import say
 from billhook.errors import BillhookError
-from billhook.hosts import Host, Scope
 from billhook.hosts.agentfile import ours
 from billhook.hosts.installing import Target, carry_out, plan_uninstall
 from billhook.hosts.jsontext import measured
@@ -20,16 +21,16 @@ from billhook.store.files import state_root
 
 @click.command(
     "uninstall",
-    epilog="""\b
+    epilog=f"""\b
 Examples:
   billhook uninstall claude             from your own settings
   billhook uninstall all --dry-run      what would change
-  billhook uninstall codex --project    from the settings of this project
+  billhook uninstall {ANOTHER} --project    from the settings of this project
 
 \b
 Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 )
-@click.argument("agents", nargs=-1, metavar="claude|codex|gemini|qwen|copilot|cursor|all")
+@click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
 @scope_options
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
@@ -47,7 +48,7 @@ def verb(agents: tuple[str, ...], scope: Scope | None, dry: bool, as_json: bool)
     return one_by_one(hosts, partial(_uninstall, scope=where, project=project, dry=dry, as_json=as_json))
 
 
-def _uninstall(host: Host, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
+def _uninstall(host: Agent, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
     change = plan_uninstall(Target(host, scope, project, state_root()))
     if change.state == "absent":
         change = msgspec.structs.replace(change, notes=(*change.notes, *_elsewhere(host, scope, project)))
@@ -62,7 +63,7 @@ def _uninstall(host: Host, scope: Scope, project: str, dry: bool, as_json: bool)
     return True
 
 
-def _elsewhere(host: Host, scope: Scope, project: str) -> list[str]:
+def _elsewhere(host: Agent, scope: Scope, project: str) -> list[str]:
     """Where it is installed instead."""
     other: Scope = "project" if scope == "user" else "user"
     with suppress(BillhookError):

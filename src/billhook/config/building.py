@@ -2,6 +2,7 @@
 
 import msgspec
 
+from billhook.agents import AGENTS
 from billhook.answers import Answer, Decision, OnFailure
 from billhook.config.consent import Consent, Consented
 from billhook.config.declared import Action, Declared, Exec, Python, Run, Say, Url
@@ -108,9 +109,9 @@ def _condition(declared: Declared) -> Condition | None:
 def _match(declared: Declared) -> str | None:
     if not declared.part:
         return declared.match
-    from billhook.agents.names import TOOLS_OF
+    from billhook.agents.names import tools_of
 
-    return TOOLS_OF[declared.part]
+    return tools_of()[declared.part]
 
 
 def _readable_rule(when: str) -> str:
@@ -124,8 +125,8 @@ def _readable_rule(when: str) -> str:
 
 def _handler(declared: Declared, limits: Limits) -> Handler:
     dialect, folder = declared.dialect, declared.folder
-    if declared.part and dialect == "cursor":
-        dialect = f"cursor:{declared.part}"
+    if declared.part and dialect in AGENTS and AGENTS[dialect].parts:
+        dialect = f"{dialect}:{declared.part}"
     match declared.action:
         case Run(text, shell, login):
             return command(text, dialect=dialect, login=login, shell=shell, cwd=folder)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from billhook.agents import AGENTS
 from billhook.answers import OnFailure
 from billhook.config.actions import read_action
 from billhook.config.declared import Declared, Layer, Shape
@@ -18,9 +19,7 @@ from billhook.config.keys import (
     GATE_LIKE,
     MISTAKEN,
     NARROWING,
-    OF_AGENTS,
     OF_OTHERS,
-    READ_BY,
     TYPES,
     field_of,
     spelling,
@@ -57,7 +56,7 @@ class Where(msgspec.Struct, frozen=True):
     @property
     def of_another(self) -> bool:
         """It is the file of an agent with names of its own."""
-        return self.agent in MEANINGS and self.agent != "claude"
+        return self.agent in AGENTS and self.agent != "claude"
 
     @property
     def json(self) -> bool:
@@ -102,10 +101,11 @@ class Entry:
         """Sort the entry's pairs by field; what we don't know is reported with what was likely meant."""
         assert isinstance(self.node.value, Fields)
         self.known = known
+        own = AGENTS[self.where.agent].own_keys if self.where.of_another else {}
         unknown: list[tuple[Node, str, Node]] = []
         for key, value in self.node.value:
             text = str(key.value)
-            field = OF_AGENTS.get(self.where.agent, {}).get(text) or field_of(text)
+            field = own.get(text) or field_of(text)
             if field in known:
                 self._see(field, text, key, value)
             elif not text.startswith(("x-", "$", "//", "_")):
@@ -140,7 +140,7 @@ class Entry:
             near = "events"
         elif field_of(text):
             near = ""
-        if text in READ_BY.get(self.where.agent, ()):
+        if self.where.of_another and text in AGENTS[self.where.agent].read_keys:
             return
         mistaken = MISTAKEN.get(folded(text), "") if of_agent or folded(text) in NARROWING else ""
         if of_agent and not (near or mistaken or field_of(text) or folded(text) in CONDITIONS):
@@ -263,18 +263,18 @@ class Entry:
 
     def _agents_own(self, name: str) -> str:
         """An agent's name for a part of an event, or for one that only it has, in a file of ours."""
-        from billhook.agents.names import OTHERS, TOOLS_OF
+        from billhook.agents.names import others, tools_of
 
         ours = self.shape == "yaml" and not self.where.of_another
-        return name if ours and (name in TOOLS_OF or name in OTHERS) else ""
+        return name if ours and (name in tools_of() or name in others()) else ""
 
     def _part(self, events: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """The part of an event that is named, and the event; a part stands alone, because it decides what is sent."""
         if self.shape != "yaml" or all(name in EVENTS for name in events):
             return "", events
-        from billhook.agents.names import TOOLS_OF, whole
+        from billhook.agents.names import tools_of, whole
 
-        parts = [name for name in events if name in TOOLS_OF]
+        parts = [name for name in events if name in tools_of()]
         if parts and len(events) > 1:
             what = f"`{parts[0]}` must be the only event of its hook"
             self.find("BH204", what, self.seen.get("events"), hint="write a hook for each event", fatal=True)
@@ -282,13 +282,13 @@ class Entry:
         return alone, tuple(dict.fromkeys(whole(name) for name in events)) if parts else events
 
     def _not_its_event(self, name: str, node: Node | None) -> None:
-        from billhook.agents.names import EVENT_NAMES, TITLES, canonical_event, own_name
+        from billhook.agents.names import canonical_event
 
-        title = TITLES[self.where.agent]
-        meant = own_name(self.where.agent, canonical_event(name))
+        agent = AGENTS[self.where.agent]
+        meant = agent.event_names.get(canonical_event(name))
         hint = f"did you mean `{meant}`?" if meant else "remove it, or use an event that it has"
-        hint = hint if meant else suggestion(name, EVENT_NAMES[self.where.agent].values(), hint)
-        self.find("BH201", f"{title} has no event `{name}`", node, hint=hint)
+        hint = hint if meant else suggestion(name, agent.event_names.values(), hint)
+        self.find("BH201", f"{agent.title} has no event `{name}`", node, hint=hint)
 
     def on_failure(self) -> OnFailure:
         rule: OnFailure = "allow"

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.agents.base import CAPABILITIES, TAKEN_OVER, can
+from billhook.agents import AGENTS
+from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.names import own_name
 from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.lint.files import LARGEST, scripts
@@ -55,7 +56,7 @@ _EVENT: Final = re.compile(r"\b[A-Z][a-z]+[A-Z]\w+\b")
 _REFUSED: Final = (Block.DENY, Block.NOT_HONOURED)
 
 
-class Agent(msgspec.Struct, frozen=True):
+class Host(msgspec.Struct, frozen=True):
     """The agent that is asked about."""
 
     name: str
@@ -86,7 +87,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-def limits(hook: Declared, agent: Agent) -> list[Limit]:
+def limits(hook: Declared, agent: Host) -> list[Limit]:
     """Everything that this agent can't honour of a hook; what is sure comes first."""
     missing = [event for event in hook.events if event not in CAPABILITIES[agent.name]]
     found = [*_missing(hook, agent, missing)]
@@ -137,7 +138,7 @@ def _texts(hook: Declared) -> Iterator[str]:
                 continue
 
 
-def _missing(hook: Declared, agent: Agent, events: list[str]) -> Iterator[Limit]:
+def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
     if events:
         one = len(events) == 1
         what = f"its event {events[0]} does" if one else f"its events {_and(events)} do"
@@ -146,9 +147,7 @@ def _missing(hook: Declared, agent: Agent, events: list[str]) -> Iterator[Limit]
         yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
 
 
-def _losses(
-    hook: Declared, agent: Agent, events: Iterable[str], wants: Iterable[str], *, sure: bool
-) -> Iterator[Limit]:
+def _losses(hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool) -> Iterator[Limit]:
     """What is lost of what it says, or may say; alike on several events, it is one sentence."""
     alike: dict[str, dict[str, list[str]]] = {}
     for event in events:
@@ -164,7 +163,7 @@ def _losses(
             yield _loss(hook, agent, on, said, clause, sure=sure)
 
 
-def _loss(hook: Declared, agent: Agent, on: tuple[str, ...], said: list[str], clause: str, *, sure: bool) -> Limit:
+def _loss(hook: Declared, agent: Host, on: tuple[str, ...], said: list[str], clause: str, *, sure: bool) -> Limit:
     place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
     if sure:
         sentence = f"{place} its {_and([_SAID[want] for want in said])} {clause}"
@@ -173,7 +172,7 @@ def _loss(hook: Declared, agent: Agent, on: tuple[str, ...], said: list[str], cl
     return _limit(hook, on, tuple(said), clause, sentence, sure=sure)
 
 
-def _becomes(agent: Agent, event: str, want: str, *, sure: bool) -> str:
+def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
     """What becomes of it there; nothing when it is honoured, or means nothing on this event anyhow."""
     able, usual = can(agent.name, event), can("claude", event)
     clause = able.becomes(want)
@@ -185,9 +184,9 @@ def _becomes(agent: Agent, event: str, want: str, *, sure: bool) -> str:
     return agent.in_its_words(clause)
 
 
-def _partly(hook: Declared, agent: Agent, events: list[str], known: tuple[str, ...]) -> Iterator[Limit]:
+def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[Limit]:
     """A rewritten input of which the agent takes over only a part; who rewrites shell lines is not concerned."""
-    taken = TAKEN_OVER.get(agent.name, "")
+    taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
     if taken and "rewrite_input" in known and "PreToolUse" in events and _about_files(hook):
         place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
         sentence = f"{place} it may rewrite more than {taken}, which becomes deny"
@@ -204,7 +203,7 @@ def _refusable(event: str) -> bool:
     return event in EVENTS and EVENTS[event].block in _REFUSED
 
 
-def _late(hook: Declared, agent: Agent, events: list[str]) -> Iterator[Limit]:
+def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
     """A time-out that is longer than what the agent waits."""
     for event in events if hook.timeout is not None and not hook.background else ():
         assert hook.timeout is not None

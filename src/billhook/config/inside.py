@@ -1,6 +1,6 @@
 """What an agent runs itself: inside it, billhook leaves those entries alone, so that no hook runs twice.
 
-Claude Code runs the nested entries of its own settings files. Copilot, VS Code and Cursor read the same files. Of other
+Claude Code runs the nested entries of its own settings files, and so do other agents that read the same files. Of other
 agents' own files billhook loads none.
 """
 
@@ -11,13 +11,11 @@ from typing import Final
 
 import msgspec
 
+from billhook.agents import EVERY_AGENT
 from billhook.config.declared import Declared, Url
 from billhook.config.fileread import FileRead
 
 _FILES: Final = (".claude/settings.json", ".claude/settings.local.json")
-_TITLES: Final = {"claude": "Claude Code", "copilot": "Copilot", "cursor": "Cursor", "vscode": "VS Code"}
-"""The agents that read these files."""
-_PROJECT_ONLY: Final = frozenset({"copilot"})  # those that read the project's files, and not the user's
 
 
 class Inside(msgspec.Struct, frozen=True, cache_hash=True):
@@ -35,11 +33,15 @@ class Inside(msgspec.Struct, frozen=True, cache_hash=True):
     billhook's address."""
 
 
+def _reads_these(host: str) -> bool:
+    return host == "claude" or (host in EVERY_AGENT and bool(EVERY_AGENT[host].reads_claude))
+
+
 def inside(host: "str | Inside", environ: Mapping[str, str]) -> Inside:
     """The agent of that name, in the folder that it says it works in."""
     if isinstance(host, Inside):
         return host
-    return Inside(host, environ.get("CLAUDE_PROJECT_DIR", "")) if host in _TITLES else Inside()
+    return Inside(host, environ.get("CLAUDE_PROJECT_DIR", "")) if _reads_these(host) else Inside()
 
 
 def seen(host: str, environ: Mapping[str, str], *, over_http: bool) -> Inside:
@@ -64,20 +66,20 @@ def believed(agent: Inside, reads: Iterable[FileRead]) -> Inside:
 
 def runs_itself(agent: Inside, declared: Declared, read: FileRead, home: str) -> str:
     """Who runs an entry of a file if not billhook, in words; nothing when nobody else does."""
-    if agent.host not in _TITLES or declared.shape != "nested" or declared.ours:
+    if not _reads_these(agent.host) or declared.shape != "nested" or declared.ours:
         return ""
     if not _reads(agent, declared, home):
         return ""
     if not agent.sure and not any(entry.ours for entry in read.entries):
         return ""
-    return f"run by {_TITLES[agent.host]} itself"
+    return f"run by {EVERY_AGENT[agent.host].title} itself"
 
 
 def is_claudes(declared: Declared, host: str) -> bool:
     """Whether Claude Code runs an entry itself, as far as its file tells; in an agent that does not read that file
     nobody does."""
     of_claude = declared.shape == "nested" and not declared.ours and declared.file.endswith(_FILES)
-    return of_claude and (not host or host.removeprefix("http:") in _TITLES)
+    return of_claude and (not host or _reads_these(host.removeprefix("http:")))
 
 
 def of_claude_code(declared: Declared) -> bool:
@@ -102,5 +104,5 @@ def _reads(agent: Inside, declared: Declared, home: str) -> bool:
     if not folder:
         return False
     if folder == home:
-        return agent.host not in _PROJECT_ONLY
+        return agent.host == "claude" or "user" in EVERY_AGENT[agent.host].reads_claude
     return not os.path.isdir(agent.project) or os.path.realpath(agent.project) == folder

@@ -32,15 +32,6 @@ HANDLER: Final = NATIVE - {"events", "match", "interpreter", "deny", "ask", "all
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
 """Keys of handlers that are not run yet."""
-OF_AGENTS: Final[dict[str, dict[str, str]]] = {
-    "cursor": {"failClosed": "gate"},
-    "copilot": {"bash": "run", "timeoutSec": "timeout"},
-}
-"""By agent: its own words for our fields, in its own file."""
-
-READ_BY: Final[dict[str, frozenset[str]]] = {"copilot": frozenset({"env", "cwd"}), "gemini": frozenset({"env"})}
-"""By agent: keys of its handlers that the others don't read."""
-
 _NOT_BLOCKING: Final = 'no agent reads it: exit code 2 blocks, and `"onFailure": "block"` makes a failure block, too'
 _STILL_RUNS: Final = "no agent reads it, and the hook runs: remove the entry to switch it off"
 _IN_COMMAND: Final = "no agent reads it: put it into the command"

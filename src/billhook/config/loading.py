@@ -51,7 +51,7 @@ def load_config(
 
     `files` are read as the explicit layer; given them and no `layers`, nothing else is read. `home` is the state root.
     `trust`: `approved` runs what was approved, `all` everything this once, `none` nothing that came with a project.
-    `host`: what applies inside that agent (`claude`, `copilot`, `cursor`, `vscode`; others run nothing that we load).
+    `host`: what applies inside that agent (`claude`, or another that reads Claude Code's settings).
     Entries that it runs itself have the state `elsewhere`, no hook, and in `why` who runs them.
     """
     if trust not in ("approved", "all", "none"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook import caller
+from billhook.agents import AGENTS, dialect_of
 from billhook.answers import Verdict
 from billhook.config.declared import needs_consent
 from billhook.config.inside import is_claudes
@@ -33,9 +34,6 @@ _MOST_SESSIONS: Final = 1024
 _RECENT: Final = 3600.0
 """Seconds in which an approval is announced in every session; later only if no session has shown it."""
 _MOST_WAITING: Final = 16
-_SPOKEN: Final = {"vscode": "claude"}
-_AGENTS: Final = frozenset({"claude", "codex", "gemini", "qwen", "copilot", "cursor"})
-"""The dialects of coding agents, which have a row of capabilities for each event."""
 _TOLD_OTHERWISE: Final = {"library": frozenset({"open"}), "fire": frozenset({"open", "pending", "gone", "approved"})}
 """What the caller of an engine shows by itself. Loops and adapters show failures and pending hooks."""
 
@@ -52,7 +50,7 @@ class Notices:
 
     def __init__(self, config: "Config", host: str) -> None:
         self.config = config
-        self.host = _SPOKEN.get(host, host).removeprefix("http:")
+        self.host = dialect_of(host).removeprefix("http:")
         self._shown: dict[str, set[str]] = {}
         """By session that was looked up for this configuration: all that it was shown."""
         self._waiting: dict[str, list[Notice]] = {}  # by session: what waits for an event that can carry it
@@ -146,22 +144,20 @@ class Notices:
 
     @property
     def _told_otherwise(self) -> Collection[str]:
-        return () if self.host in _AGENTS else _TOLD_OTHERWISE.get(self.host, ("open", "pending"))
+        return () if self.host in AGENTS else _TOLD_OTHERWISE.get(self.host, ("open", "pending"))
 
     def _can_show(self, event: Event) -> bool:
         from billhook import agents
         from billhook.agents.base import can
 
-        if self.host not in _AGENTS:
+        if self.host not in AGENTS:
             return self.host not in agents.DIALECTS
         row = getattr(agents.dialect(self.host), "row", None)
         return bool(can(self.host, event.hook_event_name).message if row is None else row(event).message)
 
     @property
     def _ever_shows(self) -> bool:
-        from billhook.agents.base import CAPABILITIES
-
-        return any(row.message for row in CAPABILITIES.get(self.host, {}).values())
+        return self.host in AGENTS and any(row.message for row in AGENTS[self.host].capabilities.values())
 
     # -- the facts
 

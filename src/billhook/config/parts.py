@@ -17,9 +17,9 @@ _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
 
 def tools_of(part: str) -> str:
     """The matcher for the tools that a part is about."""
-    from billhook.agents.names import TOOLS_OF
+    from billhook.agents.names import tools_of
 
-    return TOOLS_OF.get(part, "")
+    return tools_of().get(part, "")
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from billhook import caller
+from billhook.agents import TABLE
 from billhook.builtins.protected import Protected
 from billhook.config import installation, sources
 from billhook.config.declared import Exec, Python, Run
@@ -15,16 +16,12 @@ from billhook.store.approvals import Approvals
 if TYPE_CHECKING:
     from billhook.config.loaded import Entry
 
-_AGENTS = (
-    ".codex/hooks.json",
-    ".codex/config.toml",
-    ".gemini/settings.json",
-    ".qwen/settings.json",
-    ".cursor/hooks.json",
-)
+_OTHERS = [row for name, row in TABLE.items() if name != "claude"]
+_AGENTS = tuple(file for row in _OTHERS for file in (*row.files, *row.beside))
 """Where other agents keep the entry that calls billhook, in a project and below the home folder alike."""
+_IN_PROJECT, _IN_HOME = ([f"{row.folders[at]}/billhook.json" for row in _OTHERS if row.folders] for at in (0, 1))
 _SETTINGS = frozenset({"settings.json", "hooks.json", "config.toml", "billhook.json"})
-NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, ".github/hooks/billhook.json"})
+NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, *_IN_PROJECT})
 
 
 def protected(found: sources.Found, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
@@ -34,7 +31,7 @@ def protected(found: sources.Found, root: Path, entries: Sequence["Entry"], appr
     files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
     files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
     home = caller.expanduser("~")
-    files += [os.path.join(home, name) for name in (*_AGENTS, ".copilot/hooks/billhook.json")]
+    files += [os.path.join(home, name) for name in (*_AGENTS, *_IN_HOME)]
     loaded = {file.path for file in found.files}
     every = approvals.all()
     below = [one for one in every if one.file.startswith(found.project + os.sep) and one.file not in loaded]

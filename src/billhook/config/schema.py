@@ -6,7 +6,7 @@ It is for editors: it knows every key in both spellings and says what each is fo
 import re
 from typing import Any, Final, Literal
 
-from billhook.agents.names import TOOLS_OF
+from billhook.agents.names import tools_of
 from billhook.config.keys import ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, SPELLINGS, TYPES
 from billhook.config.options import LIMIT, OPTIONS
 from billhook.config.permitting import MODES
@@ -188,7 +188,10 @@ def _definitions(fields: frozenset[str]) -> Schema:
     return {
         **{field: value for field, value in FIELDS.items() if field in fields},
         "other": {"description": "Of a handler that is not run yet."},
-        "event": {"description": "The name of an event; Cursor has some of its own.", "enum": [*_events(), *TOOLS_OF]},
+        "event": {
+            "description": "The name of an event; Cursor has some of its own.",
+            "enum": [*_events(), *tools_of()],
+        },
         "builtins": {
             "description": "What holds for built-in hooks.",
             "type": ["object", "null"],

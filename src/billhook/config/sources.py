@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from billhook import caller
+from billhook.agents import reader_of
 from billhook.config.declared import LAYERS, Layer
 from billhook.config.looking import SETTLED
 from billhook.errors import UsageError
@@ -27,16 +28,6 @@ PROJECT_FILES = (
     ".billhook/hooks.yml",
 )
 LOCAL_FILES = (".claude/settings.local.json", ".billhook/hooks.local.yaml", ".billhook/hooks.local.yml")
-AGENT_FILES = {
-    ".claude/settings.json": "claude",
-    ".claude/settings.local.json": "claude",
-    ".claude/remote-settings.json": "claude",
-    ".codex/hooks.json": "codex",
-    ".gemini/settings.json": "gemini",
-    ".qwen/settings.json": "qwen",
-    ".cursor/hooks.json": "cursor",
-}
-"""Files that an agent reads itself, by the end of their paths."""
 PLUGIN_FILE = "hooks/hooks.json"
 """The hooks of a plugin. Several agents have plugins, and one file may be for all of them."""
 LARGEST = 1 << 20
@@ -182,10 +173,9 @@ class _Probe:
 def agent_of(path: str) -> str:
     """The agent that reads a file itself, by the file's name; `plugin`: any of those that have plugins; else empty."""
     folder, name = os.path.split(path)
-    above, inner = os.path.split(folder)
-    if inner == "hooks" and os.path.basename(above) in (".github", ".copilot") and name.endswith(".json"):
-        return "copilot"
-    return AGENT_FILES.get(f"{inner}/{name}") or ("plugin" if f"{inner}/{name}" == PLUGIN_FILE else "")
+    if reader := reader_of(folder, name):
+        return reader
+    return "plugin" if path.endswith(f"/{PLUGIN_FILE}") else ""
 
 
 def identity(path: str) -> Identity:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from billhook.agents import DIALECTS, Dialect
+from billhook.agents import DIALECTS, Dialect, dialect_of
 from billhook.agents.child import Written
 from billhook.answers import NOTHING, Answer, Verdict
 from billhook.events import Event
@@ -37,7 +37,7 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
 
 def unsaid(verdict: Verdict, host: str) -> Unsaid:
     """What can't be said to whom we serve; nothing where the host speaks no dialect."""
-    name = _SPOKEN.get(host) or host.removeprefix("http:")
+    name = dialect_of(host).removeprefix("http:")
     if name not in DIALECTS:
         return Unsaid()
     dialect = DIALECTS[name]
@@ -46,9 +46,6 @@ def unsaid(verdict: Verdict, host: str) -> Unsaid:
         return Unsaid()
     by_hook = [_of_hook(dialect, name, verdict.about, outcome.answer, lost) for outcome in verdict.outcomes]
     return Unsaid(lost, tuple(by_hook))
-
-
-_SPOKEN = {"vscode": "claude"}
 
 
 def noted(outcomes: list[dict[str, Any]], by_hook: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from billhook import caller, strictjson
+from billhook.agents import AGENTS
 from billhook.agents.codec import AgentDialect
 from billhook.agents.detect import OTHERS
 from billhook.answering import Answering, Arguments, HookResponse
@@ -224,11 +225,9 @@ def held(why: str, dialect: str = "claude") -> dict[str, Any]:
     """A refusal of an event that nobody knows the kind of: on every event something in it holds, and on none does it
     keep an agent going that wants to stop, if that agent can be told to."""
     reason = f"billhook: {why}"
-    deny = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    if dialect == "copilot":  # a block would keep it going
-        return {**deny, "hookSpecificOutput": {"hookEventName": "PreToolUse", **deny}}
-    if dialect == "cursor":
-        return {"continue": False, "permission": "deny", "user_message": reason, "agent_message": reason}
+    refuse = AGENTS[dialect].refuse_unknown if dialect in AGENTS else None
+    if refuse is not None:
+        return refuse(reason)
     return {"continue": False, "stopReason": reason, "decision": "block", "reason": reason}
 
 

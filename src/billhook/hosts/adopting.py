@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from billhook.agents.base import Agent
 from billhook.agents.names import own_events
 from billhook.config.declared import Action, Exec, Run, Url
 from billhook.config.installed import is_billhook
 from billhook.config.keys import BUILTINS
 from billhook.config.naming import checked_name, free_name, made_name
-from billhook.hosts import Host
 from billhook.hosts.agentfile import Handler
 from billhook.hosts.entries import is_written
 from billhook.hosts.keeping import Adopted
@@ -37,7 +37,7 @@ _TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailur
 class Adoption:
     """What can be moved, and what has to stay where it is."""
 
-    def __init__(self, host: Host, found: Iterable[Handler], taken: set[str]) -> None:
+    def __init__(self, host: Agent, found: Iterable[Handler], taken: set[str]) -> None:
         """`taken` are names that hooks have already."""
         self._host, self._taken = host, set(taken)
         self._events = {own: own_events(host.name, own) for own in host.spellings.values()}
@@ -116,7 +116,7 @@ class Adoption:
         return fields
 
 
-def _mark(host: Host, event: str, entry: Mapping[str, Any]) -> str:
+def _mark(host: Agent, event: str, entry: Mapping[str, Any]) -> str:
     """The agent, what it calls the event, and what stood there."""
     return f"{host.name} {event} {json.dumps(entry)}"
 
@@ -125,7 +125,7 @@ def _typed(handler: Handler) -> bool:
     return isinstance(handler.data.get("type"), str) and handler.data["type"] not in ("command", "http")
 
 
-def _action(data: Mapping[str, Any], host: Host) -> Action | None:
+def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
     """What a handler does; None when it is nothing that we can do."""
     command, url, args = data.get(host.command_key, data.get("command")), data.get("url"), data.get("args")
     kind = data.get("type", "command" if not host.typed else None)
@@ -149,12 +149,12 @@ def _does(action: Action) -> dict[str, Any]:
     raise AssertionError(action)
 
 
-def _keys_of(action: Action, host: Host) -> tuple[str, ...]:
+def _keys_of(action: Action, host: Agent) -> tuple[str, ...]:
     of_it = {Run: (host.command_key, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
     return (*of_it, host.timeout_key)
 
 
-def _failure_keys(host: Host) -> set[str]:
+def _failure_keys(host: Agent) -> set[str]:
     return {host.fail_closed[0]} if host.fail_closed else set()
 
 
@@ -166,7 +166,7 @@ def _plain(handler: Handler, key: str) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
 
 
-def _matcher(pattern: str, host: Host) -> str:
+def _matcher(pattern: str, host: Agent) -> str:
     """A matcher that also selects the tools by their canonical names."""
     names = NAMINGS[meanings(host.name).naming]
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from billhook.hosts import Host
+from billhook.agents.base import Agent
 from billhook.hosts.entries import is_written
 from billhook.hosts.jsonedit import appended, at_path, begun, emptied, inside, removed
 from billhook.hosts.jsontext import Document, FaultyFileError, Value, measured
@@ -22,7 +22,7 @@ class Handler(msgspec.Struct, frozen=True):
     line: int
 
 
-def checked(text: str, host: Host, file: str) -> Document:
+def checked(text: str, host: Agent, file: str) -> Document:
     """The text with its places, if entries can be put into it. Raises FaultyFileError."""
     document = measured(text)
     root = document.root
@@ -45,7 +45,7 @@ def _wrong(document: Document, value: Value, file: str, message: str, hint: str)
     return FaultyFileError(message, place=f"{file}:{document.place(value)}", hint=hint)
 
 
-def handlers(document: Document, host: Host) -> list[Handler]:
+def handlers(document: Document, host: Agent) -> list[Handler]:
     """Every handler that the agent would run, in the order of the file."""
     hooks = at_path(document, ["hooks"])
     if hooks is None:
@@ -53,7 +53,7 @@ def handlers(document: Document, host: Host) -> list[Handler]:
     return [one for event in dict.fromkeys(name for name, _ in hooks.keys) for one in _of(document, host, event)]
 
 
-def _of(document: Document, host: Host, event: str) -> Iterator[Handler]:
+def _of(document: Document, host: Agent, event: str) -> Iterator[Handler]:
     listed = at_path(document, ["hooks", event])
     if listed is None or listed.kind != "array":
         return
@@ -72,12 +72,12 @@ def _of(document: Document, host: Host, event: str) -> Iterator[Handler]:
                 yield Handler(event, at, number, handler, group, document.place(one))
 
 
-def ours(document: Document, host: Host) -> list[Handler]:
+def ours(document: Document, host: Agent) -> list[Handler]:
     """The handlers that `install` has written."""
     return [one for one in handlers(document, host) if is_written(one.data)]
 
 
-def holds(document: Document, host: Host, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
+def holds(document: Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether exactly these entries of ours are there."""
     found = [
         (one.event, {**one.group, "hooks": [one.data]} if one.inner >= 0 else one.data) for one in ours(document, host)
@@ -85,7 +85,7 @@ def holds(document: Document, host: Host, wanted: Mapping[str, Mapping[str, Any]
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
 
 
-def with_entries(text: str, host: Host, wanted: Mapping[str, Any]) -> str:
+def with_entries(text: str, host: Agent, wanted: Mapping[str, Any]) -> str:
     """The text with one more entry at the end of each event's list."""
     text = begun(text)
     document = measured(text)
@@ -102,7 +102,7 @@ def with_entries(text: str, host: Host, wanted: Mapping[str, Any]) -> str:
     return text
 
 
-def without(text: str, host: Host, leaves: Callable[[Handler], bool], original: str | None = None) -> str:
+def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original: str | None = None) -> str:
     """The text without the handlers that `leaves` picks, and without what only held them.
 
     What `original` has stays, empty as it is; without it, whatever is empty then goes.
@@ -143,7 +143,7 @@ def _pruned(text: str, path: list[str], original: Document | None) -> str:
     return removed(text, path[:-1], above.index(path[-1]))
 
 
-def _without_head(text: str, host: Host, original: Document | None) -> str:
+def _without_head(text: str, host: Agent, original: Document | None) -> str:
     """The text without the keys that came with our entries: when nothing else is left, or the others did without."""
     root = measured(text).root
     had = {key for key, _ in original.root.keys} if original is not None and original.root is not None else set()

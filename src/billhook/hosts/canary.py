@@ -18,10 +18,11 @@ from typing import IO, Final
 import msgspec
 
 from billhook import caller, strictjson
-from billhook.hosts import Host
-from billhook.hosts.canary_start import STARTS, environment
+from billhook.agents.base import Agent
+from billhook.hosts.canary_start import environment
 from billhook.hosts.doctor_finding import Finding, Level
 from billhook.hosts.doctor_programs import path_of
+from billhook.hosts.trusting import settings_of
 from billhook.store.places import log_folder
 from billhook.store.reading import LogReader
 from billhook.store.record import Record, Wanted
@@ -31,7 +32,7 @@ SECONDS: Final = 60.0  # how long an agent may take to ask
 _POLL: Final = 0.1
 _LATE: Final = 2.0  # seconds after the agent's end in which a record may still be written
 _OFFLINE: Final = "waiting for network"
-"""What Codex says for ever when it has come to ask its model: nothing of what comes before is still to come."""
+"""What one agent prints for ever once it calls its model: nothing that comes before is still to come."""
 _SETTLES: Final = 0.5
 _TAIL: Final = 4096
 _ENDS: Final = 3.0  # seconds between TERM and KILL
@@ -48,7 +49,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def canary_finding(
-    host: Host, project: str, root: Path, findings: Sequence[Finding], seconds: float = SECONDS
+    host: Agent, project: str, root: Path, findings: Sequence[Finding], seconds: float = SECONDS
 ) -> Finding:
     """Start the agent, and say what came of it. `findings` are what is known about it."""
     try:
@@ -67,9 +68,9 @@ def canary_finding(
     return Finding(level, "canary", f"{text}{told}", f"start `{host.program}` here, and see what it wants")
 
 
-def not_possible(host: Host, events: Sequence[str], *, logged: bool) -> Finding | None:
+def not_possible(host: Agent, events: Sequence[str], *, logged: bool) -> Finding | None:
     """What keeps the agent from being started, or its start from proving anything; None: nothing does."""
-    if host.name not in STARTS:
+    if host.start is None:
         text = f"can't be proved: {host.title} does not start without an account and a window"
         return Finding("unknown", "canary", text)
     if not events:
@@ -91,18 +92,19 @@ def _fired(record: Record, seconds: float) -> str:
     return text.rstrip(": ")
 
 
-def _ended(host: Host, ran: Ran) -> str:
+def _ended(host: Agent, ran: Ran) -> str:
     if ran.exit is None:
         return f"{host.title} ran for {ran.seconds:.0f} s, and asked nobody"
     return f"{host.title} ended after {ran.seconds:.1f} s with exit code {ran.exit}, and asked nobody"
 
 
-def run(host: Host, program: str, project: str, root: Path, seconds: float) -> Ran:
+def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> Ran:
     """Start the agent, wait until it asks or ends, and end it with all that it started."""
     nonce = os.urandom(8).hex()
     prompt = f"This is a canary of `billhook doctor`, {nonce}. Do nothing."
     with _closed_port() as url, tempfile.TemporaryFile() as output:
-        start = STARTS[host.name](url, prompt)
+        assert host.start is not None
+        start = host.start(host, url, prompt, settings_of)
         began, since = time.monotonic(), _now()
         process = subprocess.Popen(
             [program, *start.words],

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from billhook.agents.base import Agent
 from billhook.agents.names import NARROWER, canonical_event
 from billhook.config import load_config
 from billhook.config.declared import Declared, Layer, needs_consent
 from billhook.errors import UsageError
 from billhook.events import EVENTS
-from billhook.hosts import Host
 from billhook.hosts.agentfile import ours
 from billhook.hosts.entries import SECONDS
 from billhook.hosts.installing import Target
@@ -68,7 +68,7 @@ def _standing(target: Target) -> list[tuple[str, float]]:
     return found
 
 
-def chosen_events(host: Host, words: Iterable[str]) -> list[str]:
+def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
     """The canonical names of events that a person named, in any agent's spelling. Raises UsageError."""
     found: dict[str, str] = {}
     for word in _split(words):
@@ -88,7 +88,7 @@ def chosen_events(host: Host, words: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def widened(host: Host, words: Iterable[str]) -> list[str]:
+def widened(host: Agent, words: Iterable[str]) -> list[str]:
     """Sentences about names that stand for a part of what is asked about instead."""
     narrow = {name.lower(): name for name in NARROWER.get(host.name, {})}
     named = [narrow[word.lower()] for word in _split(words) if word.lower() in narrow]

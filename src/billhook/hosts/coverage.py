@@ -6,31 +6,25 @@ How many tool calls there were, how many were judged, which ones no hook ever sa
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from billhook.agents.base import Agent
+from billhook.agents.transcripts import Call, Lines, Result, Transcript
 from billhook.config import sources
 from billhook.config.configured import standing
-from billhook.hosts import Host
 from billhook.hosts.coverage_log import Seen
 from billhook.hosts.coverage_why import Reasons
-from billhook.hosts.transcripts import Call, Lines, Result, Transcript
-from billhook.hosts.transcripts_claude import claude_transcripts
-from billhook.hosts.transcripts_codex import codex_transcripts
 
 MOST_SHOWN: Final = 1000  # unseen calls that are kept one by one; beyond that they are counted
 _STILL_OPEN: Final = 600.0  # seconds since a transcript was written in which a call without a result may yet get one
 _MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs are read as well
-READERS: Final[Mapping[str, Callable[[str, Callable[[str], bool], float], Iterator[Transcript]]]] = {
-    "claude": claude_transcripts,
-    "codex": codex_transcripts,
-}
-"""The agents whose transcripts can be read."""
 
 
 class Unseen(msgspec.Struct, frozen=True):
@@ -43,7 +37,7 @@ class Unseen(msgspec.Struct, frozen=True):
 class Coverage(msgspec.Struct, kw_only=True):
     """Transcripts and log, compared."""
 
-    host: Host
+    host: Agent
     transcripts: int = 0
     sessions: int = 0
     calls: int = 0
@@ -66,12 +60,13 @@ class Coverage(msgspec.Struct, kw_only=True):
 
 
 def compared(
-    host: Host, project: str, root: Path, why: Callable[[Seen], Reasons], since: str = "", now: float | None = None
+    host: Agent, project: str, root: Path, why: Callable[[Seen], Reasons], since: str = "", now: float | None = None
 ) -> Coverage:
     """Read both. `since`: a time as records have it. Raises StoreError when the log can't be read."""
     comparison = _Comparison(host, project, root, since)
     newest = datetime.fromisoformat(since).timestamp() if since else 0.0
-    for one in READERS[host.name](project, lambda folder: project_of(folder) == project, newest):
+    transcripts = import_module(host.transcripts).transcripts
+    for one in transcripts(project, lambda folder: project_of(folder) == project, newest):
         comparison.take(one, now if now is not None else time.time())
     return comparison.finish(why)
 
@@ -85,7 +80,7 @@ def project_of(folder: str) -> str:
 class _Comparison:
     """One look at all transcripts of a project."""
 
-    def __init__(self, host: Host, project: str, root: Path, since: str) -> None:
+    def __init__(self, host: Agent, project: str, root: Path, since: str) -> None:
         self.seen = Seen(root, host.name)
         self.seen.read(project)
         self.result = Coverage(host=host)

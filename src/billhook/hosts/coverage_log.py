@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from billhook.hosts.transcripts import Call
+from billhook.agents.transcripts import Call
 from billhook.store.places import log_folder
 from billhook.store.reading import LogReader
 from billhook.store.record import Record, Wanted

@@ -1,24 +1,19 @@
 """Why no hook saw a call: what the log, the entries and the agent's settings make likely."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
-from billhook.hosts import Host
+from billhook.agents.base import Agent
+from billhook.agents.transcripts import Call
 from billhook.hosts.coverage_log import Seen
 from billhook.hosts.doctor_finding import Finding
-from billhook.hosts.transcripts import Call
-
-NO_HOOK: Final[Mapping[str, frozenset[str]]] = {
-    "codex": frozenset({"write_stdin", "web_search", "tool_search"}),
-}
-"""Tools that an agent asks no hook about."""
 
 
 class Reasons:
     """Says of one call after another why it was not seen."""
 
     def __init__(
-        self, host: Host, seen: Seen, findings: Iterable[Finding], events: Iterable[str], *, logged: bool
+        self, host: Agent, seen: Seen, findings: Iterable[Finding], events: Iterable[str], *, logged: bool
     ) -> None:
         """`findings` and `events` are what the doctor found now; `logged`: the event log is switched on."""
         self._host, self._seen, self._logged = host, seen, logged
@@ -32,7 +27,7 @@ class Reasons:
         host, seen = self._host, self._seen
         if call.elsewhere:
             return "it runs at the model's own service, where no hook is asked"
-        if call.tool in NO_HOOK.get(host.name, ()):
+        if call.tool in host.unhooked:
             return f"{host.title} asks no hook about {call.tool}"
         if not self._logged:
             return "the event log is switched off, so what was judged is not known"

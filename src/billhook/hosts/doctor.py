@@ -5,7 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from billhook.hosts import HOSTS, Host
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent
 from billhook.hosts.doctor_daemon import Daemon
 from billhook.hosts.doctor_entries import Files, Installation, by_another_file, entry_findings
 from billhook.hosts.doctor_finding import Finding, all_well
@@ -18,7 +19,7 @@ from billhook.hosts.trusting import trust_findings
 class Report(msgspec.Struct, frozen=True):
     """What was found about one agent."""
 
-    host: Host
+    host: Agent
     installed: tuple[Installation, ...]
     findings: tuple[Finding, ...]
 
@@ -27,13 +28,15 @@ class Report(msgspec.Struct, frozen=True):
         return all_well(self.findings)
 
 
-def hosts_here(project: str, root: Path) -> list[Host]:
+def hosts_here(project: str, root: Path) -> list[Agent]:
     """The agents that are on this machine, or have entries of ours."""
     seen = agents_here("user", project)
-    return [host for host in HOSTS.values() if seen[host.name] or path_of(host) or Files(host, project, root).installed]
+    return [
+        host for host in AGENTS.values() if seen[host.name] or path_of(host) or Files(host, project, root).installed
+    ]
 
 
-def examined(host: Host, project: str, root: Path, daemon: Daemon, *, asked: bool = True) -> Report:
+def examined(host: Agent, project: str, root: Path, daemon: Daemon, *, asked: bool = True) -> Report:
     """Look at one agent. Nothing is changed, and no agent is started.
 
     `asked`: it is the agent's own turn; else it is only one of those that are here.
@@ -45,7 +48,7 @@ def examined(host: Host, project: str, root: Path, daemon: Daemon, *, asked: boo
 
 
 def _findings(
-    host: Host, project: str, files: Files, others: list[Installation], daemon: Daemon, asked: bool
+    host: Agent, project: str, files: Files, others: list[Installation], daemon: Daemon, asked: bool
 ) -> Iterator[Finding]:
     installed = [*files.installed, *others]
     yield program_finding(host)

@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from billhook import __version__, caller
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent, Scope
 from billhook.config.declared import Run, Url
 from billhook.config.installed import is_billhook
 from billhook.errors import BillhookError
-from billhook.hosts import HOSTS, Host, Scope
 from billhook.hosts.agentfile import Handler, handlers, ours
 from billhook.hosts.choosing import Needs
 from billhook.hosts.doctor_finding import Finding
@@ -27,8 +28,6 @@ from billhook.hosts.noticing import notes_about
 
 _CALL: Final = re.compile(r"exec (?P<program>'.*?'(?:\"'\"'.*?')*|\S+) --as (?P<name>[\w-]+) --deadline (?P<ms>\d+)")
 _ADDRESS: Final = re.compile(r"(?P<base>https?://[^/]+)/hook/(?P<name>[\w-]+)\?.*?\bdeadline=(?P<ms>\d+)")
-_BY_CLAUDES_FILE: Final[dict[str, tuple[Scope, ...]]] = {"copilot": ("project",), "cursor": ("user", "project")}
-"""Agents that also read Claude Code's settings, and which of them."""
 _TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
 
@@ -45,7 +44,7 @@ class Called(msgspec.Struct, frozen=True):
 class Installation(msgspec.Struct, frozen=True):
     """Our entries in one file of an agent."""
 
-    host: Host
+    host: Agent
     scope: Scope
     path: str
     entries: tuple[Handler, ...]
@@ -87,7 +86,7 @@ def called(handler: Handler) -> Called | None:
 class Files:
     """Both files of an agent: the user's and the project's."""
 
-    def __init__(self, host: Host, project: str, root: Path) -> None:
+    def __init__(self, host: Agent, project: str, root: Path) -> None:
         self.host, self.project = host, project
         self.installed: list[Installation] = []
         self.findings: list[Finding] = []
@@ -121,7 +120,7 @@ class Files:
         return found
 
 
-def by_hand(document: Document, host: Host) -> list[Handler]:
+def by_hand(document: Document, host: Agent) -> list[Handler]:
     """Entries that call billhook in a person's own words."""
     found = []
     for one in handlers(document, host):
@@ -131,15 +130,15 @@ def by_hand(document: Document, host: Host) -> list[Handler]:
     return found
 
 
-def _scopes(host: Host, project: str) -> Iterable[Scope]:
+def _scopes(host: Agent, project: str) -> Iterable[Scope]:
     same = os.path.realpath(host.file("user", project)) == os.path.realpath(host.file("project", project))
     return ("user",) if same else ("user", "project")
 
 
-def by_another_file(host: Host, project: str, root: Path) -> list[Installation]:
+def by_another_file(host: Agent, project: str, root: Path) -> list[Installation]:
     """Entries that were installed for Claude Code, in files that this agent reads, too."""
-    scopes = _BY_CLAUDES_FILE.get(host.name, ())
-    return [one for one in Files(HOSTS["claude"], project, root).installed if one.scope in scopes] if scopes else []
+    scopes = host.reads_claude
+    return [one for one in Files(AGENTS["claude"], project, root).installed if one.scope in scopes] if scopes else []
 
 
 def entry_findings(files: Files, others: list[Installation], *, asked: bool) -> Iterator[Finding]:
@@ -157,7 +156,7 @@ def entry_findings(files: Files, others: list[Installation], *, asked: bool) -> 
     yield from _covered(files, [*files.installed, *others])
 
 
-def _present(one: Installation, host: Host) -> Finding:
+def _present(one: Installation, host: Agent) -> Finding:
     through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
     missing = "; lets everything pass where billhook is missing" if one.if_missing == "allow" else ""
     number = len(one.events)
@@ -275,7 +274,7 @@ def _whole(entry: Handler) -> Mapping[str, Any]:
     return {**entry.group, "hooks": [entry.data]} if entry.inner >= 0 else entry.data
 
 
-def _timeless(entry: Mapping[str, Any] | None, host: Host) -> str:
+def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
     """An entry as text, without its times."""
     if entry is None:
         return ""

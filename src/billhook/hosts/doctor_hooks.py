@@ -6,14 +6,13 @@ from typing import Final
 
 import msgspec
 
+from billhook.agents.base import Agent
 from billhook.config import configured
 from billhook.config.history import Look, log_of
 from billhook.config.known_gates import missing
 from billhook.config.loaded import Config
 from billhook.config.notices import gone_text
 from billhook.config.rows import Row, rows
-from billhook.hosts import Host
-from billhook.hosts.canary_start import STARTS
 from billhook.hosts.doctor_finding import Finding
 from billhook.hosts.doctor_programs import path_of
 from billhook.hosts.plugins import plugin_hooks
@@ -36,7 +35,7 @@ class Applying(msgspec.Struct, frozen=True):
     built_in: int
 
 
-def applying(host: Host, config: Config) -> Applying:
+def applying(host: Agent, config: Config) -> Applying:
     """Count them."""
     found = rows(config)
     own = [row for row in found if row.layer != "built-in" and not row.switch]
@@ -57,11 +56,11 @@ def applying(host: Host, config: Config) -> Applying:
     )
 
 
-def _never(row: Row, host: Host) -> bool:
+def _never(row: Row, host: Agent) -> bool:
     return bool(row.events) and not any(event in host.spellings for event in row.events)
 
 
-def hook_findings(host: Host, project: str) -> Iterator[Finding]:
+def hook_findings(host: Agent, project: str) -> Iterator[Finding]:
     """What applies, what waits, and what is wrong."""
     config = configured.load(project, host=host.name)
     found = applying(host, config)
@@ -89,7 +88,7 @@ def hook_findings(host: Host, project: str) -> Iterator[Finding]:
         yield Finding("warn", "hooks", f"{number}, the first: {first.place}: {first.message}", "billhook check")
 
 
-def _counted(found: Applying, host: Host) -> str:
+def _counted(found: Applying, host: Agent) -> str:
     parts = [f"{found.run} of yours run" if found.run != 1 else "1 of yours runs"]
     parts += [f"{found.built_in} built in"] if found.built_in else []
     parts += [f"{found.itself} run by {host.title} itself"] if found.itself else []
@@ -98,13 +97,13 @@ def _counted(found: Applying, host: Host) -> str:
     return ", ".join(parts)
 
 
-def is_logged(host: Host, project: str) -> bool:
+def is_logged(host: Agent, project: str) -> bool:
     """Whether what that agent asks is written down."""
     setting = configured.load(project, host=host.name).builtins.get("event-logger")
     return setting is None or setting.enabled is not False
 
 
-def last_asked(host: Host, config: Config) -> str:
+def last_asked(host: Agent, config: Config) -> str:
     """The time of the newest record that this agent brought; empty when the end of the log has none."""
     log = log_of(config)
     if log is None:
@@ -130,7 +129,7 @@ def head_findings(project: str, root: Path) -> Iterator[Finding]:
         yield Finding("ok", "log", f"heads are exported to {target}")
 
 
-def log_findings(host: Host, project: str) -> Iterator[Finding]:
+def log_findings(host: Agent, project: str) -> Iterator[Finding]:
     """Whether the agent ever asked."""
     config = configured.load(project, host=host.name)
     if not is_logged(host, project):
@@ -144,6 +143,6 @@ def log_findings(host: Host, project: str) -> Iterator[Finding]:
     if when:
         yield Finding("ok", "log", f"{host.title} last asked at {when}")
     else:
-        provable = host.name in STARTS and path_of(host)
+        provable = host.start is not None and path_of(host)
         remedy = f"billhook doctor {host.name} --canary" if provable else ""
         yield Finding("unknown", "log", f"{host.title} has not asked yet in this project", remedy)

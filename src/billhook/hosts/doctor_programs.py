@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from billhook import caller
-from billhook.hosts import Host
+from billhook.agents.base import Agent
 from billhook.hosts.doctor_finding import Finding
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
@@ -15,16 +15,16 @@ _HIGHEST: Final = 6  # folders above a program in which its package may say what
 _LARGEST: Final = 1 << 20
 
 
-def path_of(host: Host) -> str:
+def path_of(host: Agent) -> str:
     """The agent's program on PATH; empty when there is none."""
     return shutil.which(host.program, path=caller.environ().get("PATH")) or ""
 
 
-def program_finding(host: Host) -> Finding:
+def program_finding(host: Agent) -> Finding:
     """Whether the agent can be started from here."""
     path = path_of(host)
     if not path:
-        if host.name == "cursor":  # the editor has it without a program on PATH
+        if host.without_program:
             return Finding("unknown", "program", f"no `{host.program}` on PATH here")
         remedy = f"install {host.title}, or start billhook where `{host.program}` is on PATH"
         return Finding("warn", "program", f"{host.title} can't be started here: no `{host.program}` on PATH", remedy)

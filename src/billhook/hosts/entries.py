@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from billhook.agents.base import Agent, Scope
 from billhook.agents.names import whole
-from billhook.hosts import Host, Scope
 
 SECONDS: Final = 60.0  # the time-out that is written where no hook needs more
 PROGRAM: Final = "billhook-hook"
@@ -28,8 +28,6 @@ MISSING_THERE: Final = (
     "billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install {})."
 )
 UNGUARDED: Final = "billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook"
-_SYSTEM_MESSAGE: Final = frozenset({"claude", "codex", "gemini", "qwen"})
-"""Agents that show a `systemMessage` to the person."""
 _WARNED: Final = REFUSED_WITHOUT | {"SessionStart"}
 
 IfMissing = Literal["deny", "allow"]
@@ -45,7 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Mapping[str, float] = {}  # events whose hooks need more time than usual
 
 
-def entry(host: Host, event: str, options: Options) -> dict[str, Any]:
+def entry(host: Agent, event: str, options: Options) -> dict[str, Any]:
     """One entry, as it stands in the list of an event."""
     handler = _http(host, event, options) if options.http and event not in host.no_http else _run(host, event, options)
     if host.fail_closed and is_refused(host, event):
@@ -53,12 +51,12 @@ def entry(host: Host, event: str, options: Options) -> dict[str, Any]:
     return {**host.group, "hooks": [handler]} if host.shape == "nested" else handler
 
 
-def is_refused(host: Host, event: str) -> bool:
+def is_refused(host: Agent, event: str) -> bool:
     """Whether an event is refused where billhook is missing, or fails altogether."""
     return whole(event) in REFUSED_WITHOUT or event in host.also_refused
 
 
-def _run(host: Host, event: str, options: Options) -> dict[str, Any]:
+def _run(host: Agent, event: str, options: Options) -> dict[str, Any]:
     seconds, deadline = times(host, event, options.seconds.get(event, 0))
     return {
         **({"name": NAME} if host.named else {}),
@@ -68,7 +66,7 @@ def _run(host: Host, event: str, options: Options) -> dict[str, Any]:
     }
 
 
-def _http(host: Host, event: str, options: Options) -> dict[str, Any]:
+def _http(host: Agent, event: str, options: Options) -> dict[str, Any]:
     seconds, deadline = times(host, event, options.seconds.get(event, 0))
     rule = "on_failure=deny&" if event in REFUSED_WITHOUT else ""
     return {
@@ -80,7 +78,7 @@ def _http(host: Host, event: str, options: Options) -> dict[str, Any]:
     }
 
 
-def times(host: Host, event: str, needed: float) -> tuple[int, int]:
+def times(host: Agent, event: str, needed: float) -> tuple[int, int]:
     """The agent's time-out in seconds and our deadline in milliseconds, which lies below it."""
     if event == "SessionEnd" and needed <= host.ending[0]:
         return int(host.ending[0]), host.ending[1]
@@ -94,7 +92,7 @@ def _margin(seconds: float) -> float:
     return min(2.0, max(0.5, seconds / 10))
 
 
-def command(host: Host, event: str, options: Options, deadline: int) -> str:
+def command(host: Agent, event: str, options: Options, deadline: int) -> str:
     """The command line: billhook where it is there, and otherwise what shall happen without it."""
     # of a narrower event it says that only the hooks for just that event are meant: the others hear of the whole one
     argument = f" {host.spellings[event]}" if host.event_argument or whole(event) != event else ""
@@ -105,7 +103,7 @@ def command(host: Host, event: str, options: Options, deadline: int) -> str:
     return f"command -v {program} >/dev/null 2>&1 || {_without(host, event, options)}; {run}"
 
 
-def _without(host: Host, event: str, options: Options) -> str:
+def _without(host: Agent, event: str, options: Options) -> str:
     """What a shell does in billhook's place."""
     if options.if_missing == "allow":
         return _warning(host) if event in _WARNED else "exit 0"
@@ -121,8 +119,8 @@ def _without(host: Host, event: str, options: Options) -> str:
     return f"{{ {told}{heard}exit {code}; }}"
 
 
-def _warning(host: Host) -> str:
-    heard = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.name in _SYSTEM_MESSAGE else ""
+def _warning(host: Agent) -> str:
+    heard = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
     return f"{{ {heard}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
 
 
@@ -162,6 +160,6 @@ def _is_our_address(handler: dict[str, Any]) -> bool:
     return re.fullmatch(r"/hook/[a-z-]+", parts.path) is not None and "deadline=" in parts.query
 
 
-def wanted(host: Host, events: Iterable[str], options: Options) -> dict[str, dict[str, Any]]:
+def wanted(host: Agent, events: Iterable[str], options: Options) -> dict[str, dict[str, Any]]:
     """The entries of these canonical events, by what the agent calls each."""
     return {host.spellings[event]: entry(host, event, options) for event in events}

@@ -9,9 +9,10 @@ from typing import Literal
 
 import msgspec
 
+from billhook.agents.base import Agent, Scope
 from billhook.config import sources
 from billhook.errors import BillhookError
-from billhook.hosts import Host, Scope, writing
+from billhook.hosts import writing
 from billhook.hosts.adopting import Adoption
 from billhook.hosts.agentfile import Handler, checked, handlers, holds, ours, with_entries, without
 from billhook.hosts.entries import Options, is_written, wanted
@@ -37,7 +38,7 @@ class FileChange(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What installing or uninstalling does to one agent."""
 
-    host: Host
+    host: Agent
     scope: Scope
     state: State
     files: tuple[FileChange, ...] = ()  # The agent's own file first, then the hooks.yaml, if handlers are moved
@@ -58,7 +59,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Target:
     """An agent's file, as it is now and as it is remembered."""
 
-    def __init__(self, host: Host, scope: Scope, project: str, root: Path) -> None:
+    def __init__(self, host: Agent, scope: Scope, project: str, root: Path) -> None:
         self.host, self.scope, self.project = host, scope, project
         self.path = host.file(scope, project)
         self.real = writing.behind(self.path, scope, project)
@@ -116,7 +117,7 @@ def _is_empty(text: str) -> bool:
     return root is None or (not root.items and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
 
 
-def put_back(text: str, host: Host, adopted: Iterable[Adopted]) -> str:
+def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:
     """The text with handlers where they came from, as far as they are not there."""
     there = [(one.event, one.data) for one in handlers(measured(text), host)]
     for one in adopted:
@@ -126,7 +127,7 @@ def put_back(text: str, host: Host, adopted: Iterable[Adopted]) -> str:
     return text
 
 
-def as_it_was(text: str, original: str | None, host: Host) -> str:
+def as_it_was(text: str, original: str | None, host: Agent) -> str:
     """The text with its `hooks` byte for byte as they were, if it has the same handlers."""
     if original is None:
         return text
@@ -137,7 +138,7 @@ def as_it_was(text: str, original: str | None, host: Host) -> str:
     return text[: here.start] + original[there.start : there.end] + text[here.end :]
 
 
-def _each(document: Document, host: Host) -> list[str]:
+def _each(document: Document, host: Agent) -> list[str]:
     """Every handler with its group, whatever their order."""
     found = handlers(document, host)
     return sorted(json.dumps([one.event, one.group, one.data], sort_keys=True) for one in found)

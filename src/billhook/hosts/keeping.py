@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from billhook.agents.base import Agent, Scope
 from billhook.errors import BillhookError
-from billhook.hosts import Host, Scope
 from billhook.store import files
 
 _LARGEST: Final = 4 << 20
@@ -56,7 +56,7 @@ def digest(data: bytes | None) -> str:
 class Shelf:
     """The place of one agent's file in our state."""
 
-    def __init__(self, root: Path, host: Host, scope: Scope, file: str) -> None:
+    def __init__(self, root: Path, host: Agent, scope: Scope, file: str) -> None:
         key = hashlib.sha256(os.fsencode(file)).hexdigest()[:12]
         self.root, self.name = root, os.path.basename(file)
         self.folder = root / "billhook" / "installed" / f"{host.name}-{scope}-{key}"

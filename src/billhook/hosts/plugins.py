@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+from billhook.agents import AGENTS
 from billhook.config.declared import Declared
 from billhook.config.shapes import read_file
-from billhook.hosts import HOSTS
 from billhook.hosts.trusting import settings_of
 
 _MOST: Final = 200  # plugins that are looked at
@@ -28,7 +28,7 @@ def plugin_hooks(project: str) -> list[PluginHook]:
 
 def _enabled(project: str) -> Iterator[tuple[str, str]]:
     """The name and the folder of each; the project's settings come after the user's, as in the agent itself."""
-    home = HOSTS["claude"].home()
+    home = AGENTS["claude"].home()
     switches: dict[str, Any] = {}
     for file in (
         os.path.join(home, "settings.json"),

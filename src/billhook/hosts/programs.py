@@ -7,8 +7,9 @@ import tempfile
 from typing import Final
 
 from billhook import caller
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent, Scope
 from billhook.errors import UsageError
-from billhook.hosts import HOSTS, Host, Scope
 from billhook.hosts.entries import PROGRAM
 
 _REMEDY: Final = "install it to stay (`uv tool install billhook`, or pipx), and run that one"
@@ -91,10 +92,10 @@ def of_a_project(path: str) -> str:
 
 def agents_here(scope: Scope, project: str) -> dict[str, str]:
     """The name of every agent, with how one sees that it is used here; empty when one doesn't."""
-    return {host.name: _seen(host, scope, project) for host in HOSTS.values()}
+    return {host.name: _seen(host, scope, project) for host in AGENTS.values()}
 
 
-def _seen(host: Host, scope: Scope, project: str) -> str:
+def _seen(host: Agent, scope: Scope, project: str) -> str:
     if found := shutil.which(host.program, path=caller.environ().get("PATH")):
         return found
     places = [os.path.normpath(os.path.join(host.home(), trace)) for trace in host.traces]

@@ -6,10 +6,10 @@ import stat
 from contextlib import suppress
 from typing import Final
 
+from billhook.agents.base import Scope
 from billhook.config import sources
 from billhook.config.reading import MAX_BYTES
 from billhook.errors import BillhookError
-from billhook.hosts import Scope
 
 _NEW: Final = {"user": 0o600, "project": 0o666}
 """The mode of a new file: the user's own is nobody else's business; a project's is as the umask has it."""

@@ -6,6 +6,7 @@ finding. Sources, triggers and their like are closed sets.
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding, folded
@@ -43,7 +44,13 @@ _ELSEWHERE = {
     "google_web_search": "WebSearch",
 }
 """What other agents call these tools."""
-_OF_AGENTS = frozenset({*_ELSEWHERE, *(name for names in NAMINGS.values() for name in names)})
+
+
+@cache
+def _of_agents() -> frozenset[str]:
+    return frozenset({*_ELSEWHERE, *(name for names in NAMINGS.values() for name in names)})
+
+
 VALUES = {
     "SessionStart": "startup resume clear compact fork",
     "SessionEnd": "clear resume logout prompt_input_exit bypass_permissions_disabled other",
@@ -345,7 +352,7 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
             yield finding(
                 hook, "BH301", "match", f"`{name}` is an event, and no tool: it never matches", _moved(hook, name)
             )
-        elif known is None or (plugin and name in _OF_AGENTS):
+        elif known is None or (plugin and name in _of_agents()):
             continue
         elif known in names and known in (_ELSEWHERE.get(name), canonical(name), _same(name, known)):
             continue  # who gives a tool in two spellings knows both

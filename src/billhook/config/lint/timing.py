@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 
+from billhook.agents import AGENTS
 from billhook.config.declared import Declared, Say
 from billhook.config.findings import Finding
 from billhook.config.lint.found import edit, finding, kinds, listed
@@ -24,8 +25,10 @@ def _milliseconds(hook: Declared) -> Iterator[Finding]:
     seconds = hook.timeout
     if seconds is None:
         return
-    if agent_of(hook.file) in ("gemini", "qwen"):  # the two that count in milliseconds
-        written = seconds * 1000
+    agent = agent_of(hook.file)
+    units = AGENTS[agent].unit_per_second if agent in AGENTS else 1
+    if units > 1:
+        written = seconds * units
         if written < _SHORTEST:
             message = f"`timeout` is in milliseconds here: the hook is ended after {written:g} ms"
             yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", round(written * 1000)))

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from billhook import strictjson
+from billhook.agents import AGENTS
+from billhook.agents.transcripts import Call, Found, Lines, Result, Transcript, named
 from billhook.errors import BillhookError
-from billhook.hosts import HOSTS
-from billhook.hosts.transcripts import Call, Found, Lines, Result, Transcript, named
 
 _FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")
@@ -51,10 +51,10 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 _FIRST: Final = msgspec.json.Decoder(_First)
 
 
-def codex_transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[Transcript]:
+def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[Transcript]:
     """The transcripts of threads that began in this project. `is_here` says it of a folder."""
     for folder in _FOLDERS:
-        for path in named(os.path.join(HOSTS["codex"].home(), folder), ".jsonl", since=since):
+        for path in named(os.path.join(AGENTS["codex"].home(), folder), ".jsonl", since=since):
             meta = _meta(path)
             if meta is not None and meta.cwd and is_here(meta.cwd):
                 yield Transcript(path, calls)

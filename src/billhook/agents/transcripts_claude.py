@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from billhook.hosts import HOSTS
-from billhook.hosts.transcripts import Call, Found, Lines, Result, Transcript, named
+from billhook.agents import AGENTS
+from billhook.agents.transcripts import Call, Found, Lines, Result, Transcript, named
 
 _LONGEST_NAME: Final = 200
 _REFUSED: Final = "<tool_use_error>"
@@ -52,9 +52,9 @@ _MESSAGES: Final = ("assistant", "user", "")
 """The lines that are turns of the conversation. Others (progress, attachments, summaries) may quote calls."""
 
 
-def claude_transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[Transcript]:
+def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[Transcript]:
     """The transcripts of sessions that began in this project. `is_here` says it of a folder."""
-    top = os.path.join(HOSTS["claude"].home(), "projects")
+    top = os.path.join(AGENTS["claude"].home(), "projects")
     slug = re.sub(r"[^A-Za-z0-9]", "-", project)[:_LONGEST_NAME]
     try:
         folders = sorted(name for name in os.listdir(top) if name.startswith(slug))

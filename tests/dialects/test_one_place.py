@@ -1,0 +1,109 @@
+"""Everything about a coding agent is in its module: nothing else in the package names one."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import billhook
+from billhook.agents import AGENTS, DIALECTS, EVERY_AGENT, TABLE, Row, reader_of
+from billhook.agents.base import Agent
+from billhook.meanings import MEANINGS
+from billhook.tools import NAMINGS
+from cli.place import Place
+
+ROOT = Path(billhook.__file__).parent
+OTHERS = [name for name in TABLE if name != "claude"]
+NAMED = re.compile("|".join(name for name in OTHERS if name != "cursor") + r"|\bcursor['\"]|['\"]cursor\b")
+"""As a value; `cursor` is also an ordinary word."""
+CLAUDE = {
+    "the name of the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|_answered|\bname=",
+    "how matchers of the reference are read": r"matching|matcher|Matching|_LISTS|case ",
+    "the shapes of its settings": r"nested|yaml",
+    "the agent whose settings and plugins others read": r"agent|host|AGENTS|TABLE|Inside|row\.name|claude-agent-sdk",
+    "the name of its models": r"anthropic",
+    "the agent of an example": r"report",
+}
+"""Why `claude` may be a value in code elsewhere."""
+
+
+def sources() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] != "agents"]
+
+
+def test_no_other_module_names_an_agent() -> None:
+    """Neither in code nor in text."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sources()
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if NAMED.search(line)
+    ]
+    assert found == []
+
+
+def test_claude_is_named_as_the_reference_only() -> None:
+    """As a value in code it is the reference dialect, its settings, or an example."""
+    allowed = re.compile("|".join(CLAUDE.values()))
+    found = []
+    for path in sources():
+        text = path.read_text("utf-8")
+        values = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+        lines = [text.splitlines()[node.lineno - 1] for node in values if node.value == "claude"]
+        found += [f"{path.relative_to(ROOT)}: {line.strip()}" for line in lines if not allowed.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize("agent", EVERY_AGENT.values(), ids=lambda agent: agent.name)
+def test_the_table_agrees_with_the_records(agent: Agent) -> None:
+    """What start-up reads without importing a record is what the record has."""
+    row = TABLE[agent.name]
+    if row.speaks:
+        assert row == Row(speaks=row.speaks, module=row.module) and agent.name not in DIALECTS and agent.reads_claude
+        return
+    assert agent.name == agent.meanings.name and MEANINGS[agent.name] is agent.meanings
+    assert agent.name in DIALECTS and (agent.name == "claude" or NAMINGS[agent.name] is agent.tools)
+    if agent.own_file:
+        names = (agent.project_file, agent.user_file)
+        assert row.files == () and row.folders == tuple(name.rpartition("/")[0] for name in names)
+    else:
+        assert row.files[0] == agent.project_file == agent.user_file and row.folders == ()
+    for file in (agent.project_file, agent.user_file):
+        folder, _, name = file.rpartition("/")
+        assert reader_of(f"/somewhere/{folder}", name) == agent.name
+        assert reader_of(f"/somewhere/{folder}", f"{name}.bak") == ""
+
+
+PROBE = """
+import atexit, sys
+sys.argv = ["billhook", "hook", "--as", "{name}", *{words}]
+atexit.register(lambda: print("", *sys.modules, file=sys.stderr, sep=chr(10)))
+from billhook.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_hook_imports_no_other_agent(name: str, tmp_path: Path) -> None:
+    """`billhook hook` starts at every tool call: it imports the record of its caller at most."""
+    place = Place(tmp_path)
+    agent = AGENTS[name]
+    event = {"session_id": "s", "hook_event_name": agent.event_names["PreToolUse"], "tool_use_id": "t"}
+    event |= {"tool_name": next((own for own, ours in agent.tools.items() if ours == "Bash"), "Bash")}
+    own = agent.event_names["UserPromptSubmit"] if agent.event_argument else ""
+    words = [own] if own else []
+    said = {"sessionId": "s", "timestamp": 1, "prompt": "hello"} if own else {**event, "tool_input": {"command": "ls"}}
+    ended = subprocess.run(
+        [sys.executable, "-c", PROBE.format(name=name, words=words)],
+        input=json.dumps({**said, "cwd": str(place.project)}).encode(),
+        capture_output=True,
+        env=place.env(),
+        cwd=place.project,
+        check=True,
+    )
+    loaded = set(ended.stderr.decode().split())
+    assert {one for one in OTHERS if f"billhook.agents.{one}" in loaded} <= {name}

@@ -21,7 +21,7 @@ OTHERS = [name for name in TABLE if name != "claude"]
 NAMED = re.compile("|".join(name for name in OTHERS if name != "cursor") + r"|\bcursor['\"]|['\"]cursor\b")
 """As a value; `cursor` is also an ordinary word."""
 CLAUDE = {
-    "the name of the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|_answered|\bname=",
+    "the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|\bname=|_answered",
     "how matchers of the reference are read": r"matching|matcher|Matching|_LISTS|case ",
     "the shapes of its settings": r"nested|yaml",
     "the agent whose settings and plugins others read": r"agent|host|AGENTS|TABLE|Inside|row\.name|claude-agent-sdk",

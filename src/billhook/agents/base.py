@@ -130,6 +130,11 @@ FAILURE_PERMISSION: Final = {
 }
 FAILURES: Final = (Failure("compact", 0, None), Failure(""))
 """Exit code 2, and compacting continues: what most agents understand."""
+FAILURES_OF_SEEDS: Final = {
+    "claw": (Failure("", 2, "@"),),
+    "claw-text": (Failure("", 2, "@"),),
+    "lesson": (Failure("tool", 1), Failure("", 1, FAILURE_BLOCK)),  # elsewhere the code alone is a warning
+}
 
 
 TRUST_FIRST: Final = "{} reads a project's hooks only in a folder that it trusts: start it there once, and trust it"

@@ -272,6 +272,7 @@ AGENT: Final = Agent(
     meanings=Meanings(name="gemini", naming="gemini", join="\n\n", timeout=60.0, time_per_second=1000),
     event_names=_EVENTS,
     only_its=_ONLY_ITS,
+    also_refused=frozenset({"BeforeModel"}),
     not_usual=frozenset({"PreCompact"}),  # it sends PreCompress at every turn, compacted or not
     tools={
         "run_shell_command": "Bash",

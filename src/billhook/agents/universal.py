@@ -11,7 +11,7 @@ import msgspec
 
 from billhook import meanings as rows
 from billhook.agents import AGENTS
-from billhook.agents.base import Agent, Can
+from billhook.agents.base import FAILURE_BLOCK, FAILURE_PERMISSION, FAILURE_TOOL, Agent, Can, Failure
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, spoken
 from billhook.agents.decode_event import received_object
 from billhook.answers import Answer, Decision
@@ -103,5 +103,22 @@ class UniversalDialect(AgentDialect, frozen=True, kw_only=True):
         return dialect(speaker(received_object(stdin))).read_call(stdin, env)
 
 
-AGENT: Final = Agent(name="universal", title="an agent that billhook does not know", meanings=rows.UNIVERSAL)
+_FAILURE: Final = {
+    **FAILURE_BLOCK,
+    **FAILURE_TOOL,
+    "permission": "deny",
+    "user_message": "@",
+    "agent_message": "@",
+    "hookSpecificOutput": {"hookEventName": "PreToolUse", **FAILURE_TOOL},
+}
+AGENT: Final = Agent(
+    name="universal",
+    title="an agent that billhook does not know",
+    meanings=rows.UNIVERSAL,
+    failures=(
+        Failure("prompt", 0, {**FAILURE_BLOCK, "continue": False, "stopReason": "@"}),
+        Failure("permission", 0, FAILURE_PERMISSION),
+        Failure("", 2, _FAILURE),
+    ),
+)
 DIALECTS = {"universal": UniversalDialect(agent=AGENT, voice=_Universal())}

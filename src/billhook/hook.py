@@ -83,7 +83,7 @@ class Context(msgspec.Struct):
     _engine: "Services | None" = None
     ends: float = float("inf")  # when the event's time is over, on the monotonic clock
     deadline: float = float("inf")  # when the hook that runs now must have answered, on the same clock
-    _shared: _Firing | None = None  # most firings never need it
+    shared: _Firing | None = None  # most firings never need it
     asking: "Asking | None" = None  # tells listeners of the hook that runs now
 
     @property
@@ -108,9 +108,9 @@ class Context(msgspec.Struct):
 
     @property
     def _firing(self) -> _Firing:
-        if self._shared is None:
-            self._shared = _Firing(dict(self._env))
-        return self._shared
+        if self.shared is None:
+            self.shared = _Firing(dict(self._env))
+        return self.shared
 
     def within(self, budget: str, ends: float) -> float:
         """When a budget that several hooks share is spent; its clock starts with the first of them."""
@@ -118,7 +118,7 @@ class Context(msgspec.Struct):
 
     def copy(self) -> "Context":
         """The same firing for a hook that runs at the same time as others: its own deadline, the rest shared."""
-        return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, _shared=self._firing)
+        return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, shared=self._firing)
 
     def alone(self) -> "Context":
         """A firing of its own for a hook in the background, which has all the time of its timeout."""
@@ -144,7 +144,7 @@ class Context(msgspec.Struct):
     @property
     def reserved_id(self) -> str:
         """That id, if somebody asked for it."""
-        return "" if self._shared is None else self._shared.id
+        return "" if self.shared is None else self.shared.id
 
     @property
     def event_type(self) -> str:

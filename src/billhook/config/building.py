@@ -79,13 +79,14 @@ UNREADABLE = "unreadable-file"
 
 
 def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:
+    match, when = _conditions(declared)
     return Hook(
         name=declared.name,
         run=run,
         events=declared.events,
         title=declared.title or declared.does,
-        match=_match(declared),
-        condition=_condition(declared),
+        match=match,
+        condition=when,
         priority=declared.priority,  # type: ignore[arg-type]
         after=declared.after,
         timeout=declared.timeout,
@@ -97,21 +98,13 @@ def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background
     )
 
 
-def _condition(declared: Declared) -> Condition | None:
+def _conditions(declared: Declared) -> tuple[str | None, Condition | None]:
     rule = condition(declared.when) if declared.when else None
     if not declared.part:
-        return rule
-    from billhook.config.parts import Part
+        return declared.match, rule
+    from billhook.config.parts import Part, tools_of
 
-    return Part(declared.part, declared.match or "", rule)
-
-
-def _match(declared: Declared) -> str | None:
-    if not declared.part:
-        return declared.match
-    from billhook.agents.names import tools_of
-
-    return tools_of()[declared.part]
+    return tools_of(declared.part), Part(declared.part, declared.match or "", rule)
 
 
 def _readable_rule(when: str) -> str:
@@ -142,13 +135,10 @@ def _handler(declared: Declared, limits: Limits) -> Handler:
             names = [name for name in allowed_env if all(name in some for some in limits.header_env)]
             return webhook(url, headers=headers, allowed_env=names, allowed_urls=limits.for_url(url), dialect=dialect)
         case Say(decision, text):
-            return literal(_answer(decision, text))
+            inject = decision == "inject"
+            return literal(Answer(context=text) if inject else Answer(decision=Decision(decision), reason=text))
         case _:
             raise AssertionError(f"nothing to build from {declared.action!r}")
-
-
-def _answer(decision: str, text: str) -> Answer:
-    return Answer(context=text) if decision == "inject" else Answer(decision=Decision(decision), reason=text)
 
 
 def _placed(word: str, folder: str) -> str:

@@ -53,51 +53,37 @@ class Builtins:
 
     def hooks(self) -> list[Hook]:
         """Ordinary hooks, in the order of their priorities."""
-        makers = {
-            "metrics": self._metrics,
-            "turn-tracker": self._turn_tracker,
-            "session-naming": self._session_naming,
-            "rate-limit": self._rate_limit,
-            "event-logger": self._event_logger,
-        }
-        return [make() for name, make in makers.items() if self._on(name)]
+        names = ("metrics", "turn-tracker", "session-naming", "rate-limit", "event-logger")
+        return [self._made(name, self._options(name)) for name in names if self._on(name)]
 
-    def _metrics(self) -> Hook:
-        from billhook.builtins.metrics import metrics
+    def _made(self, name: str, options: dict[str, Any]) -> Hook:
+        """Each is imported only when it is needed."""
+        if name == "metrics":
+            from billhook.builtins.metrics import metrics
 
-        return metrics(**self._options("metrics"))
+            return metrics(**options)
+        if name == "turn-tracker":
+            return turn_tracker.turn_tracker(self.state, **options)
+        if name == "session-naming":
+            from billhook.builtins.session_naming import session_naming
+            from billhook.store.sessions import Sessions
 
-    def _turn_tracker(self) -> Hook:
-        from billhook.builtins.turn_tracker import turn_tracker
+            return session_naming(Sessions(self.state), self.project)
+        if name == "event-logger":
+            from billhook.builtins.event_logger import event_logger
 
-        return turn_tracker(self.state, **self._options("turn-tracker"))
-
-    def _session_naming(self) -> Hook:
-        from billhook.builtins.session_naming import session_naming
-        from billhook.store.sessions import Sessions
-
-        return session_naming(Sessions(self.state), self.project)
-
-    def _event_logger(self) -> Hook:
-        from billhook.builtins.event_logger import event_logger
-
-        return event_logger()
-
-    def _rate_limit(self) -> Hook:
+            return event_logger()
         from billhook.builtins.rate_limit import Limit, rate_limit
 
-        broken = self.settings["rate-limit"].broken
+        broken = self.settings[name].broken
         if broken:
-            return _unusable("rate-limit", f"its options can't be used: {broken}", 15)
-        limits = [Limit(**limit) for limit in self._options("rate-limit")["limits"]]
-        return rate_limit(self.state, limits, self.project)
+            return _unusable(name, f"its options can't be used: {broken}", 15)
+        return rate_limit(self.state, [Limit(**limit) for limit in options["limits"]], self.project)
 
 
 def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
-    """The same hooks for an engine that asks them at once: self-protection waits for all that are before it in turn.
-
-    For what comes after it in turn, by priority or by `after`, it can't wait.
-    """
+    """The same hooks for an engine that runs them at once: self-protection waits for all that come before it in turn.
+    For what comes after it, by priority or by `after`, it can't wait."""
     from billhook.plan import Plan
 
     in_turn = [hook.name for hook in Plan(hooks).hooks]

@@ -87,17 +87,14 @@ def notes(config: "Config", host: str = "") -> list[str]:
         found.append(f"{hooks} not approved and did not run: {names}{more} (`billhook trust` shows {them})")
     if claudes:
         hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
-        found.append(
-            f"{hooks} in Claude Code's settings did not run here, because Claude Code runs {them} itself"
-            f" (`billhook install claude --adopt` moves {them} to billhook)"
-        )
+        moves = f"(`billhook install claude --adopt` moves {them} to billhook)"
+        why = f"because Claude Code runs {them} itself"
+        found.append(f"{hooks} in Claude Code's settings did not run here, {why} {moves}")
     if problems := config.problems:
-        first = problems[0]
-        there = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        which = "" if len(problems) == 1 else "the first: "
-        found.append(
-            f"{there} in the configuration: {which}{first.place}: {first.message} (`billhook check` shows all)"
-        )
+        first, number = f"{problems[0].place}: {problems[0].message}", len(problems)
+        there = f"1 problem in the configuration: {first}"
+        there = there if number == 1 else f"{number} problems in the configuration: the first: {first}"
+        found.append(f"{there} (`billhook check` shows all)")
     if unbelieved := doubts(config):
         found.append(f"approvals that can't be believed don't count: {unbelieved[0]}")
     return found
@@ -105,13 +102,10 @@ def notes(config: "Config", host: str = "") -> list[str]:
 
 def doubts(config: "Config") -> list[str]:
     """What keeps approvals from being read, where hooks wait for one: what is lost there may have been a gate."""
-    pending = config.pending
-    if not pending:
-        return []
     from billhook.store.approvals import Approvals
 
     approvals = Approvals(Path(config.root))
-    for file in dict.fromkeys(entry.declared.file for entry in pending):
+    for file in dict.fromkeys(entry.declared.file for entry in config.pending):
         approvals.of_file(file)
     return approvals.problems
 

@@ -8,7 +8,7 @@ import functools
 import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -54,11 +54,8 @@ _OWN = Consent("own")
 
 
 def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) -> list[Consent]:
-    """How each of the hooks stands, in their order.
-
-    A hook that nobody approved has no effect, and neither have its files: they are looked at only for definitions that
-    were approved once. So what a clone brings can't keep anybody waiting.
-    """
+    """How each of the hooks stands, in their order. Files are looked at only for definitions that were approved once:
+    what a clone brings must not delay anything."""
     if trust == "all":
         return [_OWN for _ in entries]
     look, later = Look(), Look()
@@ -82,7 +79,6 @@ def _consent(entry: Declared, known: Sequence[Approval], look: Look, later: Look
 def _find_changed(
     entries: Sequence[Declared], found: list[Consent], approvals: Mapping[str, Sequence[Approval]]
 ) -> None:
-    """Pair hooks that are not approved with what was approved in their place."""
     by_file: dict[str, list[int]] = defaultdict(list)
     for i, consent in enumerate(found):
         if consent.standing == "new":
@@ -124,14 +120,11 @@ def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
     if entry.named:
         return next((one for one in gone if one.definition.get("name") == entry.name), None)
     nameless = [one for one in gone if "name" not in one.definition]
-    same_event = [one for one in nameless if _share(one.definition.get("events"), entry)]
+    events = [(one, one.definition.get("events")) for one in nameless]
+    same_event = [one for one, some in events if not some or not entry.events or set(some) & set(entry.events)]
     alike = [one for one in nameless if one.name == entry.name]
     both = [one for one in alike if one in same_event]
     return next(iter([*both, *same_event, *alike]), None)
-
-
-def _share(events: Any, entry: Declared) -> bool:
-    return not events or not entry.events or not set(events).isdisjoint(entry.events)
 
 
 def what_changed(declared: Declared, consent: Consent) -> str:

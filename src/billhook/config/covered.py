@@ -84,17 +84,11 @@ def counts(path: str, found: os.stat_result | None) -> bool:
 
 
 def _head(path: str) -> bytes:
-    """How a regular file begins."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            return file.read(8) or b""
     except (OSError, ValueError):
         return b""
-    try:
-        return os.read(file, 8)
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
 
 
 def names_that_tell(folder: str, kind: Kind, look: Look) -> str:
@@ -123,7 +117,6 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def _link(entry: "os.DirEntry[str]") -> str:
-    """Where an entry leads, if it is a link."""
     try:
         return os.readlink(entry.path) if entry.is_symlink() else ""
     except OSError:
@@ -134,7 +127,9 @@ def walk(folder: str, kind: Kind, top: str, look: Look) -> Folder | None:
     """What counts in a folder and below it; None where that is too much to look at. `top` is the project: links that
     lead out of it, or up in it, are not followed."""
     found = _Walk(kind, look.real(top), look)
-    return found.result() if found.enter(folder) else None
+    if not found.enter(folder):
+        return None
+    return Folder(tuple(found.files), tuple(found.plain), tuple(found.folders), tuple(found.left_out))
 
 
 class _Walk:
@@ -145,9 +140,6 @@ class _Walk:
         self.folders: dict[str, str] = {}
         self.left_out: list[str] = []
         self.entries, self.bytes = MAX_ENTRIES, MAX_BYTES
-
-    def result(self) -> Folder:
-        return Folder(tuple(self.files), tuple(self.plain), tuple(self.folders), tuple(self.left_out))
 
     def enter(self, first: str) -> bool:
         """Go through a folder and those below; False as soon as it is too much."""

@@ -6,7 +6,6 @@ the least trusted hooks are broken, and a name means the hooks of one's own and 
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,16 +13,11 @@ from billhook.config import merging
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding, nearest
 from billhook.config.keys import BUILTINS
-
-if TYPE_CHECKING:
-    from billhook.config.loaded import Entry
+from billhook.config.loaded import Entry
 
 
-def settle_order(entries: Sequence["Entry"], *, builtins: frozenset[str]) -> tuple[list["Entry"], list[Finding]]:
-    """The entries by unique names, each waiting only for hooks that run; and what was wrong with their `after`.
-
-    `builtins`: those that an engine will have.
-    """
+def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple[list[Entry], list[Finding]]:
+    """The entries by unique names, each waiting only for hooks that run, and `builtins`; and what is wrong."""
     settled = _named(entries)
     findings: list[Finding] = []
     waits: dict[int, list[int]] = {}
@@ -45,7 +39,7 @@ def settle_order(entries: Sequence["Entry"], *, builtins: frozenset[str]) -> tup
     return [_waiting(entry, [settled[j] for j in waits[i]], builtins) for i, entry in enumerate(settled)], findings
 
 
-def _named(entries: Sequence["Entry"]) -> list["Entry"]:
+def _named(entries: Sequence[Entry]) -> list[Entry]:
     """The same name in two layers is shown as `layer/name`; one that comes again in a layer is numbered."""
     times = Counter(entry.declared.name for entry in entries)
     seen: Counter[str] = Counter()
@@ -61,8 +55,7 @@ def _named(entries: Sequence["Entry"]) -> list["Entry"]:
     return named
 
 
-def _meant(i: int, entries: Sequence["Entry"]) -> tuple[list[int], str]:
-    """The entries that one waits for, and the first name that nobody has."""
+def _meant(i: int, entries: Sequence[Entry]) -> tuple[list[int], str]:
     own = merging.rank(entries[i].declared.layer)
     found: list[int] = []
     for name in entries[i].declared.after:
@@ -79,7 +72,7 @@ def _finding(code: str, message: str, hint: str, declared: Declared) -> Finding:
     return Finding(code, message, declared.file, line, column, hint, declared.name)
 
 
-def _broken(entry: "Entry", why: str) -> "Entry":
+def _broken(entry: Entry, why: str) -> Entry:
     if entry.state != "runs":
         return entry  # whatever stands in for it stays
     hook = None
@@ -91,8 +84,7 @@ def _broken(entry: "Entry", why: str) -> "Entry":
     return msgspec.structs.replace(entry, state="broken", why=why, hook=hook)
 
 
-def _waiting(entry: "Entry", others: Sequence["Entry"], builtins: frozenset[str]) -> "Entry":
-    """What only stands in for a hook waits for nobody."""
+def _waiting(entry: Entry, others: Sequence[Entry], builtins: frozenset[str]) -> Entry:
     if entry.hook is None or not entry.declared.after:
         return entry
     names = [one.shown for one in others if one.state == "runs"]
@@ -101,12 +93,12 @@ def _waiting(entry: "Entry", others: Sequence["Entry"], builtins: frozenset[str]
     return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
 
 
-def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Sequence["Entry"]) -> list[int]:
+def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Sequence[Entry]) -> list[int]:
     """How a hook that runs waits for itself, through hooks that run and are at least as trusted; empty: it doesn't."""
 
     def next_to(at: int) -> list[int]:
-        others = [(j, entries[j]) for j in waits[at]]
-        return [j for j, one in others if one.state in _CAN_WAIT and merging.rank(one.declared.layer) <= rank]
+        others = [(j, entries[j]) for j in waits[at]]  # one that was found broken a moment ago is part of the cycle
+        return [j for j, one in others if one.state in ("runs", "broken") and merging.rank(one.declared.layer) <= rank]
 
     came_from: dict[int, int] = {}
     to_do = [start] if waits[start] and entries[start].state == "runs" else []
@@ -123,6 +115,3 @@ def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Seque
                 came_from[j] = at
                 to_do.append(j)
     return []
-
-
-_CAN_WAIT = ("runs", "broken")  # one that was found broken a moment ago is still part of the others' cycle

@@ -285,9 +285,8 @@ class Entry:
         from billhook.agents.names import canonical_event
 
         agent = AGENTS[self.where.agent]
-        meant = agent.event_names.get(canonical_event(name))
-        hint = f"did you mean `{meant}`?" if meant else "remove it, or use an event that it has"
-        hint = hint if meant else suggestion(name, agent.event_names.values(), hint)
+        meant = agent.event_names.get(canonical_event(name)) or name
+        hint = suggestion(meant, agent.event_names.values(), "remove it, or use an event that it has")
         self.find("BH201", f"{agent.title} has no event `{name}`", node, hint=hint)
 
     def on_failure(self) -> OnFailure:
@@ -435,7 +434,6 @@ class Entry:
 
 
 def _item(node: Node | None, text: str) -> Node | None:
-    """The place of one text of a list."""
     if node is not None and isinstance(node.value, tuple):
         return next((item for item in node.value if item.value == text), node)
     return node

@@ -137,20 +137,18 @@ def _explained(row: Row, event: Event, problems: Sequence[Finding]) -> Explained
         default=step.hook.timeout is None,
         failure="" if isinstance(step.run, Literally) else _failure(step, event),
         says=_known_answer(row, step, event) if not reasons else None,
-        notes=(*_notes(step), *_by_the_agent(row)),
+        notes=tuple(_notes(row, step)),
     )
-
-
-def _by_the_agent(row: Row) -> Iterator[str]:
-    if row.state == "runs" and row.declared is not None and of_claude_code(row.declared):
-        adopt = adopting_command(row.declared)
-        moved = f"; `{adopt}` moves it to billhook" if adopt else ""
-        yield f"inside Claude Code it is run by Claude Code itself{moved}"
 
 
 def _steps(row: Row, event: Event) -> Iterator[Step]:
     """The hook as an engine's plan has it; one that no engine has, as it would have it."""
-    for hook in row.hooks or _as_if(row):
+    hooks = row.hooks
+    if not hooks and row.declared is not None:
+        # What is broken about it may be its rule or its time: those would not become a hook.
+        broken = {"when": "", "timeout": None} if row.declared.broken else {}
+        hooks = (absence(msgspec.structs.replace(row.declared, **broken), ""),)
+    for hook in hooks:
         yield from _alone(hook).list_for(event).all
 
 
@@ -158,15 +156,7 @@ def _alone(hook: Hook) -> Plan:
     return Plan([msgspec.structs.replace(hook, after=())])
 
 
-def _as_if(row: Row) -> Iterator[Hook]:
-    if row.declared is not None:
-        # What is broken about it may be its rule or its time: those would not become a hook.
-        broken = {"when": "", "timeout": None} if row.declared.broken else {}
-        yield absence(msgspec.structs.replace(row.declared, **broken), "")
-
-
 def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
-    """What keeps it from running, whatever the event is about."""
     if row.state == "runs":
         return
     import shlex
@@ -192,14 +182,12 @@ def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
 
 
 def _hint(row: Row, problems: Sequence[Finding]) -> str:
-    """What the finding that broke it proposes."""
     here = [one for one in problems if one.file == row.file and one.message in (row.broken or row.why)]
     at_line = [one for one in here if one.line >= row.line]
     return (at_line or here)[0].hint if here else ""
 
 
 def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
-    """Which of the step's conditions fail for this event."""
     if not _alone(step.hook).steps(event):
         yield _not_matched(row, step, event)
     if step.hook.condition is not None and not step.hook.condition(Context(event, [])):
@@ -227,7 +215,6 @@ def _not_matched(row: Row, step: Step, event: Event) -> Reason:
 
 
 def _failure(step: Step, event: Event) -> str:
-    """What a failure, a late answer or a program that can't start does to this event."""
     if event.gates:
         return f"a failure {_ON_FAILURE[step.on_failure]}"
     if event.block is Block.KEEP_GOING:
@@ -246,11 +233,15 @@ def _known_answer(row: Row, step: Step, event: Event) -> Answer | None:
     return step.run(Context(event, [])) if isinstance(step.run, SelfProtection) else None
 
 
-def _notes(step: Step) -> Iterator[str]:
+def _notes(row: Row, step: Step) -> Iterator[str]:
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
     if step.when_late is not None:
         yield f"a late answer counts as {step.when_late}"
+    if row.state == "runs" and row.declared is not None and of_claude_code(row.declared):
+        adopt = adopting_command(row.declared)
+        moved = f"; `{adopt}` moves it to billhook" if adopt else ""
+        yield f"inside Claude Code it is run by Claude Code itself{moved}"
 
 
 def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:

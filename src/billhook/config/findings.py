@@ -1,16 +1,8 @@
 """What is wrong with a configuration: a place, a code, a sentence, and the edit that repairs it."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
-
-from billhook.later import later
-
-if TYPE_CHECKING:
-    import difflib
-else:
-    difflib = later("difflib")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -40,6 +32,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     by_fold = {folded(one): one for one in known}
     if folded(name) in by_fold:
         return by_fold[folded(name)]
+    import difflib
+
     close = difflib.get_close_matches(folded(name), by_fold, 1, cutoff)
     swapped = [one for one in by_fold if sorted(one) == sorted(folded(name))]  # `aks`: far apart, as short words are
     return by_fold[[*swapped, *close][0]] if close or swapped else ""

@@ -93,10 +93,8 @@ def definition(declared: Declared) -> dict[str, Any]:
 
 
 def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
-    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places.
-
-    Hooks of one load share a look: what they have in common is looked at once.
-    """
+    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places. Hooks of
+    one load share a look."""
     from billhook.config.named import named  # not needed to see that nothing changed
 
     look = look or Look()
@@ -141,10 +139,8 @@ def same_content(mark: FileMark) -> bool:
 
 
 def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Approval:
-    """The record that approves exactly this, with the texts of its files, so that a change can be shown later.
-
-    `replaces` is the hash of what was approved in its place before.
-    """
+    """The record that approves exactly this; the texts of its files are kept to show a change later. `replaces` is the
+    hash of what was approved in its place before."""
     from datetime import UTC, datetime
 
     return Approval(
@@ -214,7 +210,6 @@ def _links(fp: Fingerprint) -> dict[str, str]:
 
 
 def _texts(fp: Fingerprint) -> dict[str, str]:
-    """The texts of the marked files, as far as they are texts and still what was marked."""
     found: dict[str, str] = {}
     left = MAX_ALL_TEXT
     for mark in fp.files:

@@ -91,10 +91,7 @@ class LastFired(msgspec.Struct, frozen=True):
 def last_fired(
     log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST, known_as: "KnownAs | None" = None
 ) -> LastFired:
-    """When each of these hooks was last asked, under today's names. Looks no further than the last one needs.
-
-    `known_as` tells what they were called when a record was written; without it, the same.
-    """
+    """When each of these hooks was last run, by today's name. `known_as` knows their names of earlier times."""
     missing = set(names)
     times: dict[str, str] = {}
     look = Look(log, project, at_most)
@@ -153,7 +150,6 @@ def rows_of(snapshot: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
 
 
 def _key(shown: str, layer: str) -> tuple[str, str, int]:
-    """A hook by its layer, its name in the file, and which of that name it is."""
     plain = shown.removeprefix(f"{layer}/")
     base, _, number = plain.rpartition("#")
     return (layer, base, int(number)) if base and _NUMBER.fullmatch(number) else (layer, plain, 1)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterable
 
@@ -32,7 +33,8 @@ def installation() -> Installation:
     beside = os.path.dirname(sys.executable)
     programs = [path for name in PROGRAMS if os.path.lexists(path := os.path.join(beside, name))]
     sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
-    packages = [os.path.join(site, name) for site in sites for name in _listed(site) if _is_our_package(name)]
+    ours = re.compile(r"billhook(?:-.*(?:-info|\.egg))?", re.DOTALL)
+    packages = [os.path.join(site, name) for site in sites for name in _listed(site) if ours.fullmatch(name)]
     if os.path.basename(sys.prefix) == "billhook":  # uv tool and pipx make an environment for each program
         packages.append(sys.prefix)
     return Installation(
@@ -42,17 +44,19 @@ def installation() -> Installation:
 
 def programs(settings: Iterable[str]) -> tuple[str, ...]:
     """The programs that agents run: as their settings name them, as PATH finds them, and beside the interpreter."""
-    folders = [folder for folder in caller.environ().get("PATH", "").split(":") if folder.startswith("/")]
-    on_path = ([os.path.join(folder, name) for folder in folders] for name in PROGRAMS)
+    on_path = ([os.path.join(folder, name) for folder in _path()] for name in PROGRAMS)
     found = [next(filter(os.path.exists, paths), "") for paths in on_path]
     named = [named for file in settings for named in _named_in(file)]
-    every = [os.path.abspath(one) for one in (*named, *found, *installation().programs) if one]
-    return _with_links(every)
+    return _with_links(os.path.abspath(one) for one in (*named, *found, *installation().programs) if one)
+
+
+def _path() -> list[str]:
+    return [folder for folder in caller.environ().get("PATH", "").split(":") if folder.startswith("/")]
 
 
 def search_path() -> tuple[str, ...]:
     """The folders of PATH, links followed as well."""
-    return _with_links(folder for folder in caller.environ().get("PATH", "").split(":") if folder.startswith("/"))
+    return _with_links(_path())
 
 
 def _named_in(file: str) -> list[str]:
@@ -78,12 +82,7 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
-def _is_our_package(name: str) -> bool:
-    return name == "billhook" or (name.startswith("billhook-") and name.endswith(("-info", ".egg")))
-
-
 def _with_links(paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths, with their folders' links followed, and with their own."""
     listed = [path.rstrip("/") or "/" for path in paths]
     placed = [os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in listed]
     return tuple(dict.fromkeys([*listed, *placed, *map(os.path.realpath, listed)]))

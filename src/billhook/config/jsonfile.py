@@ -210,7 +210,6 @@ class _Reader:
             container.lost = True
 
     def judge(self, container: _Open) -> None:
-        """Take what stands between two commas, if it is what may stand there."""
         piece, container.piece = container.piece, []
         if container.mapping:
             self.judge_pair(container, piece)
@@ -295,19 +294,17 @@ class _Reader:
         inner = token[1:-1]
         for found in _ESCAPE_OR_FAULT.finditer(inner):
             if found["fault"]:
-                self.bad_string(found[0], start + 1 + found.start())
+                fault, at = found[0], start + 1 + found.start()
+                if fault[0] == "\\":
+                    self.report(f"{quoted(fault)} is no escape of JSON", at, "write `\\\\` for a backslash")
+                else:
+                    self.report("a control character in text", at, f"write it as `\\u{ord(fault):04x}`")
                 return _Item('"', start)
         if "\\" in inner:
             import json
 
             inner = json.loads(token)
         return _Item('"', start, Node(_LONE_SURROGATE.sub("\ufffd", inner), *self.lines.place(start)))
-
-    def bad_string(self, fault: str, start: int) -> None:
-        if fault[0] == "\\":
-            self.report(f"{quoted(fault)} is no escape of JSON", start, "write `\\\\` for a backslash")
-        else:
-            self.report("a control character in text", start, f"write it as `\\u{ord(fault):04x}`")
 
     def word(self, token: str, start: int, end: int) -> _Item:
         touches = self.touches_quote(start, end)

@@ -103,7 +103,6 @@ def _is_folder_in(path: str, folders: Mapping[str, sources.Identity]) -> bool:
 
 
 def _times(folder: str) -> sources.Identity:
-    """What changes when a name is added to a folder, or another folder is put in its place."""
     try:
         found = os.stat(folder)
     except (OSError, ValueError):

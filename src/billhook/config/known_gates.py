@@ -10,16 +10,13 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from billhook import caller
 from billhook.config.declared import needs_consent
+from billhook.config.loaded import Config, Entry
 from billhook.store.files import StoreError
-from billhook.store.state import FileState
-
-if TYPE_CHECKING:
-    from billhook.config.loaded import Config, Entry
-    from billhook.store.state import Value
+from billhook.store.state import FileState, Value
 
 KIND: Final = "gates"
 USER: Final = "user"
@@ -49,7 +46,7 @@ class _Found(NamedTuple):
     hooks: dict[str, list[str]]
 
 
-def remember(config: "Config") -> None:
+def remember(config: Config) -> None:
     """Note what is in force now. Writes only what was not known. Raises StoreError."""
     state = FileState(Path(config.root))
     for key, found in _in_force(config).items():
@@ -58,7 +55,7 @@ def remember(config: "Config") -> None:
             state.update(KIND, key, merged)
 
 
-def missing(config: "Config") -> list[Missing]:
+def missing(config: Config) -> list[Missing]:
     """What was in force here and is not any more. Raises StoreError."""
     state = FileState(Path(config.root))
     mine = state.read(KIND, USER)
@@ -71,8 +68,7 @@ def missing(config: "Config") -> list[Missing]:
     return found
 
 
-def _gone_files(key: str, record: "Value | None") -> Iterator[Missing]:
-    """Each file of a record, as if it were gone."""
+def _gone_files(key: str, record: Value | None) -> Iterator[Missing]:
     gates = _names(record, "files")
     for file, hooks in {**gates, **_names(record, "hooks")}.items():
         of_file = gates.get(file, [])
@@ -80,15 +76,14 @@ def _gone_files(key: str, record: "Value | None") -> Iterator[Missing]:
         yield Missing(key, file, names, "gate" if len(of_file) == len(names) else "hook")
 
 
-def acknowledge(config: "Config", gone: Iterable[Missing]) -> None:
+def acknowledge(config: Config, gone: Iterable[Missing]) -> None:
     """Forget what is gone: it is remembered again once it is back. Raises StoreError."""
     state = FileState(Path(config.root))
     for one in gone:
         state.update(KIND, one.key, functools.partial(_without, gone=one))
 
 
-def _in_force(config: "Config") -> dict[str, _Found]:
-    """What each file has, by the key that it is remembered under."""
+def _in_force(config: Config) -> dict[str, _Found]:
     found: dict[str, _Found] = defaultdict(lambda: _Found({}, {}))
     for read in config.sources:
         if read.source.layer in ("managed", "user") and read.readable:
@@ -104,14 +99,13 @@ def _in_force(config: "Config") -> dict[str, _Found]:
     return found
 
 
-def _guards(entry: "Entry") -> bool:
-    """Whether it is a gate that people rely on."""
+def _guards(entry: Entry) -> bool:
     before = entry.consent.before
     given = entry.consent.given or (before is not None and before.gate)
     return given and entry.declared.gate and entry.state in _IN_FORCE
 
 
-def _merged(before: "Value | None", found: _Found, *, whole: bool) -> "Value | None":
+def _merged(before: Value | None, found: _Found, *, whole: bool) -> Value | None:
     """The record with what was found; None when that changes nothing. Only an acknowledgement forgets a gate of a
     project; a file of the user's counts as a `whole`, as it is now."""
     files, hooks, known = _names(before, "files"), _names(before, "hooks"), _acknowledged(before)
@@ -127,7 +121,7 @@ def _merged(before: "Value | None", found: _Found, *, whole: bool) -> "Value | N
     return None if after == {"files": files, "hooks": hooks, "acknowledged": known} else after
 
 
-def _missing_in(config: "Config", folder: str, record: "Value | None") -> Iterator[Missing]:
+def _missing_in(config: Config, folder: str, record: Value | None) -> Iterator[Missing]:
     reads = {read.source.path: read for read in config.sources}
     elsewhere = {entry.declared.name for entry in config.entries if entry.consent.given or _guards(entry)}
     gates = _names(record, "files")
@@ -142,7 +136,7 @@ def _missing_in(config: "Config", folder: str, record: "Value | None") -> Iterat
             yield one._replace(gates=gone, what="gate" if set(gone) <= set(gates.get(one.file, ())) else "hook")
 
 
-def _without(before: "Value | None", gone: Missing) -> "Value":
+def _without(before: Value | None, gone: Missing) -> Value:
     left: dict[str, dict[str, list[str]]] = {}
     for field in ("files", "hooks"):
         files = _names(before, field)
@@ -152,7 +146,7 @@ def _without(before: "Value | None", gone: Missing) -> "Value":
     return {**left, "acknowledged": sorted(known)}
 
 
-def _accounts(config: "Config") -> "Value | None":
+def _accounts(config: Config) -> Value | None:
     """What is remembered in the account's own home, where `HOME` is another folder and BILLHOOK_HOME is not set."""
     environ = caller.environ()
     own = "" if environ.get("BILLHOOK_HOME") else _account_home()
@@ -174,13 +168,12 @@ def _account_home() -> str:
     return next((found[5] for found in (line.split(":") for line in lines) if found[2:3] == [uid] and found[5:]), "")
 
 
-def _names(record: "Value | None", field: str) -> dict[str, list[str]]:
-    """A field of a record, without what is damaged in it."""
+def _names(record: Value | None, field: str) -> dict[str, list[str]]:
     files = (record or {}).get(field)
     found = {file: names for file, names in files.items() if isinstance(names, list)} if isinstance(files, dict) else {}
     return {file: [name for name in names if isinstance(name, str)] for file, names in found.items()}
 
 
-def _acknowledged(record: "Value | None") -> list[str]:
+def _acknowledged(record: Value | None) -> list[str]:
     known = (record or {}).get("acknowledged")
     return [file for file in known if isinstance(file, str)] if isinstance(known, list) else []

@@ -100,9 +100,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         listen: "Listener | None" = None,
     ) -> "Engine":
         """An engine of its own: what is configured, and `hooks` of the caller's own among it, by their priorities.
-
-        `host` is who it serves, for the log; `listen` hears of each hook that is asked.
-        """
+        `host` is who it serves, for the log; `listen` hears of each hook that runs."""
         from billhook.config.notices import Notices
         from billhook.engine import Engine
         from billhook.plan import Plan
@@ -113,12 +111,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for hook in more if self.knowing is not None else ():
             if hook.name in BUILTINS:
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
-        plan = Plan([*self.hooks, *more]) if more else self.plan
-        observers = [*recorded, *observers]
         return Engine(
-            plan,
+            Plan([*self.hooks, *more]) if more else self.plan,
             parallel=self.parallel,
-            observers=observers,
+            observers=[*recorded, *observers],
             env=env,
             know=self.knowing,
             listen=listen,
@@ -129,11 +125,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The built-ins for an event that their owner switched off."""
         from billhook.config.builtin import EVENTS
 
-        return [
-            name
-            for name, events in EVENTS.items()
-            if self.builtins[name].enabled is False and (not events or event in events)
-        ]
+        off = [(name, events) for name, events in EVENTS.items() if self.builtins[name].enabled is False]
+        return [name for name, events in off if not events or event in events]
 
     @functools.cached_property
     def recording(self) -> "Recording | None":

@@ -185,7 +185,6 @@ class _Loading:
         return self._running(declared, consent)
 
     def _elsewhere(self, declared: Declared) -> str:
-        """Who else runs it, in words; nothing when that is up to us."""
         read = next(read for read in self.reads if read.source.path == declared.file)
         return runs_itself(self.agent, declared, read, os.path.realpath(caller.expanduser("~")))
 
@@ -317,7 +316,6 @@ def load(
     trust: "Trust" = "approved",
     hooks: Iterable[Hook] = (),
 ) -> "Engine":
-    """An engine with the hooks that are configured for a folder, and `hooks` of the caller's own. `load_config` tells
-    more."""
+    """An engine with the hooks that are configured for a folder (see `load_config`), and the caller's own `hooks`."""
     config = load_config(cwd, files=files, layers=layers, home=home, builtins=builtins, trust=trust)
     return config.engine(hooks=hooks)

@@ -62,10 +62,9 @@ class Look:
 
     def state(self, path: str) -> os.stat_result | None:
         """What `stat` says of it; None when there is nothing, or the system can't be asked."""
-        if path in self._states:
-            return self._states[path]
-        found = self._states[path] = state(path)
-        return found
+        if path not in self._states:
+            self._states[path] = state(path)
+        return self._states[path]
 
     def regular(self, path: str) -> bool:
         found = self.state(path)

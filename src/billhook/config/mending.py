@@ -52,7 +52,6 @@ def match_reason(hook: Declared | None, pattern: str, row: Meanings, event: Even
 
 
 def _slip(hook: Declared, field: str) -> Finding | None:
-    """What lint finds: the pattern is wrong in itself, and would match nothing at all."""
     place = hook.places.get(field)
     return next((one for one in lint_match(hook) if one.code in _NEVER and (one.line, one.column) == place), None)
 
@@ -62,7 +61,6 @@ def _matches(pattern: str, row: Meanings, event: Event, names: list[str]) -> boo
 
 
 def _names(target: str, row: Meanings, field: str) -> list[str]:
-    """What the pattern was compared with: a tool goes by its canonical name, and by that of the seeds."""
     if field != "tool_name":
         return [target]
     canonical = tools.canonical(target)
@@ -71,7 +69,6 @@ def _names(target: str, row: Meanings, field: str) -> list[str]:
 
 
 def _wider(hook: Declared, pattern: str, row: Meanings, names: list[str]) -> str:
-    """The same matcher with one more name, where the dialect takes several."""
     name = names[-1] if row.naming != "canonical" else tools.canonical(names[0])
     apart = f"write another hook for `{name}`, or leave the matcher out"
     if not _NAME.fullmatch(name):
@@ -111,7 +108,6 @@ def _other_tool(hook: Declared | None, rule: Rule, name: str) -> str:
 
 
 def _compared(name: str, event: Event) -> str:
-    """What the rule was held against."""
     given = getattr(event, "tool_input", None)
     command = tools.command_of(name, given)
     if command is not None:

@@ -54,18 +54,14 @@ def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], 
             if rank(entry.layer) >= rank(switch.layer):
                 off.setdefault(j, (switch.layer, why))
             elif entry.enabled:
-                findings.append(_cannot_loosen(switch, entry))
+                line, column = switch.places.get("enabled", (switch.line, switch.column))
+                what = f"`{entry.name}` of the {entry.layer} layer ({entry.place})"
+                message, hint = f"a {switch.layer} file can't switch off {what}", "switch it off there, or remove this"
+                findings.append(Finding("BH215", message, switch.file, line, column, hint, switch.name))
     for i, (layer, _) in off.items():
         if needs_consent(layer) and entries[i].enabled:
             entries[i] = msgspec.structs.replace(entries[i], enabled=False)
     return entries, [off[i][1] if i in off else "" for i in range(len(entries))], findings
-
-
-def _cannot_loosen(switch: Declared, entry: Declared) -> Finding:
-    line, column = switch.places.get("enabled", (switch.line, switch.column))
-    message = f"a {switch.layer} file can't switch off `{entry.name}` of the {entry.layer} layer ({entry.place})"
-    hint = "switch it off there, or remove this"
-    return Finding("BH215", message, switch.file, line, column, hint, switch.name)
 
 
 def parallel(reads: Sequence[FileRead]) -> bool:

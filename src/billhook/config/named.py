@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from billhook import caller, script, shell
@@ -48,11 +48,8 @@ class Named(NamedTuple):
 
 
 def named(action: Action | None, folder: str, look: Look) -> Named:
-    """What decides what `action` does, as absolute paths, each once.
-
-    Programs and scripts are listed also where they do not exist (yet). Never raises and runs nothing; reads a bounded
-    number of regular files. Searches that share a look see the same files, and look at each once.
-    """
+    """What decides what `action` does, as absolute paths, each once; programs and scripts also where they do not exist
+    (yet). Never raises and runs nothing; reads a bounded number of regular files."""
     scan = _Scan(os.path.abspath(folder), look)
     match action:
         case Run(text):
@@ -88,7 +85,6 @@ class _Scan:
         self.uncovered: dict[str, None] = {}
 
     def finished(self) -> Named:
-        """Follow every script, then everything that was found."""
         while self.unread or self.resolve():
             path, kind = self.unread.popleft()
             self.scripts -= 1
@@ -109,7 +105,10 @@ class _Scan:
         trees: dict[str, tuple[str, ...]] = {}
         plain: dict[str, None] = {}
         seen = set(self.found)
-        for folder, kind in (*self.trees.items(), *((cache, "code") for cache in self.caches())):
+        folders = dict.fromkeys(os.path.dirname(path) for path in self.found if path.endswith(".py"))
+        caches = [os.path.join(folder, covered.CACHE) for folder in folders if not self.in_tree(folder)]
+        caches = [cache for cache in caches if self.look.folder(cache) and self.inside(cache)]
+        for folder, kind in (*self.trees.items(), *((cache, "code") for cache in caches)):
             tree = covered.walk(folder, kind, self.folder, self.look)
             if tree is None:
                 self.note(f"{folder}: too many or too large files; only those that are named count")
@@ -122,35 +121,26 @@ class _Scan:
                 self.note(text)
         return {folder: files for folder, files in trees.items() if files}, tuple(plain)
 
-    def caches(self) -> list[str]:
-        folders = dict.fromkeys(os.path.dirname(path) for path in self.found if path.endswith(".py"))
-        caches = (os.path.join(folder, covered.CACHE) for folder in folders if not self.in_tree(folder))
-        return [cache for cache in caches if self.look.folder(cache) and self.inside(cache)]
-
     def resolve(self) -> bool:
-        """Look for the modules that were imported in the folders that are known by now; whether there is more to
-        read."""
-        for one in tuple(self.imported):
-            for root in tuple(self.roots):
-                if (one, root) not in self.resolved:
-                    self.resolved.add((one, root))
-                    self.modules(one, "", (root,))
+        """Look for imported modules in the folders that are known by now; whether there is more to read."""
+        for one, root in itertools.product(tuple(self.imported), tuple(self.roots)):
+            if (one, root) not in self.resolved:
+                self.resolved.add((one, root))
+                self.modules(one, "", (root,), self.take)
         return bool(self.unread)
 
-    def modules(self, one: pyimports.Imported, path: str, roots: tuple[str, ...]) -> None:
-        for place in pyimports.places(one, path, roots, self.look):
-            if self.look.folder(place):
-                self.package(place)
-            else:
-                self.take(place, "module")
-
-    def package(self, folder: str) -> None:
+    def modules(
+        self, one: pyimports.Imported, path: str, roots: tuple[str, ...], take: Callable[[str, str], None]
+    ) -> None:
         """A package that is imported counts as a whole."""
-        if self.cover(folder):
-            tree = covered.walk(folder, "code", self.folder, self.look)
-            for path in tree.files if tree is not None else ():
-                if path.endswith(".py"):
-                    self.read_later(path, "module")
+        for place in pyimports.places(one, path, roots, self.look):
+            if not self.look.folder(place):
+                take(place, "module")
+            elif self.cover(place):
+                tree = covered.walk(place, "code", self.folder, self.look)
+                for file in tree.files if tree is not None else ():
+                    if file.endswith(".py"):
+                        self.read_later(file, "module")
 
     def follow(self, path: str, kind: str) -> None:
         state = self.look.state(path)
@@ -183,7 +173,7 @@ class _Scan:
         self.started(source, path)
         for one in pyimports.imports(source):
             if one.level:
-                self.modules(one, path, ())
+                self.modules(one, path, (), self.take)
             else:
                 self.imported.setdefault(one)
 
@@ -226,8 +216,10 @@ class _Scan:
         commands = known.commands
         self.direct = not path
         self.variables(commands)
-        written = None if path else {path for command in commands for path in self.written(command)}
         folders: tuple[str, ...] = (self.folder,)
+        writes = [word for one in commands for word in (*commandwords.written_words(one.words), *one.written)]
+        # what it writes, seen from the project, is the hook's own data
+        written = None if path else {place for word in writes for place in self.paths(word, folders)}
         in_order = not _SEPARATORS.search(known.text.replace("&&", ""))
         if not in_order:  # a subshell may end or a `cd` fail: each folder is possible everywhere
             for command in commands:
@@ -251,7 +243,6 @@ class _Scan:
         return known
 
     def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
-        """Where a command may leave the shell."""
         if commandwords.program(command.words) not in ("cd", "pushd") or (keep and len(folders) >= MAX_FOLDERS):
             return folders
         operands = [word for word in command.words[1:] if not word.startswith("-")] or ["~"]
@@ -273,21 +264,20 @@ class _Scan:
                     self.argument(redirect.target, folders, written)
 
     def words(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
-        """The program of a command, and the script if it is an interpreter."""
         for _ in range(4):
-            if not words:
+            rest = commandwords.run_by(words)
+            if not rest:
+                break
+            self.environment(covered.environment_of(os.path.join(self.folder, ".venv"), self.look))
+            if rest[0] == "-m":
+                self.module(rest[1:], folders)
                 return
-            if rest := commandwords.run_by(words):
-                self.environment(covered.environment_of(os.path.join(self.folder, ".venv"), self.look))
-                if rest[0] == "-m":
-                    self.module(rest[1:], folders)
-                    return
-                words = rest
-                if words[0].endswith(SUFFIXES):
-                    self.scripts_named(words[0], "", folders)
-                    return
-                continue
-            break
+            if rest[0].endswith(SUFFIXES):
+                self.scripts_named(rest[0], "", folders)
+                return
+            words = rest
+        if not words:
+            return
         self.program(words[0], folders)
         name = commandwords.program(words)
         if name in commandwords.READS_PROGRAM:
@@ -301,7 +291,6 @@ class _Scan:
             self.interpreted(interpreter, words[1:], folders)
 
     def instructions(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
-        """`make`, `npm run`: the file that tells a program what to run. What it runs in turn is not followed."""
         name = commandwords.program(words)
         files = commandwords.RUNS_PROJECT[name]
         values = [value for word in words[1:] for value in (word, word.partition("=")[2], word[2:])]
@@ -334,7 +323,6 @@ class _Scan:
                 self.take(path, "")
 
     def code(self, code: str, folders: tuple[str, ...]) -> None:
-        """A Python program that the command itself holds."""
         self.add_roots(*folders)
         self.source(code.replace(UNKNOWN, "_"), os.path.join(self.folder, "-"), "code")
 
@@ -349,11 +337,7 @@ class _Scan:
         """`python -m name`, where it is a local one: it is the script."""
         self.add_roots(*folders)
         for name in names[:1]:
-            for place in pyimports.places(pyimports.Imported(name), "", tuple(self.roots), self.look):
-                if self.look.folder(place):
-                    self.package(place)
-                else:
-                    self.script(place, "module")
+            self.modules(pyimports.Imported(name), "", tuple(self.roots), self.script)
 
     def program(self, word: str, folders: tuple[str, ...]) -> None:
         if UNKNOWN in word:
@@ -383,7 +367,6 @@ class _Scan:
                 return
 
     def path_folders(self) -> list[tuple[str, bool]]:
-        """The folders of PATH, up to the last one inside the project, and whether each is."""
         if self.folder not in self.look.path_folders:
             entries = caller.environ().get("PATH", "").split(os.pathsep)
             folders = [os.path.normpath(os.path.join(self.folder, entry)) for entry in entries]
@@ -402,13 +385,6 @@ class _Scan:
             for path in paths:
                 self.script(path, kind)
 
-    def matching(self, pattern: str, word: str) -> tuple[str, ...]:
-        """The files that a pattern of the shell's stands for now; what it may stand for besides is noted."""
-        files, problem = self.patterns.matches(pattern)
-        if problem:
-            self.note(f"{word}: {problem}")
-        return files
-
     def given(self, known: shellvars.Known, folders: tuple[str, ...]) -> bool:
         """`cat d/*.sh | sh`, `find d -exec sh {} +`, `for f in d/*; do sh "$f"; done`: whatever is there is run.
         False where nothing like it is named."""
@@ -424,9 +400,15 @@ class _Scan:
         return bool(paths)
 
     def meant(self, word: str, folders: tuple[str, ...]) -> list[str]:
-        """The paths that a word of the shell's stands for."""
+        """The paths that a word of the shell's stands for now; what a pattern may stand for besides is noted."""
         paths = self.paths(word, folders)
-        return [match for path in paths for match in self.matching(path, word)] if MAGIC.search(word) else paths
+        if not MAGIC.search(word):
+            return paths
+        found = [self.patterns.matches(path) for path in paths]
+        for _, problem in found:
+            if problem:
+                self.note(f"{word}: {problem}")
+        return [file for files, _ in found for file in files]
 
     def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
         for path in self.paths(word, folders):
@@ -434,7 +416,6 @@ class _Scan:
                 self.take(path, "")
 
     def script(self, path: str, kind: str) -> None:
-        """Note a program or a script, and what lies beside it where the command itself names it."""
         self.take(path, kind)
         if self.look.folder(path):  # `python3 folder`
             self.cover(path)
@@ -443,7 +424,6 @@ class _Scan:
                 self.cover(folder)
 
     def take(self, path: str, kind: str) -> None:
-        """Note a file, and read it later."""
         if self.counts(path):
             self.found.setdefault(path)
             self.environment(covered.environment_of(os.path.dirname(path), self.look))
@@ -456,7 +436,6 @@ class _Scan:
             self.unread.append((path, kind))
 
     def environment(self, root: str) -> None:
-        """Of a virtual environment, what its Python runs by itself."""
         if root and root not in self.sought and self.inside(root):
             self.sought.add(root)
             self.add_all(covered.startup_files(root, self.look))
@@ -483,7 +462,6 @@ class _Scan:
         return False
 
     def above(self, folder: str) -> bool:
-        """Whether the project is this folder, or lies in it."""
         folders = (folder.rstrip("/") + "/", self.look.real(folder).rstrip("/") + "/")
         return any(f"{top}/".startswith(one) for top in (self.folder, self.real_folder) for one in folders)
 
@@ -496,7 +474,6 @@ class _Scan:
                 self.found.setdefault(path)
 
     def note(self, text: str) -> None:
-        """What is not covered; the folder of the project is left out of it."""
         if len(self.uncovered) < MAX_UNCOVERED:
             self.uncovered.setdefault(text.replace(f"{self.folder}/", ""))
 
@@ -512,7 +489,6 @@ class _Scan:
         return any(path == top or path.startswith(top + "/") for top in (self.folder, self.real_folder))
 
     def paths(self, word: str, folders: tuple[str, ...]) -> list[str]:
-        """Where a word may lead, seen from each folder."""
         if not _speakable(word):
             return []
         if word.startswith("~"):
@@ -520,20 +496,13 @@ class _Scan:
         found = [_normal(os.path.join(folder, word)) for folder in folders]
         return found if len(found) == 1 else list(dict.fromkeys(found))
 
-    def written(self, command: shell.SimpleCommand) -> Iterator[str]:
-        """What a command writes, as seen from the project: that is the hook's own data."""
-        for word in (*commandwords.written_words(command.words), *command.written):
-            yield from self.paths(word, (self.folder,))
-
     def variables(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
         """`PYTHONPATH=lib`, `BASH_ENV=x.sh`: variables that tell a program what to load."""
         for command in commands:
             for name, _, value in (word.partition("=") for word in commandwords.said(command)):
                 if name == "PYTHONPATH":
-                    for entry in value.split(":"):
-                        self.add_roots(
-                            *(path for path in self.paths(entry or ".", (self.folder,)) if self.inside(path))
-                        )
+                    paths = [path for entry in value.split(":") for path in self.paths(entry or ".", (self.folder,))]
+                    self.add_roots(*filter(self.inside, paths))
                 elif name in commandwords.LOADS:
                     for entry in re.split(r"[:\s=,]+", value):
                         self.loaded(entry, (self.folder,))

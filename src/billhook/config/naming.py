@@ -84,7 +84,6 @@ def _script(word: str) -> str:
 
 
 def _tool(words: Sequence[str]) -> str:
-    """The program of a command, or what its runner runs: `npx prettier`, `python3 -m pytest`, `npm run lint`."""
     words = list(words)
     for place, word in enumerate(words):
         if word == "-m" and place and place + 1 < len(words):

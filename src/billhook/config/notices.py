@@ -96,7 +96,6 @@ class Notices:
     # -- which were shown
 
     def _look_up(self, session: str) -> list[Notice]:
-        """Read what the session was shown; what still waits for it."""
         if len(self._shown) >= _MOST_SESSIONS:
             self._shown.clear()
             self._waiting.clear()
@@ -162,7 +161,6 @@ class Notices:
     # -- the facts
 
     def _remember(self) -> None:
-        """Once for each configuration."""
         if self._remembered or "gone" in self._told_otherwise:
             return
         from billhook.config.known_gates import remember
@@ -172,7 +170,6 @@ class Notices:
             remember(self.config)
 
     def _standing(self, session: str) -> Iterator[Notice]:
-        """What is true of the configuration as long as it is the same."""
         told = self._told_otherwise
         if "pending" not in told:
             yield from _readable(pending(self.config, self.host))
@@ -353,7 +350,6 @@ def _keys(record: "Value | None") -> list[str]:
 
 
 def _texts(record: "Value | None") -> list[Notice]:
-    """What waits in a record: the key of each, and its text."""
     waiting = (record or {}).get("waiting")
     pairs = waiting if isinstance(waiting, list) else ()
     return [Notice((str(one[0]),), str(one[1])) for one in pairs if isinstance(one, list) and len(one) == 2]

@@ -1,15 +1,13 @@
 """Hooks for a part of an event: an agent's own, narrower events, such as Cursor's `beforeShellExecution`."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from billhook.events import Event
+from billhook.hook import Context
 from billhook.match import expression, printable
 from billhook.rules import When
-
-if TYPE_CHECKING:
-    from billhook.events import Event
-    from billhook.hook import Context
 
 _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
 """What a matcher of the agent is compared with, by tools; `Tab...` where it is not the model that reads or edits."""
@@ -29,20 +27,20 @@ class Part(msgspec.Struct, frozen=True):
     pattern: str = ""
     rule: When | None = None
 
-    def __call__(self, ctx: "Context") -> bool:
+    def __call__(self, ctx: Context) -> bool:
         if not self._is_about(ctx.event):
             return False
-        if self.pattern not in ("", "*", ".*") and not _found(self.pattern, self._subject(ctx.event)):
+        if self.pattern not in ("", "*", ".*") and not self._matches(ctx.event):
             return False
         return self.rule is None or self.rule(ctx)
 
-    def _is_about(self, event: "Event") -> bool:
+    def _is_about(self, event: Event) -> bool:
         sent = event.payload.get("original_event_name")
         # An agent that has the part also sends it; completions in the editor are in no other event.
         alone = isinstance(sent, str) and bool(tools_of(sent))
         return sent == self.name or not (alone or "conversation_id" in event.payload or "Tab" in self.name)
 
-    def _subject(self, event: "Event") -> str:
+    def _subject(self, event: Event) -> str:
         given: Any = getattr(event, "tool_input", None)
         if tools_of(self.name) == "Bash":
             return str(given.get("command", "")) if isinstance(given, dict) else ""
@@ -50,9 +48,8 @@ class Part(msgspec.Struct, frozen=True):
         kind = _SUBJECTS.get(tools_of(self.name), str(called))
         return f"Tab{kind}" if "Tab" in self.name else kind
 
-
-def _found(pattern: str, text: str) -> bool:
-    try:
-        return bool(expression(pattern).search(printable(text)))
-    except Exception:  # what can't be read matches everything, as in `match`
-        return True
+    def _matches(self, event: Event) -> bool:
+        try:
+            return bool(expression(self.pattern).search(printable(self._subject(event))))
+        except Exception:  # what can't be read matches everything, as in `match`
+            return True

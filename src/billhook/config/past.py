@@ -156,7 +156,6 @@ def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) ->
 
 
 def _why_not(word: str, row: Row | None, record: Record, event: Event | None) -> str:
-    """The condition that failed, with what it was compared with where that is known."""
     if row is None:
         return word
     detail = ""
@@ -197,7 +196,6 @@ def wants(row: Row, event: str) -> bool:
 
 
 def _added(record: Record, then: Mapping[str, Row] | None, now: Mapping[str, Row]) -> Iterator[Row]:
-    """Hooks for this event that there were not; where that is not known, those that the record does not name."""
     named = {*(said.hook for said in record.outcomes), *record.not_asked}
     for name, row in now.items():
         if name in named or not wants(row, record.event):

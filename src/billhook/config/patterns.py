@@ -81,7 +81,8 @@ class Patterns:
         except OSError as error:
             self.problem = f"{folder} can't be listed: {(error.strerror or str(error)).lower()}"
             return []
-        return [f"{folder}/{name}" for name in names if _visible(name, part) and segment_matches(part, name)]
+        visible = names if part.startswith(".") else [name for name in names if not name.startswith(".")]
+        return [f"{folder}/{name}" for name in visible if segment_matches(part, name)]
 
     def _stays(self, folder: str) -> bool:
         """Whether a folder lies inside, whatever links lead to it; that one doesn't is noted."""
@@ -97,7 +98,3 @@ class Patterns:
         if self.names < 0:
             raise TooMuchError
         return sorted(names)
-
-
-def _visible(name: str, part: str) -> bool:
-    return not name.startswith(".") or part.startswith(".")

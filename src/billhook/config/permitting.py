@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from billhook import caller, tools
 from billhook.config.consent import Trust
 from billhook.config.declared import Layer, needs_consent
+from billhook.config.fileread import FileRead
 from billhook.config.findings import Finding, folded, nearest
 from billhook.config.nodes import Fields, Node
 from billhook.config.reading import one_line, quoted
@@ -23,9 +24,6 @@ from billhook.config.sources import agent_of
 from billhook.errors import RuleError
 from billhook.rules import Rule
 from billhook.store.approvals import Approval, Approvals
-
-if TYPE_CHECKING:
-    from billhook.config.fileread import FileRead
 
 Kind = Literal["allow", "ask", "deny"]
 KINDS: Final[tuple[Kind, ...]] = ("allow", "ask", "deny")
@@ -89,7 +87,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     fatal: tuple[Finding, ...] = ()  # rules that may be there and are not known: no agent starts before they are mended
 
 
-def rules_of(reads: Sequence["FileRead"], root: Path, trust: Trust) -> Rules:
+def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
     """The permission rules of files, the most trusted first. `root` is where approvals are kept."""
     files = [_File(read) for read in reads]
     approvals = Approvals(root)
@@ -143,7 +141,7 @@ def approved_rules(approval: Approval) -> tuple[str, ...]:
     return tuple(one for one in rules if isinstance(one, str)) if isinstance(rules, list) else ()
 
 
-def in_force(approval: Approval, reads: Iterable["FileRead"]) -> bool:
+def in_force(approval: Approval, reads: Iterable[FileRead]) -> bool:
     """Whether the allow rules that a file has now are among those of a record."""
     now = [set(_said(_File(read).rules["allow"])) for read in reads if read.source.path == approval.file]
     return any(rules and rules <= set(approved_rules(approval)) for rules in now)
@@ -202,7 +200,7 @@ def _mode(files: Sequence["_File"]) -> tuple[str, list[Finding]]:
 class _File:
     """What one file says."""
 
-    def __init__(self, read: "FileRead") -> None:
+    def __init__(self, read: FileRead) -> None:
         self.source = read.source
         self.rules: dict[Kind, list[Permitted]] = {kind: [] for kind in KINDS}
         self.mode = ""
@@ -310,7 +308,6 @@ def quoted_anew(message: str) -> str:
 
 
 def _shown_path(file: str, folder: str) -> str:
-    """A path from its project when it lies inside, with `~` when below the home folder."""
     home = os.path.realpath(caller.expanduser("~"))
     for base, prefix in ((folder, ""), (home, "~/")):
         if len(base) > 1 and file.startswith(base + "/"):

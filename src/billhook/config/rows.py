@@ -125,7 +125,6 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
 
 
 def _alone(hook: Hook, name: str) -> Row:
-    """A built-in, or what stands in for something that can't be read."""
     effect = _effect((hook,))
     builtin = hook.source.layer == "built-in"
     return Row(

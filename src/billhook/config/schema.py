@@ -171,8 +171,7 @@ def _hooks_file() -> Schema:
 def _settings_file() -> Schema:
     """Other keys are other people's."""
     lists = {name: {"description": _about(name), **_entries()} for name in _events()}
-    hooks = {"type": ["object", "null"], "properties": lists, "additionalProperties": False}
-    top = {**_TOP, "hooks": {"description": "Lists of hooks by event.", **hooks}}
+    top = {**_TOP, "hooks": _field("Lists of hooks by event.", _mapping(lists))}
     del top["settings"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -192,12 +191,10 @@ def _definitions(fields: frozenset[str]) -> Schema:
             "description": "The name of an event; Cursor has some of its own.",
             "enum": [*_events(), *tools_of()],
         },
-        "builtins": {
-            "description": "What holds for built-in hooks.",
-            "type": ["object", "null"],
-            "properties": {name: _builtin(known) for known in BUILTINS for name in _builtin_names(known)},
-            "additionalProperties": False,
-        },
+        "builtins": _field(
+            "What holds for built-in hooks.",
+            _mapping({form: _builtin(name) for name in BUILTINS for form in (name, *_forms(name.replace("-", "_")))}),
+        ),
         "permissions": {
             "description": "Which tool calls of an agent run without asking, are asked about, or denied.",
             "type": ["object", "null"],
@@ -209,12 +206,10 @@ def _definitions(fields: frozenset[str]) -> Schema:
                 },
             },
         },
-        "settings": {
-            "description": "What holds for all hooks of this file.",
-            "type": ["object", "null"],
-            "properties": _spelt_top({key: _TOP[key] for key in ("timeout", "dialect", "parallelExecution")}),
-            "additionalProperties": False,
-        },
+        "settings": _field(
+            "What holds for all hooks of this file.",
+            _mapping(_spelt_top({key: _TOP[key] for key in ("timeout", "dialect", "parallelExecution")})),
+        ),
         "entry": {
             "description": "A shell command, a hook, or a group of handlers with one matcher.",
             "if": {"type": "string"},
@@ -236,6 +231,11 @@ def _definitions(fields: frozenset[str]) -> Schema:
         },
         "handler": {**_object(HANDLER), "oneOf": _one_action(HANDLER)},
     }
+
+
+def _mapping(properties: Schema, **more: Any) -> Schema:
+    """A mapping that may be left empty, with these keys only."""
+    return {"type": ["object", "null"], "properties": properties, "additionalProperties": False, **more}
 
 
 def _hook() -> Schema:
@@ -271,7 +271,11 @@ def _entries() -> Schema:
 
 def spellings(field: str) -> list[str]:
     """Every key that means a field: `onFailure` and `on_failure`."""
-    return list(dict.fromkeys(form for spelt in SPELLINGS[field] for form in (spelt, _snake(spelt), _camel(spelt))))
+    return list(dict.fromkeys(form for spelt in SPELLINGS[field] for form in _forms(spelt)))
+
+
+def _forms(name: str) -> tuple[str, ...]:
+    return name, _snake(name), _camel(name)
 
 
 def _spelt_top(keys: dict[str, Schema]) -> Schema:
@@ -287,20 +291,11 @@ def _about(event: str) -> str:
     return (known.__doc__ or "").strip().split("\n")[0]
 
 
-def _builtin_names(name: str) -> list[str]:
-    return list(dict.fromkeys((name, name.replace("-", "_"), _camel(name.replace("-", "_")))))
-
-
 def _builtin(name: str) -> Schema:
     options = {form: one.schema for one in OPTIONS[name] for form in (one.name, _camel(one.name))}
-    taken: Schema = {"type": ["object", "null"], "properties": options, "additionalProperties": False}
     if name == "rate-limit":  # one limit may stand there without a list around it
-        taken["properties"] = {**options, **LIMIT["properties"]}
-    return {
-        "type": ["object", "boolean", "null"],
-        "properties": {"enabled": _FLAG, "options": taken},
-        "additionalProperties": False,
-    }
+        options |= LIMIT["properties"]
+    return _mapping({"enabled": _FLAG, "options": _mapping(options)}, type=["object", "boolean", "null"])
 
 
 def _snake(name: str) -> str:

@@ -64,7 +64,6 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
 
 
 def _not_opened(file: str, error: OSError | ValueError) -> Finding:
-    """Why a file can't be opened; about the folder or link that is in the way, where that is one."""
     at = sources.obstacle(file)
     if isinstance(error, FileNotFoundError) and os.path.exists(at):
         at = file  # nothing is in the way: there is no such file
@@ -167,9 +166,11 @@ class _File:
                 self.damaged = True
                 self.find("BH202", f"unknown key `{key.value}`", key, "did you mean `hooks`?")
 
-    def lose(self, node: Node) -> None:
+    def lose(self, node: Node, message: str = "", hint: str = "", hook: str = "") -> None:
         """Something of the file can't be used as it stands. A gate in it is not forgotten."""
         self.lost_gate |= node.gate_words > 0
+        if message:
+            self.find("BH203", message, node, hint, hook)
 
     def _for_all(self) -> Where:
         dialect, timeout = "", None
@@ -198,8 +199,9 @@ class _File:
 
     def _flag(self, key: str) -> bool | None:
         node = self.top.get(key)
-        given = node is not None and node.value is not None and self._is_a("true or false", key, node)
-        return bool(node.value) if node is not None and given else None
+        if node is None or node.value is None or not self._is_a("true or false", key, node):
+            return None
+        return node.value is True
 
     def _texts(self, key: str) -> tuple[str, ...] | None:
         """A list of strings that only narrows: one that can't be read allows nothing."""
@@ -257,9 +259,8 @@ class _File:
                 self._listed(item)
             return
         if not isinstance(node.value, Fields):
-            self.lose(node)
+            self.lose(node, f"`hooks` must be a mapping, not {node.kind}", "put names or events below it")
             self.damaged = True
-            self.find("BH203", f"`hooks` must be a mapping, not {node.kind}", node, "put names or events below it")
             return
         for key, value in node.value:
             if self.native and not isinstance(value.value, tuple):
@@ -271,10 +272,8 @@ class _File:
         """`name: {events: ..., run: ...}`."""
         name = str(key.value)
         if not isinstance(value.value, Fields):
-            hint = "write `events:` and `run:` below it"
             message = f"hook `{name}` must be a mapping, not {value.kind}"
-            self.lose(value)
-            self.find("BH203", message, value, hint, name)
+            self.lose(value, message, "write `events:` and `run:` below it", name)
             # Only its name can be read: if a gate of that name was approved, it has changed.
             broken = Declared(name=name, named=True, broken=message, line=key.line, column=key.column)
             at, layer, folder = self.source.path, self.source.layer, self.source.folder
@@ -284,10 +283,8 @@ class _File:
         self._add(Entry(self.where, Node(value.value, key.line, key.column), "yaml", name=name), None, NATIVE, key)
 
     def _listed(self, item: Node) -> None:
-        """An item of a list, which names itself."""
         if not isinstance(item.value, Fields):
-            self.lose(item)
-            self.find("BH203", f"an entry must be a mapping, not {item.kind}", item, "write `name:` and `events:`")
+            self.lose(item, f"an entry must be a mapping, not {item.kind}", "write `name:` and `events:`")
             return
         if item.value.get("events", "event") is None:
             self.lose(item)
@@ -299,8 +296,7 @@ class _File:
         """`Event: [entries]`, as in a settings file."""
         if not isinstance(value.value, tuple):
             hint = f'put it into a list: "{key.value}": [...]'
-            self.lose(value)
-            self.find("BH203", f"`{key.value}` must be a list, not {value.kind}", value, hint)
+            self.lose(value, f"`{key.value}` must be a list, not {value.kind}", hint)
             return
         for item in value.value:
             for entry, known in self._entries_of(item):
@@ -320,8 +316,7 @@ class _File:
             yield Entry(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
         else:
             hint = 'write a command as text, or {"command": ...}'
-            self.lose(item)
-            self.find("BH203", f"an entry must be a string or a mapping, not {item.kind}", item, hint)
+            self.lose(item, f"an entry must be a string or a mapping, not {item.kind}", hint)
 
     def _group(self, item: Node, fields: Fields) -> Iterator[tuple[Entry, frozenset[str]]]:
         """`{"matcher": ..., "hooks": [handlers]}`."""
@@ -352,16 +347,14 @@ class _File:
         handlers = fields.get("hooks")
         if handlers is None or not isinstance(handlers.value, tuple):
             at = handlers or item
-            self.lose(at)
-            self.find("BH203", f"`hooks` must be a list of handlers, not {at.kind}", at, 'write "hooks": [{...}]')
+            self.lose(at, f"`hooks` must be a list of handlers, not {at.kind}", 'write "hooks": [{...}]')
             return
         for handler in handlers.value:
             if isinstance(handler.value, Fields):
                 yield Entry(self.where, handler, "nested", group=group), HANDLER
             else:
                 hint = 'write {"type": "command", "command": ...}'
-                self.lose(handler)
-                self.find("BH203", f"a handler must be a mapping, not {handler.kind}", handler, hint)
+                self.lose(handler, f"a handler must be a mapping, not {handler.kind}", hint)
 
     def _add(self, entry: Entry, event: Node | None, known: frozenset[str], name: Node | None) -> None:
         if len(self.entries) >= sources.MOST_HOOKS and needs_consent(self.source.layer):
@@ -384,7 +377,6 @@ class _File:
         self.entries.append(declared)
 
     def _name_all(self) -> None:
-        """Make names unique in the file: given ones that come twice are reported, made ones are numbered."""
         taken = Counter(entry.name for entry in self.entries if entry.named)
         seen: Counter[str] = Counter()
         for i, entry in enumerate(self.entries):

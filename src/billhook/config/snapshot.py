@@ -4,6 +4,7 @@ time."""
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,24 +33,16 @@ class Snapshot:
         self._kept = False
 
     def keep(self) -> None:
-        """Make sure that it is on disk: written if it is missing or has another size. Raises StoreError, also for a
-        link, a pipe or a folder that lies there."""
+        """Write it if it is missing or has another size. Raises StoreError, also for a link, a pipe or a folder."""
         if self._kept:
             return
-        path = snapshot_path(self._root, self.hash)
-        if not _has_file(path, len(self._data), self._root):
+        path, found = snapshot_path(self._root, self.hash), None
+        with files.opened(path.parent, self._root, create=True) as folder, suppress(OSError):
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        # to read the file would cost every call; `billhook events verify` does
+        if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != len(self._data):
             files.write_atomically(path, self._data, root=self._root)
         self._kept = True
-
-
-def _has_file(path: Path, size: int, root: Path) -> bool:
-    """Whether a file of this size is there. To read it would cost every call; `billhook events verify` does."""
-    with files.opened(path.parent, root, create=True) as folder:
-        try:
-            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            return False
-    return stat.S_ISREG(found.st_mode) and found.st_size == size
 
 
 def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the word that records use)

@@ -110,7 +110,6 @@ def _real_home(home: str | None) -> str:
 
 
 def _ours(home: str) -> Iterator[tuple[Layer, str]]:
-    """The files that don't come with a project."""
     yield "managed", MANAGED
     yield "user", os.path.join(home, ".claude", "settings.json")
     configuration = caller.environ().get("XDG_CONFIG_HOME") or ""
@@ -211,10 +210,7 @@ def obstacle(path: str) -> str:
 
 def settled(found: Identity) -> bool:
     """Whether a file is old enough that another change would show in its times: their clock is coarse."""
-    return len(found) < _TIMES or time.time_ns() - max(found[3:]) > SETTLED
-
-
-_TIMES = 5
+    return len(found) < 5 or time.time_ns() - max(found[3:]) > SETTLED
 
 
 def homes() -> tuple[str | None, ...]:

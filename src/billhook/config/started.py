@@ -33,14 +33,14 @@ def started(source: str) -> Iterator[Started]:
     """The calls that run a script: a path of its own, or an interpreter with one."""
     for call in itertools.islice(_START.finditer(source), MAX_CALLS):
         text = _arguments(source[call.end() : call.end() + MAX_CALL])
-        words = [word for found in _LITERAL.findall(text) for word in _words(*found)]
+        literals = (_ITSELF.get(itself) or double or single for double, single, itself in _LITERAL.findall(text))
+        words = [word for literal in literals for word in literal.split()]
         if call["code"] or not words or _runs_script(words):
             scripts = tuple(_ROOT.sub("", word) for word in words if word.endswith(SUFFIXES))
             yield Started(scripts, f"{call[0]}{text}")
 
 
 def _arguments(text: str) -> str:
-    """What is between the parentheses."""
     depth = 1
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -49,14 +49,7 @@ def _arguments(text: str) -> str:
     return text
 
 
-def _words(double: str, single: str, itself: str) -> list[str]:
-    return [_ITSELF[itself]] if itself else (double or single).split()
-
-
 def _runs_script(words: list[str]) -> bool:
     name = commandwords.program(tuple(words))
-    return (
-        words[0].endswith(SUFFIXES)
-        or name in commandwords.INTERPRETERS
-        or bool(commandwords.PYTHON.fullmatch(name) or commandwords.run_by(tuple(words)))
-    )
+    interprets = name in commandwords.INTERPRETERS or commandwords.PYTHON.fullmatch(name)
+    return words[0].endswith(SUFFIXES) or bool(interprets or commandwords.run_by(tuple(words)))

@@ -26,11 +26,7 @@ _LONGEST_SEXAGESIMAL = 100  # `1:1:1:...` is a number to YAML 1.1, and working o
 _IN_OUR_WORDS: tuple[tuple[str, str, str], ...] = (
     ("tab character", "a tab where spaces must stand", "indent with spaces"),
     ("cannot start any token", "{char} can't begin a value", "put the text in quotes"),
-    (
-        "mapping values are not allowed",
-        "a `:` where no key can stand",
-        "put the text in quotes, or mend the indentation",
-    ),
+    ("mapping values are not", "a `:` where no key can stand", "put the text in quotes, or mend the indentation"),
     ("expected ':'", "a key without a `:`", "write `key: value`, or mend the indentation"),
     ("expected key", "this doesn't fit the mapping around it", "give it the indentation of its neighbours"),
     ("expected '-' indicator", "this doesn't fit the list around it", "begin it with `- `, or mend the indentation"),
@@ -84,11 +80,8 @@ class _Open(msgspec.Struct):
 
 
 def read_yaml(text: str, file: str) -> Read:
-    """Read one YAML document; never raises.
-
-    Keys are the text that stands there; values are what YAML 1.1 says (`on` is true). An aliased value has the place
-    of its anchor.
-    """
+    """Read one YAML document; never raises. Keys are text as written; values are what YAML 1.1 says (`on` is true). An
+    aliased value has the place of its anchor."""
     import yaml
 
     builder = _Builder(file)
@@ -170,18 +163,11 @@ class _Builder:
                 self.alias(event)
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
-                self.one_document(documents, event)
-        return self.result(documents)
-
-    def one_document(self, number: int, event: Any) -> None:
-        if number > 1:
-            hint = "keep one document, and put the other into a file of its own"
-            raise _UnreadableError("BH108", "a second document begins here", _place(event), hint)
-
-    def result(self, documents: int) -> Read:
-        if not documents:
-            return Read(empty(), ())
-        return Read(self.root, in_order(self.findings)) if self.root or self.findings else Read(empty(), ())
+                if documents > 1:
+                    hint = "keep one document, and put the other into a file of its own"
+                    raise _UnreadableError("BH108", "a second document begins here", _place(event), hint)
+        read = documents and (self.root or self.findings)
+        return Read(self.root, in_order(self.findings)) if read else Read(empty(), ())
 
     def report(self, code: str, message: str, place: tuple[int, int], hint: str) -> None:
         self.findings.append(Finding(code, message, self.file, *place, hint))
@@ -321,9 +307,8 @@ class _Builder:
                 continue
             top.lost = top.lost or not stays_without(True, len(self.stack) - 1, False)
             place = (top.key or source).line, (top.key or source).column
-            self.report(
-                "BH104", f"`<<` takes mappings, and this is {source.kind}", place, "name a mapping: `<<: *anchor`"
-            )
+            message = f"`<<` takes mappings, and this is {source.kind}"
+            self.report("BH104", message, place, "name a mapping: `<<: *anchor`")
             return
 
     def fields(self, done: _Open) -> Fields:
@@ -385,10 +370,8 @@ class _Scalars:
 
         node = ScalarNode(tag, text)
         try:
-            number = (
-                self.constructor.construct_yaml_int if tag == _TAG + "int" else self.constructor.construct_yaml_float
-            )
-            made: Scalar = number(node)
+            name = "construct_yaml_int" if tag == _TAG + "int" else "construct_yaml_float"
+            made: Scalar = getattr(self.constructor, name)(node)
         except IndexError as error:  # `!!int ""`
             raise ValueError(text) from error
         return made

@@ -30,10 +30,8 @@ _OF_ONE: tuple[Callable[[Declared], Iterable[Finding]], ...] = (
 
 
 def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
-    """Every finding, sorted by place. Hooks that are switched off or could not be read are left out.
-
-    `variables`: by file, those that it sets for all its hooks.
-    """
+    """Every finding, sorted by place, but for hooks that are switched off or broken. `variables`: by file, those that
+    it sets for all its hooks."""
     hooks = [entry for entry in entries if entry.enabled and entry.action is not None]
     found = [finding for hook in hooks for look in _OF_ONE for finding in look(hook)]
     found += [one for hook in hooks for one in lint_variables(hook, variables.get(hook.file, frozenset()))]

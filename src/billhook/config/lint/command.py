@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import shlex
 import shutil
 import stat
@@ -84,27 +83,22 @@ def _where_it_is(hook: Declared, one: Named) -> str:
 
 
 def _cannot_start(hook: Declared, one: Named) -> Iterator[Finding]:
-    """A first line that stops it: an interpreter that isn't there, or Windows line ends."""
+    convert = f"sed -i 's/\\r$//' {shlex.quote(one.path)}"
     if one.direct:
         found = diagnose([one.path], os.environ, None) if os.access(one.path, os.X_OK) else None
         # a shell reads a script without `#!` itself; without a shell it can't start
         if found and not (one.by_shell and found[0] == errno.ENOEXEC):
             what, _, remedy = found[1].partition("; ")
             message = what.replace(f"`{one.path}`", f"`{one.word}`")
-            yield finding(hook, "BH405", "action", message, _remedy(one, remedy))
+            yield finding(hook, "BH405", "action", message, convert if remedy.startswith("convert") else remedy)
     elif one.by_shell and _crlf(one.path):
-        message = f"`{one.word}` has Windows line ends (CRLF)"
-        yield finding(hook, "BH405", "action", message, _remedy(one, "convert it"))
-
-
-def _remedy(one: Named, text: str) -> str:
-    return f"sed -i 's/\\r$//' {shlex.quote(one.path)}" if text.startswith("convert") else text
+        yield finding(hook, "BH405", "action", f"`{one.word}` has Windows line ends (CRLF)", convert)
 
 
 def _crlf(path: str) -> bool:
     try:
         with open(path, "rb") as file:
-            return bool(re.search(rb"\r\n", file.read(4096)))
+            return b"\r\n" in file.read(4096)
     except OSError:
         return False
 

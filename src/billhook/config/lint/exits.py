@@ -91,9 +91,8 @@ def _meanings_of_1(code: str) -> dict[str, int]:
 
 
 def _meaning(code: str, found: re.Match[str]) -> str:
-    said = (
-        code[max(0, found.start() - _NEAR) : found.end()] + code[found.end() : found.end() + _NEAR].partition("\n")[0]
-    )
+    rest_of_line = code[found.end() : found.end() + _NEAR].partition("\n")[0]
+    said = code[max(0, found.start() - _NEAR) : found.end()] + rest_of_line
     around = code[max(0, found.start() - _AROUND) : found.end()]
     if _REFUSAL.search(said):
         return "refuses_with_1"
@@ -112,21 +111,14 @@ def lint_exits(hook: Declared) -> Iterator[Finding]:
     events = kinds(hook)
     if not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
         return
-    evidence = list(_evidence(hook))
+    evidence = [("", facts(hook.action.text))] if isinstance(hook.action, Run) else []
+    if isinstance(hook.action, Run | Exec):
+        evidence += [(named.word, facts(text)) for named, text in scripts(hook)]
     wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
     yield from wrong
-    if not wrong and not hook.gate and not hook.background and _is_guard(hook, [known for _, known in evidence]):
+    if not (wrong or hook.gate or hook.background) and _is_guard(hook, [known for _, known in evidence]):
         message = "it guards, and fails open: when it crashes, is late or can't start, the event goes on"
         yield finding(hook, "BH506", "action", message, _closing(hook))
-
-
-def _evidence(hook: Declared) -> Iterator[tuple[str, Facts]]:
-    """The hook's own line, under no name, and the scripts that it names."""
-    if isinstance(hook.action, Run):
-        yield "", facts(hook.action.text)
-    if isinstance(hook.action, Run | Exec):
-        for named, text in scripts(hook):
-            yield named.word, facts(text)
 
 
 def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[Finding]:
@@ -152,7 +144,6 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[F
 
 
 def _refusal(hook: Declared, word: str, known: Facts) -> int:
-    """The line in which it says no with exit 1; 0 when it does not."""
     if known.refuses_with_1 or hook.gate:  # to ask by way of a failure may be meant
         return known.refuses_with_1
     # A line that stands in the file and exits with 1 was hardly written to report a failure.

@@ -103,7 +103,6 @@ def _of_text(text: str, folder: str) -> Iterator[Named]:
 
 
 def _of_words(words: tuple[str, ...], folder: str, *, by_shell: bool, here: bool) -> Iterator[Named]:
-    """The program of one command, and the script that it is given when it is an interpreter."""
     if not words or not _plain(words[0]):
         return
     name = os.path.basename(words[0])
@@ -145,16 +144,14 @@ def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
 
 
 def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> Named:
-    of_project = word.startswith((_PROJECT + "/", "./", "../")) or (not direct and not word.startswith(("/", "~")))
-    of_project = of_project or (direct and _relative(word))
-    shown = _shown(word)
+    relative = _relative(word) if direct else not word.startswith(("/", "~"))
+    of_project = relative or word.startswith(_PROJECT + "/")
     if direct and "/" not in word:
-        return Named(shown, "", direct, by_shell, of_project)
-    home = os.path.expanduser("~")
-    path = word.replace(_PROJECT, folder).replace(_HOME, home)
+        return Named(_shown(word), "", direct, by_shell, of_project)
+    path = word.replace(_PROJECT, folder).replace(_HOME, os.path.expanduser("~"))
     if by_shell and path.startswith("~"):
         path = os.path.expanduser(path)
-    return Named(shown, os.path.normpath(os.path.join(folder, path)), direct, by_shell, of_project)
+    return Named(_shown(word), os.path.normpath(os.path.join(folder, path)), direct, by_shell, of_project)
 
 
 def scripts(hook: Declared) -> Iterator[tuple[Named, str]]:
@@ -173,14 +170,13 @@ def text_of(path: str) -> str | None:
         size = os.path.getsize(path) if os.path.isfile(path) else LARGEST + 1
     except OSError:
         return None
-    if size == 0 or size > LARGEST:
-        return "" if size == 0 else None
-    return _text_of(path, sources.identity(path)) or None
+    if size > LARGEST:
+        return None
+    return (_text_of(path, sources.identity(path)) or None) if size else ""
 
 
 @functools.lru_cache(maxsize=256)
 def _text_of(path: str, identity: sources.Identity) -> str:
-    """Read once, as long as the file is the same."""
     try:
         with open(path, "rb") as file:
             head = file.read(LARGEST)

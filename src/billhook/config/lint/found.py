@@ -36,7 +36,6 @@ def edit(hook: Declared, field: str, value: object) -> Edit:
 
 
 def _needs_quotes(text: str) -> bool:
-    """Whether YAML would not read the text as it stands."""
     return text[:1] in "*&!%@`{}[],?-|>#\"' " or ": " in text or " #" in text or text.endswith((":", " "))
 
 

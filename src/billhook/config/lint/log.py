@@ -4,7 +4,6 @@ depend on what happened on this machine, and so don't fail a check."""
 from collections.abc import Iterator
 
 from billhook.answers import SkipReason
-from billhook.builtins.metrics import HookStats
 from billhook.config.declared import Declared
 from billhook.config.findings import Finding
 from billhook.config.history import NOT_WANTED, Facts, Quiet, Slow
@@ -13,12 +12,8 @@ from billhook.config.lint.found import edit, finding
 
 def lint_log(facts: Facts, warn_ms: float | None) -> Iterator[Finding]:
     """A note for each hook that never fired, and for each that is slow."""
-    for quiet in facts.quiet:
-        assert quiet.row.declared is not None
-        yield _never_fired(quiet, quiet.row.declared)
-    for slow in facts.slow:
-        assert slow.row.declared is not None
-        yield _slow(slow, slow.row.declared, warn_ms or 0.0)
+    yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
+    yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
 
 
 def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
@@ -39,19 +34,14 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
 
 
 def _condition(quiet: Quiet, hook: Declared) -> tuple[str, str]:
-    """The field that did not fit, and what it says. Where the rule was looked at, the matcher had fitted."""
     field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "when"
     value = hook.match if field == "match" else hook.when
     return field, f"`{edit(hook, field, value)}`" if value else "its condition"
 
 
 def _ended_by(quiet: Quiet) -> str:
-    """Who came first, and with what: those that did most often."""
     ended = [why for why in quiet.reasons if why not in NOT_WANTED]
-    return " or ".join([*ended[:_NAMED], *(["others"] if len(ended) > _NAMED else [])])
-
-
-_NAMED = 3  # hooks that came first and are named
+    return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
 
 
 def _times(count: int) -> str:
@@ -59,17 +49,11 @@ def _times(count: int) -> str:
 
 
 def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
-    message = f"it is slow: {_spoken(slow.stats)}, and the latency budget is {warn_ms:,.0f} ms"
+    runs, took = slow.stats.runs, f"{slow.stats.p95 or 0.0:,.0f} ms"
+    spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
+    if runs >= 20:  # with fewer runs the 95th percentile is the longest
+        spoken = f"one run in twenty takes {took} or more"
+    message = f"it is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
     later = "" if hook.gate else ", run it in the background"
     hint = f"make it quicker{later}, or raise `warn_ms` of the built-in `metrics`"
     return finding(hook, "BH602", "action", message, hint)
-
-
-def _spoken(stats: HookStats) -> str:
-    took = f"{stats.p95 or 0.0:,.0f} ms"
-    if stats.runs >= _TWENTY:
-        return f"one run in twenty takes {took} or more"
-    return f"the slowest of {stats.runs} runs took {took}" if stats.runs > 1 else f"its one run took {took}"
-
-
-_TWENTY = 20  # with fewer runs the 95th percentile is the longest

@@ -28,15 +28,9 @@ _TOOLS = """
 """
 TOOLS = frozenset(_TOOLS.split())  # the tools of the reference agent; those of MCP servers come on top
 _ELSEWHERE = {
-    "run_shell_command": "Bash",
-    "run_terminal_cmd": "Bash",
-    "execute_command": "Bash",
-    "exec_command": "Bash",
-    "local_shell": "Bash",
-    "shell": "Bash",
-    "apply_patch": "Edit",
-    "replace_in_file": "Edit",
-    "str_replace_editor": "Edit",
+    **dict.fromkeys(("run_shell_command", "run_terminal_cmd", "execute_command", "exec_command"), "Bash"),
+    **dict.fromkeys(("local_shell", "shell"), "Bash"),
+    **dict.fromkeys(("apply_patch", "replace_in_file", "str_replace_editor"), "Edit"),
     "write_to_file": "Write",
     "read_many_files": "Read",
     "search_file_content": "Grep",
@@ -92,12 +86,13 @@ def lint_match(hook: Declared) -> Iterator[Finding]:
 def _ignored(hook: Declared) -> list[Finding]:
     if not hook.events or any(kind.match_field for kind in kinds(hook)) or len(kinds(hook)) < len(hook.events):
         return []
-    message = f"{listed(list(hook.events))} {_take(hook)} no matcher: `{hook.match}` is ignored"
+    message = f"{_takes(hook)} no matcher: `{hook.match}` is ignored"
     return [finding(hook, "BH304", "match", message, f"remove `{edit(hook, 'match', hook.match)}`")]
 
 
-def _take(hook: Declared) -> str:
-    return "take" if len(hook.events) > 1 else "takes"
+def _takes(hook: Declared) -> str:
+    """`PreToolUse` takes, or `PreToolUse` and `Stop` take."""
+    return f"{listed(list(hook.events))} {'take' if len(hook.events) > 1 else 'takes'}"
 
 
 def _without_tools(hook: Declared) -> list[Finding]:
@@ -159,7 +154,6 @@ def _empty_alternative(hook: Declared) -> list[Finding]:
 
 
 def _without_empty(pattern: str) -> str:
-    """The pattern without its empty alternatives; nothing when none is left, or it still matches everything."""
     for sign, plain in ((r"\|{2,}", "|"), (r"(\((?:\?:)?)\|", r"\1"), (r"\|\)", ")"), (r"\((?:\?:)?\)", "")):
         pattern = re.sub(rf"(?<!\\){sign}", plain, pattern)
     pattern = re.sub(r"^\||(?<!\\)\|$", "", pattern)
@@ -209,9 +203,8 @@ def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
     if not (_GLOB_STAR.search(pattern) or pattern.startswith("*")) or ".*" in pattern or "(" in pattern:
         return []
     mended = "|".join(part.strip().replace(".", r"\.").replace("*", ".*") for part in pattern.split("|"))
-    message = (
-        f"`{pattern}` is a glob, and `{hook.dialect}` reads a regular expression: `*` repeats the letter before it"
-    )
+    effect = f"`{hook.dialect}` reads a regular expression: `*` repeats the letter before it"
+    message = f"`{pattern}` is a glob, and {effect}"
     return [finding(hook, "BH303", "match", message, edit(hook, "match", mended))]
 
 
@@ -245,7 +238,7 @@ def _never(hook: Declared) -> list[Finding]:
         message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool: it never matches"
         return [finding(hook, "BH301", "match", message, _two_edits(hook, rule[1], pattern))]
     if {kind.__name__ for kind in wanted} <= NARROW and "," in pattern and _NAME_LIST.fullmatch(pattern):
-        message = f"`{pattern}` never matches: {listed(list(hook.events))} {_take(hook)} lists parted by `|`"
+        message = f"`{pattern}` never matches: {_takes(hook)} lists parted by `|`"
         return [finding(hook, "BH301", "match", message, edit(hook, "match", re.sub(r"\s*[,|]\s*", "|", pattern)))]
     return _wrong_signs(hook, wanted, row) or [
         *_bare_servers(hook, row, about_tools),
@@ -272,38 +265,31 @@ def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> li
         message = f"`{pattern}` never matches: the slashes are taken as part of the name"
         mended = ("(?i)" if "i" in slashed[2] else "") + slashed[1]
         names = _names_in(slashed[1])
-        hint = edit(hook, "match", mended) if not _all_names(names) else _listing(hook, names, wanted, row)
+        plain = all(map(_NAME.fullmatch, names))
+        hint = _listing(hook, names, wanted, row) if plain else edit(hook, "match", mended)
         return [finding(hook, "BH301", "match", message, hint)]
     names = _names_in(pattern)
     parted = [item.strip() for item in re.split(r"[|,]", pattern) if len(_names_in(item)) > 1]
     real = {name for kind in wanted for name in _real_names(kind, row)}
     known = {folded(name) for name in names} & {folded(name) for name in real}
-    if not parted or not known or not _all_names(names) or _hit(parted, wanted, row, real):
+    if not parted or not known or not all(map(_NAME.fullmatch, names)):
         return []
+    matchers = [compile_matcher(item, row.matching, kind.__name__) for item in parted for kind in wanted]
+    if any(matcher.matches(name) for matcher in matchers for name in real):
+        return []  # an expression that matches after all: `Web+Fetch`
     why = "names are parted by `|`" if row.matching in _LISTS else f"`{row.name}` reads it as one name"
     message = f"`{parted[0]}` never matches: {why}"
     return [finding(hook, "BH301", "match", message, _listing(hook, names, wanted, row))]
 
 
 def _listing(hook: Declared, names: list[str], wanted: list[type[Event]], row: Meanings) -> str:
-    """The edit that asks for all these names, each as it was meant."""
     names = list(dict.fromkeys(names))
     text = "|".join(_meant(name, wanted, row) or name for name in names)
     return edit(hook, "match", text) if row.matching in _LISTS or len(names) == 1 else _translated(hook, row, text)
 
 
-def _all_names(names: list[str]) -> bool:
-    return all(_NAME.fullmatch(name) for name in names)
-
-
 def _names_in(text: str) -> list[str]:
     return [name for item in re.split(r"[|,]", text) for name in _SIGNS.split(item.strip()) if name]
-
-
-def _hit(items: list[str], wanted: list[type[Event]], row: Meanings, real: set[str]) -> bool:
-    """Whether one of these is an expression that matches after all: `Web+Fetch`."""
-    matchers = [compile_matcher(item, row.matching, kind.__name__) for item in items for kind in wanted]
-    return any(matcher.matches(name) for matcher in matchers for name in real)
 
 
 def _real_names(kind: type[Event], row: Meanings) -> set[str]:
@@ -349,26 +335,20 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
     plugin = agent_of(hook.file) == "plugin"
     for name, known in meant.items():
         if name in EVENTS and _about_tools(hook):
-            yield finding(
-                hook, "BH301", "match", f"`{name}` is an event, and no tool: it never matches", _moved(hook, name)
-            )
+            message = f"`{name}` is an event, and no tool: it never matches"
+            yield finding(hook, "BH301", "match", message, _moved(hook, name))
         elif known is None or (plugin and name in _of_agents()):
             continue
-        elif known in names and known in (_ELSEWHERE.get(name), canonical(name), _same(name, known)):
+        elif known in names and (folded(name) == folded(known) or known in (_ELSEWHERE.get(name), canonical(name))):
             continue  # who gives a tool in two spellings knows both
         elif known:
             yield finding(hook, "BH301", "match", _slip(name, known, wanted, row), edit(hook, "match", mended))
         else:
             values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind, row)))
-            here = (
-                f" under `{row.name}`" if any(name in VALUES.get(kind.__name__, "").split() for kind in wanted) else ""
-            )
+            elsewhere = any(name in VALUES.get(kind.__name__, "").split() for kind in wanted)
+            here = f" under `{row.name}`" if elsewhere else ""
             message = f"`{name}` is no {wanted[0].match_field} of {listed(list(hook.events))}{here}: it never matches"
             yield finding(hook, "BH301", "match", message, f"one of {values}")
-
-
-def _same(name: str, known: str) -> str:
-    return known if folded(name) == folded(known) else ""
 
 
 def _moved(hook: Declared, event: str) -> str:
@@ -380,7 +360,6 @@ def _moved(hook: Declared, event: str) -> str:
 
 
 def _each_once(pattern: str) -> str:
-    """A list in which no name comes twice, also between `^(` and `)$`."""
     head, inner, tail = re.fullmatch(r"(\^?\(?(?:\?:)?)(.*?)(\)?\$?)", pattern, re.S).groups()  # type: ignore[union-attr]
     if re.search(r"[()\[\\]", inner):
         return pattern

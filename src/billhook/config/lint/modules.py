@@ -12,6 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 
@@ -48,7 +49,9 @@ def lint_module(hook: Declared) -> Iterator[Finding]:
     parts, wanted = module.split("."), function.partition(".")[0]
     if not all(part.isidentifier() for part in (*parts, wanted)) or parts[0] in _OF_WORKERS:
         return
-    roots = _roots(hook)
+    # a file that is named on a command line may be one of a project
+    folders = (hook.module_folder, hook.folder) if hook.layer == "explicit" else (hook.module_folder,)
+    roots = tuple(os.path.join(folder, home) if home else folder for folder in folders if folder for home in _HOMES)
     place = _follow(parts, roots)
     if place.found < len(parts):
         if not place.open and (place.found or not (hook.action.interpreter or _installed(parts[0]))):
@@ -56,12 +59,6 @@ def lint_module(hook: Declared) -> Iterator[Finding]:
     elif place.file and not place.open:
         missing = list(_no_function(hook, module, wanted, place))
         yield from missing or _unusable(hook, module, function, place, roots)
-
-
-def _roots(hook: Declared) -> tuple[str, ...]:
-    # a file that is named on a command line may be one of a project
-    folders = (hook.module_folder, hook.folder) if hook.layer == "explicit" else (hook.module_folder,)
-    return tuple(os.path.join(folder, home) if home else folder for folder in folders if folder for home in _HOMES)
 
 
 def _follow(parts: list[str], roots: tuple[str, ...]) -> Place:
@@ -84,13 +81,8 @@ def _of_file(file: str, before: Place) -> Place:
     source = file.endswith(".py")
     folders = (os.path.dirname(file),) if os.path.basename(file).startswith("__init__.") else ()
     text = text_of(file) if source else None
-    unknown = text is None or _moves_modules(text)
+    unknown = text is None or any(word in text for word in _MOVERS)
     return Place(before.found + 1, file if source else "", folders, before.open or unknown)
-
-
-@functools.lru_cache(maxsize=64)
-def _moves_modules(source: str) -> bool:
-    return any(word in source for word in _MOVERS)
 
 
 def _files(base: str) -> Iterator[str]:
@@ -99,7 +91,6 @@ def _files(base: str) -> Iterator[str]:
 
 
 def _installed(name: str, here: tuple[str, ...] = ()) -> bool:
-    """Whether there is such a module in other places than these."""
     try:
         spec = find_spec(name)
     except (ImportError, ValueError, AttributeError):
@@ -116,20 +107,17 @@ def _no_module(hook: Declared, parts: list[str], place: Place) -> Finding:
         return finding(hook, "BH401", "action", f"`{name}` does not exist: `{above}` is no package", "mend the name")
     where = f"in {place.folders[0]}" + ("" if place.found else " or among what is installed")
     near = nearest(parts[place.found], _modules_in(place.folders), 0.8)
-    right = ".".join((*parts[: place.found], near))
-    hint = (
-        f"did you mean `{right}`?" if near else f"create {place.folders[0]}/{parts[place.found]}.py, or mend the name"
-    )
+    hint = f"create {place.folders[0]}/{parts[place.found]}.py, or mend the name"
+    if near:
+        hint = f"did you mean `{'.'.join((*parts[: place.found], near))}`?"
     return finding(hook, "BH401", "action", f"there is no module `{name}` {where}", hint)
 
 
 def _modules_in(folders: tuple[str, ...]) -> set[str]:
     names: set[str] = set()
     for folder in folders:
-        try:
+        with suppress(OSError):
             names |= {name.removesuffix(".py") for name in os.listdir(folder)[:1000] if name.endswith(".py")}
-        except OSError:
-            continue
     return names
 
 
@@ -152,14 +140,16 @@ def _unusable(hook: Declared, module: str, function: str, place: Place, roots: t
             message = f"`{module}` can't be imported: {parsed.msg} ({place.file}:{parsed.lineno})"
             yield finding(hook, "BH405", "action", message, "fix the syntax")
     elif parsed is not None:
-        for name in () if interpreter else _imported(parsed):
+        imports = [] if interpreter else list(_imports(parsed))
+        for name in dict.fromkeys(imported.partition(".")[0] for imported, _ in imports):
             if name not in _OF_WORKERS and not _follow([name], (*roots, *place.folders)).found and not _installed(name):
                 hint = f"install it for {sys.executable}, or name another Python as `interpreter:`"
                 message = f"`{module}` can't be imported: it imports `{name}`, which is not installed"
                 yield finding(hook, "BH405", "action", message, hint)
-        for name, missing in () if interpreter else _missing_imports(parsed, roots):
-            message = f"`{module}` can't be imported: `{name}` has no `{missing}`"
-            yield finding(hook, "BH405", "action", message, f"fix the import in {place.file}")
+        for imported, names in imports:
+            for missing in _missing_names(imported, names, roots):
+                message = f"`{module}` can't be imported: `{imported}` has no `{missing}`"
+                yield finding(hook, "BH405", "action", message, f"fix the import in {place.file}")
         if problem := _signature_problem(parsed, function):
             hint = "it takes `(event)`, `(event, ctx)` or `(ctx)`"
             yield finding(hook, "BH405", "action", f"`{module}:{function}` can't be called: {problem}", hint)
@@ -178,40 +168,31 @@ def _parsed(source: str) -> ast.Module | SyntaxError | None:
         return None
 
 
-def _imported(module: ast.Module) -> list[str]:
-    """The packages that statements at the top import, come what may: not inside `try`, `if` or a function."""
-    found: dict[str, None] = {}
+def _imports(module: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """The modules that statements at the top import, come what may (not inside `try`, `if` or a function), and the
+    names that they import from them."""
+    if any(isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node) for node in module.body):
+        return  # the source changes where modules are looked for
     for node in module.body:
         if isinstance(node, ast.Import):
-            found |= dict.fromkeys(alias.name.partition(".")[0] for alias in node.names)
+            yield from ((alias.name, []) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found[node.module.partition(".")[0]] = None
-        elif isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node):
-            return []  # whoever changes where modules are looked for knows better
-    return list(found)
+            yield node.module, [alias.name for alias in node.names]
 
 
-def _missing_imports(module: ast.Module, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Names that statements at the top import from a file of ours that does not have them."""
-    if any(isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node) for node in module.body):
-        return
-    for node in module.body:
-        if not isinstance(node, ast.ImportFrom) or not node.module or node.level:
-            continue
-        parts = node.module.split(".")
-        place = _follow(parts, roots)
-        if parts[0] in _OF_WORKERS or place.found < len(parts) or not place.file or place.open:
-            continue
-        names = _names_of(text_of(place.file) or "")
-        for alias in node.names:
-            if names is not None and alias.name not in {*names, "*"} and not _follow([alias.name], place.folders).found:
-                yield node.module, alias.name
+def _missing_names(module: str, imported: list[str], roots: tuple[str, ...]) -> list[str]:
+    """Names that are imported from a file of ours that does not have them."""
+    parts = module.split(".")
+    place = _follow(parts, roots) if imported and parts[0] not in _OF_WORKERS else Place(0)
+    if place.found < len(parts) or not place.file or place.open:
+        return []
+    names = _names_of(text_of(place.file) or "")
+    absent = [] if names is None else [name for name in imported if name not in {*names, "*"}]
+    return [name for name in absent if not _follow([name], place.folders).found]
 
 
 def _signature_problem(module: ast.Module, name: str) -> str:
-    """Why a function can't be called with an event; nothing when it can, or when that can't be told."""
-    found = [node for node in module.body if name in _bound(node)]
-    last = found[-1] if found else None
+    last = next((node for node in reversed(module.body) if name in _bound(node)), None)
     if isinstance(last, ast.FunctionDef | ast.AsyncFunctionDef):
         return _arguments_problem(last.args) if last.name == name and not last.decorator_list else ""
     if not isinstance(last, ast.Assign | ast.AnnAssign) or not isinstance(last.value, _NO_FUNCTIONS):
@@ -238,7 +219,6 @@ def _arguments_problem(given: ast.arguments) -> str:
 
 
 def _bound(node: ast.stmt) -> set[str]:
-    """The names that a statement, or one inside it, binds."""
     inner = list(ast.walk(node))
     names = {one.id for one in inner if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
     names |= {one.asname or one.name for one in inner if isinstance(one, ast.alias)}
@@ -248,13 +228,10 @@ def _bound(node: ast.stmt) -> set[str]:
 @functools.lru_cache(maxsize=64)
 def _names_of(source: str) -> frozenset[str] | None:
     """The names at the top of a source; None when that can't be told. Read once: many hooks may name one module."""
-    if "\ufffd" in source or _MAKES_NAMES.search(source):
-        return None
+    parsed = None if "\ufffd" in source or _MAKES_NAMES.search(source) else _parsed(source)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return frozenset(_defined(ast.parse(source)))
-    except Exception:  # a star import; or whatever else is wrong with somebody's file
+        return frozenset(_defined(parsed)) if isinstance(parsed, ast.Module) else None
+    except LookupError:  # a star import
         return None
 
 

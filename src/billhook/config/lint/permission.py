@@ -29,7 +29,6 @@ def _no_such_tool(one: Permitted) -> Iterator[Finding]:
 
 
 def _outdone(rules: Sequence[Permitted], stricter: Sequence[Permitted], kind: str) -> Iterator[Finding]:
-    """Rules that a stricter list has, too: the very same one, or its whole tool."""
     by_rule = {(other.rule.tool, other.rule.specifier): other for other in reversed(stricter)}
     for one in rules:
         other = by_rule.get((one.rule.tool, one.rule.specifier)) or by_rule.get((one.rule.tool, None))

@@ -45,10 +45,10 @@ DEEDS = (
 def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
     """What the rules of all hooks leave out. Hooks that want the same event help each other."""
     judging = (hook for hook in hooks if not (isinstance(hook.action, Say) and hook.action.decision == "allow"))
-    found = [(hook, rule) for hook in judging if (rule := _shell_rule(hook.when)) is not None]
-    rules = found[:MOST]
+    rules = [(hook, rule) for hook in judging if (rule := _shell_rule(hook.when)) is not None][:MOST]
     for hook, rule in rules:
-        beside = [other for one, other in rules if _meet(one, hook)]
+        events = set(hook.events)
+        beside = [other for one, other in rules if not events or not one.events or events.intersection(one.events)]
         for deed, command in _seen_by(rule):
             variants = _variants(deed, command)
             missed = [spelt for spelt in variants if not any(_sees(other, spelt) for other in beside)]
@@ -58,10 +58,6 @@ def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
                 hint = f"`{whole}` sees them all; or add a hook for each"
                 yield finding(hook, "BH306", "when", message, hint, whole.value)
                 break
-
-
-def _meet(one: Declared, other: Declared) -> bool:
-    return not one.events or not other.events or bool(set(one.events) & set(other.events))
 
 
 def _shell_rule(text: str) -> Rule | None:
@@ -87,7 +83,6 @@ def _seen_by(rule: Rule) -> Iterator[tuple[Deed, list[str]]]:
 
 
 def _place(deed: Deed, words: list[str]) -> tuple[int, int] | None:
-    """Where the spelling stands, and how many words it has; the longest counts."""
     for spelling in sorted(deed.spellings, key=len, reverse=True):
         wanted = spelling.split()
         for start in range(len(deed.command), len(words)):

@@ -67,14 +67,9 @@ def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Itera
     names = [name for name in _unset(text) if name not in given and _is_invented(name, hook)]
     if names:
         yield _never_set(hook, names[0], "")
-    else:
-        yield from _in_scripts(hook, given)
-
-
-def _in_scripts(hook: Declared, given: frozenset[str]) -> Iterator[Finding]:
-    """The same in a script that reads nothing else: one that also reads stdin has another way to know."""
+        return
     for one, text in scripts(hook):
-        if not _READS_STDIN.search(text):
+        if not _READS_STDIN.search(text):  # one that reads stdin, too, has another way to know
             found = [*_unset(text), *_IN_CODE.findall(text)]
             name = next((name for name in found if name.startswith("CLAUDE_") and _is_invented(name, hook)), "")
             if name and name not in given:
@@ -92,13 +87,12 @@ def _is_invented(name: str, hook: Declared) -> bool:
 
 def _never_set(hook: Declared, name: str, word: str) -> Finding:
     where = f" in {word}" if word else ""
-    message = f"no agent sets `${name}`{where}: it is empty; the event comes as JSON on stdin"
+    message = f"no agent sets `${name}`{where}: it is empty"
     if name.startswith(("CLAUDE_PROJECT_", "CLAUDE_WORKSPACE")):
-        return finding(
-            hook, "BH406", "action", f"no agent sets `${name}`{where}: it is empty", "use `$CLAUDE_PROJECT_DIR`"
-        )
+        return finding(hook, "BH406", "action", message, "use `$CLAUDE_PROJECT_DIR`")
     asked = next((query for words, query in _FIELDS if words.search(name)), ".tool_input")
-    return finding(hook, "BH406", "action", message, f"read it: `{name}=$(jq -r '{asked}')`")
+    hint = f"read it: `{name}=$(jq -r '{asked}')`"
+    return finding(hook, "BH406", "action", f"{message}; the event comes as JSON on stdin", hint)
 
 
 def _unset(text: str) -> list[str]:
@@ -160,7 +154,6 @@ def _bash_in(text: str) -> str:
 
 @functools.cache
 def _sh() -> str:
-    """The shell behind `sh`; nothing where there is none."""
     return os.path.basename(os.path.realpath("/bin/sh")) if os.path.exists("/bin/sh") else ""
 
 

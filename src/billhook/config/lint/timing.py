@@ -32,22 +32,15 @@ def _milliseconds(hook: Declared) -> Iterator[Finding]:
         if written < _SHORTEST:
             message = f"`timeout` is in milliseconds here: the hook is ended after {written:g} ms"
             yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", round(written * 1000)))
-    elif _looks_like_milliseconds(seconds):
-        message = f"`timeout` is in seconds: {seconds:g} is {_spoken(seconds)}"
+    # 1500 and 30000 look like milliseconds; 1800, 3600 and 7200 are whole minutes that may be meant
+    elif seconds >= 1000 and (seconds % 500 == 0 or (seconds > 10_000 and seconds % 3600 != 0)):
+        spoken = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
+        message = f"`timeout` is in seconds: {seconds:g} is {spoken}"
         mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
         yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
 
 
 _SHORTEST = 200  # milliseconds in which a command can hardly start; people who write less mean seconds
-
-
-def _looks_like_milliseconds(seconds: float) -> bool:
-    """1500 and 30000 do; 1800, 3600 and 7200 are whole minutes that somebody may mean."""
-    return seconds >= 1000 and (seconds % 500 == 0 or (seconds > 10_000 and seconds % 3600 != 0))
-
-
-def _spoken(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
 
 
 def _too_late(hook: Declared) -> Iterator[Finding]:
@@ -87,7 +80,6 @@ def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
 
 
 def _nothing_to_refuse(hook: Declared) -> Iterator[Finding]:
-    """A plain `deny` or `ask` where it is too late for both."""
     events = kinds(hook)
     if not _says_no(hook) or not events or len(events) < len(hook.events) or any(kind.can_block for kind in events):
         return
@@ -111,7 +103,6 @@ _EFFECTS = {
 
 
 def _strictness(hook: Declared) -> str:
-    """The key that makes it strict, as the file has it."""
     if "gate" in hook.places:
         return edit(hook, "gate", True)
     word = "block" if hook.shape != "yaml" and hook.on_failure == "deny" else hook.on_failure

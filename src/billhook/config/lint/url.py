@@ -22,27 +22,24 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
     if not isinstance(hook.action, Url):
         return
     if importlib.util.find_spec("httpx") is None:
-        yield _without_httpx(hook)
+        message = "an HTTP hook needs the package `httpx`, which is not installed; it can't be run"
+        found = finding(hook, "BH403", "action", message, install_command("http"))
+        # in a file of an agent's own that agent sends the request, so it is only worth knowing
+        yield msgspec.structs.replace(found, note=bool(agent_of(hook.file)))
     try:
         parts = urlsplit(hook.action.url)
         host = parts.hostname or ""
     except ValueError:
         return
     if parts.scheme.lower() == "http" and host and "$" not in host and not _loopback(host):
-        safe = parts._replace(scheme="https", netloc=parts.netloc.rpartition("@")[2], query=_masked(parts)).geturl()
+        query = re.sub(r"=[^&]*", "=...", parts.query)
+        safe = parts._replace(scheme="https", netloc=parts.netloc.rpartition("@")[2], query=query).geturl()
         message = f"plain http to `{host}`: whoever is on the way can read events and forge answers"
         yield finding(hook, "BH508", "action", message, edit(hook, "url", safe))
     secret = _secret(parts)
     if secret:
         message = f"the address holds {secret}, for all who can read the file or a log"
         yield finding(hook, "BH509", "action", message, _header(hook))
-
-
-def _without_httpx(hook: Declared) -> Finding:
-    """In a file of an agent's own that agent sends the request, so it is only worth knowing."""
-    message = "an HTTP hook needs the package `httpx`, which is not installed; it can't be run"
-    found = finding(hook, "BH403", "action", message, install_command("http"))
-    return msgspec.structs.replace(found, note=bool(agent_of(hook.file)))
 
 
 def _loopback(host: str) -> bool:
@@ -60,10 +57,6 @@ def _secret(parts: SplitResult) -> str:
         return "a user name and password" if ":" in credentials else "a user name"
     names = [name for name, value in parse_qsl(parts.query) if _SECRET.fullmatch(name) and not value.startswith("$")]
     return f"a secret (`{names[0]}`)" if names else ""
-
-
-def _masked(parts: SplitResult) -> str:
-    return re.sub(r"=[^&]*", "=...", parts.query)
 
 
 def _header(hook: Declared) -> str:

@@ -1,10 +1,10 @@
 """The question that a person is asked before a tool runs, as text, and what their answer means."""
 
-import unicodedata
 from typing import Any, Final, Literal
 
 from billhook import strictjson, tools
 from billhook.session import Question
+from billhook.text import visible
 
 _LONGEST: Final = 4000
 """Characters of one text. Of a longer one both ends are shown: what is left out is counted, never only the end."""
@@ -17,10 +17,10 @@ _WORDS: Final[dict[str, Literal["once", "session", "no"]]] = {
 
 def question_text(question: Question) -> str:
     """What would run, why it is asked, and the answers. What the model wrote is escaped, and behind a bar."""
-    lines = [f"{_harmless(question.tool_name)} wants to run:"]
+    lines = [f"{visible(question.tool_name)} wants to run:"]
     for label, text in _facts(question.tool_name, question.tool_input):
         lines += [f"  {label}:"] if label else []
-        lines += [f"  | {line}" for line in _harmless(_shortened(text)).split("\n")]
+        lines += [f"  | {line}" for line in visible(_shortened(text)).split("\n")]
     if question.reason:
         lines.append(f"why: {_one_line(question.reason)}")
     lines.append("[y] yes, once")
@@ -67,16 +67,4 @@ def _shortened(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(_harmless(_shortened(text)).split())
-
-
-def _harmless(text: str) -> str:
-    """Control characters, escape sequences and bidi overrides become visible escapes; lines stay lines."""
-    return text if text.isascii() and text.isprintable() else "".join(_visible(char) for char in text)
-
-
-def _visible(char: str) -> str:
-    if char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs":
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+    return " ".join(visible(_shortened(text)).split())

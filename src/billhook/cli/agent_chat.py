@@ -103,7 +103,7 @@ class Chat:
             case "/exit":
                 return None
             case "/clear":
-                return self._begin_anew()
+                return self._clear()
             case "/compact":
                 return self._compact((command[2] or "").strip())
             case "/help":
@@ -114,9 +114,6 @@ class Chat:
     async def _say(self, *lines: str) -> None:
         for line in lines:
             self._tell(line)
-
-    async def _begin_anew(self) -> None:
-        await self._clear()
 
     async def _compact(self, instructions: str) -> Ended | None:
         if not self.agent.messages:

@@ -188,10 +188,9 @@ class Screen(_Output):
         facts = [event.model, shown_path(event.cwd, here=False), counted(self._hooks, "hook")]
         facts += [f"mode {event.permission_mode}"]
         facts += [event.source] if event.source != "startup" else []
-        held, self._held = self._held or [], None
-        self.line(f"{click.style(visible(name), bold=True)}  {visible(', '.join(facts))}")
-        for text in held:
-            self.line(text)
+        first = f"{click.style(visible(name), bold=True)}  {visible(', '.join(facts))}"
+        self._held = [first, *(self._held or [])]
+        self.flush()
 
     def _said(self, event: Said) -> None:
         if event.agent != "main":
@@ -312,13 +311,9 @@ class _SlowHooks:
 
 
 def _how(event: HookFinished | HookTimedOut | HookCancelled) -> str:
-    match event:
-        case HookTimedOut():
-            return "timed out"
-        case HookCancelled():
-            return "was ended"
-        case _:
-            return "finished" if event.status == "ok" else event.status.replace("_", " ")
+    if isinstance(event, HookFinished):
+        return "finished" if event.status == "ok" else event.status.replace("_", " ")
+    return "timed out" if isinstance(event, HookTimedOut) else "was ended"
 
 
 def in_loop(show: Show) -> Show:
@@ -339,21 +334,14 @@ def _deed(deed: Deed, event: str) -> str:
     """`denied by guard (12 ms): no rm`; what is not about a tool call names its event first."""
     words, colour = _SAYINGS[deed.did]
     where = "" if event == "PreToolUse" else f"{event}: "
-    first = f"{where}{click.style(words, fg=colour)} {visible(deed.hook)} ({_milliseconds(deed.duration_ms)})"
+    took = f"{deed.duration_ms:.0f} ms" if deed.duration_ms >= 10 else f"{deed.duration_ms:.1f} ms"
+    first = f"{where}{click.style(words, fg=colour)} {visible(deed.hook)} ({took})"
     if deed.did == "failed_open":
         first += ", and the event went on without its answer"
     if deed.did == "rewrote_input":
         return f"{first}: {one_line(deed.text, max(20, width() - len(click.unstyle(first)) - 6))}"
-    return f"{first}: {_text(deed.text)}" if deed.text else first
-
-
-def _text(text: str) -> str:
-    lines = visible(text[:2000]).split("\n")
-    return "\n      ".join(lines)
-
-
-def _milliseconds(number: float) -> str:
-    return f"{number:.0f} ms" if number >= 10 else f"{number:.1f} ms"
+    text = visible(deed.text[:2000]).replace("\n", "\n      ")
+    return f"{first}: {text}" if deed.text else first
 
 
 def _who(agent: str) -> str:
@@ -391,6 +379,3 @@ def _can_wipe() -> bool:
 def _put(text: str) -> None:
     with suppress(OSError):
         click.echo(text, nl=False, err=True)
-
-
-__all__ = ["Screen", "Stream", "in_loop", "is_terminal"]

@@ -198,6 +198,3 @@ class Interrupts:
             self._hurry()
         elif last and self._main is not None:
             self._main.cancel()
-
-
-__all__ = ["Interrupts", "Terminal"]

@@ -11,9 +11,9 @@ from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.inside_agent import agent_around
 from billhook.cli.show import error_text, say
-from billhook.cli.values import nearest
 from billhook.config import sources
 from billhook.errors import BillhookError, UsageError
+from billhook.text import suggest
 
 ALL = "all"
 ANOTHER = [*AGENTS][1]  # for examples: an agent that is not Claude Code
@@ -66,7 +66,7 @@ def named(agents: Sequence[str]) -> tuple[list[Agent], bool]:
         raise UsageError("which agent?", hint=f"one of {', '.join(AGENTS)}, or {ALL}")
     for name in agents:
         if name not in AGENTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*AGENTS, ALL)))
+            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, (*AGENTS, ALL)))
     if ALL in agents:
         return list(AGENTS.values()), True
     return [AGENTS[name] for name in dict.fromkeys(agents)], False

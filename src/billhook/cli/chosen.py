@@ -17,7 +17,8 @@ def chosen(config: Config, word: str) -> list[Entry]:
     theirs = [entry for entry in config.entries if entry.hash]
     if shown := [entry for entry in theirs if entry.shown == word]:
         return shown
-    called = [entry for entry in theirs if word in names_of(entry)]
+    named = [(entry, entry.declared) for entry in theirs]
+    called = [entry for entry, one in named if word in (one.name, f"{one.layer}/{one.name}")]
     pending = [entry for entry in called if entry.pending]
     refuse_several(word, [(entry.shown, entry.hash) for entry in pending])
     if called:
@@ -25,11 +26,6 @@ def chosen(config: Config, word: str) -> list[Entry]:
     hashed = [entry for entry in theirs if is_hash_of(word, entry.hash)]
     refuse_several(word, {entry.hash: (entry.shown, entry.hash) for entry in hashed}.values())
     return hashed
-
-
-def names_of(entry: Entry) -> tuple[str, str]:
-    """What it may be called where that is not ambiguous."""
-    return entry.declared.name, f"{entry.declared.layer}/{entry.declared.name}"
 
 
 def is_hash_of(word: str, hash: str) -> bool:  # noqa: A002 (the word that everything else has for it)

@@ -14,7 +14,6 @@ from billhook.cli.inside_agent import agent_around
 from billhook.cli.loaded import loaded
 from billhook.cli.show import note, say
 from billhook.cli.table import first_problem
-from billhook.cli.values import nearest
 from billhook.errors import UsageError
 from billhook.hosts.doctor import Report, examined, hosts_here
 from billhook.hosts.doctor_daemon import Daemon
@@ -22,6 +21,7 @@ from billhook.hosts.doctor_finding import Finding, all_well
 from billhook.hosts.doctor_hooks import head_findings, is_logged
 from billhook.hosts.doctor_programs import path_of
 from billhook.store.files import state_root
+from billhook.text import suggest
 
 if TYPE_CHECKING:
     from billhook.hosts.coverage import Coverage
@@ -173,7 +173,7 @@ def _readable(field: str) -> list[str]:
 def _named(agents: tuple[str, ...]) -> list[Agent]:
     for name in agents:
         if name not in AGENTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or nearest(name, (*AGENTS, ALL)))
+            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, (*AGENTS, ALL)))
     if ALL in agents:
         return list(AGENTS.values())
     return [AGENTS[name] for name in dict.fromkeys(agents)]

@@ -6,8 +6,9 @@ from typing import Any, Final
 import click
 
 from billhook.cli.ages import shown_time
-from billhook.cli.table import counted, filled, one_line, width, with_shown_paths
+from billhook.cli.table import filled, width, with_shown_paths
 from billhook.hosts.coverage import Coverage, Unseen, shortly
+from billhook.text import counted, one_line
 
 _SHOWN: Final = 20  # calls on the screen; --json has more
 

@@ -8,9 +8,10 @@ import click
 from billhook import __version__
 from billhook.agents.base import Agent
 from billhook.cli.ages import ago
-from billhook.cli.table import filled, one_line, shown_path
+from billhook.cli.table import filled, shown_path
 from billhook.hosts.doctor import Report
 from billhook.hosts.doctor_finding import Finding, all_well
+from billhook.text import one_line
 
 _COLOURS: Final = {"ok": "green", "unknown": None, "warn": "yellow", "fail": "red"}
 _WORDS: Final = {"unknown": "?"}

@@ -190,6 +190,3 @@ def _own_fields(name: str) -> list[str]:
         for field in msgspec.structs.fields(EVENTS[name])
         if field.name not in base or field.name in EVENTS[name].__annotations__  # it may have one of them as its own
     ]
-
-
-__all__ = ["build_event"]

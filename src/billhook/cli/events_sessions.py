@@ -13,7 +13,7 @@ from billhook.errors import UsageError
 from billhook.store import names
 from billhook.store.files import StoreError, opened, read_in
 from billhook.store.record import Record, Wanted
-from billhook.store.sessions import VERBS, Recent, Session, Sessions
+from billhook.store.sessions import VERBS, Session, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
 from billhook.text import suggest
 
@@ -112,11 +112,8 @@ def _known_here(word: str, here: Here) -> Ids:
     """By what is remembered of this project's recent sessions: a name, or the beginning of an id."""
     recent = Sessions(FileState(here.root)).recent(here.project)
     named = frozenset(session.session_id for session in recent if session.name == word)
-    return {here.project: named} if named else _begun(word, _ids(here, recent))
-
-
-def _ids(here: Here, recent: Iterable[Recent]) -> Ids:
-    return {here.project: frozenset(session.session_id for session in recent)}
+    ids = frozenset(session.session_id for session in recent)
+    return {here.project: named} if named else _begun(word, {here.project: ids})
 
 
 def _in_the_log(word: str, here: Here) -> Ids:

@@ -133,7 +133,7 @@ def _screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
     instead = told(record)
     quiet = f" ({instead})" if instead else " (no objection)" if said == "none" and record.note is None else ""
     quiet = quiet if record.judged else ": the event was never judged"
-    yield from _labelled("verdict", coloured(said, said) + quiet, styled=True)
+    yield f"{'verdict':<{_LABEL}} {coloured(said, said)}{quiet}"
     yield from _labelled("reason", record.reason)
     for text in record.context:
         yield from _labelled("to model", text)
@@ -205,11 +205,8 @@ def _asked(said: Said, column: int) -> Iterator[str]:
             yield from filled(text, column + 4, width())
 
 
-def _labelled(label: str, text: str | None, *, styled: bool = False) -> Iterator[str]:
+def _labelled(label: str, text: str | None) -> Iterator[str]:
     if not text:
-        return
-    if styled:
-        yield f"{label:<{_LABEL}} {text}"
         return
     first, *rest = filled(text, _LABEL + 1, width())
     yield f"{label:<{_LABEL}} {first.strip()}"

@@ -39,7 +39,8 @@ def moment(text: str, option: str, *, end: bool = False, now: datetime | None = 
     now = now or datetime.now().astimezone()
     words = text.strip().lower()
     try:
-        found = _day(words, now, end) or _clock(words, now) or _ago(words, now) or _iso(text.strip())
+        found = _day(words, now, end) or _clock(words, now) or _ago(words, now)
+        found = found or datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError, OSError):
         found = None
     if found is None:
@@ -105,7 +106,3 @@ def _ago(words: str, now: datetime) -> datetime | None:
     if any(unit not in _UNITS for _, unit in parts):
         return None
     return now - sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
-
-
-def _iso(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone()

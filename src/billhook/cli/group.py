@@ -11,7 +11,7 @@ import click
 
 from billhook import __version__
 from billhook.cli.main import GROUPS, VERBS
-from billhook.cli.show import error_text, not_written, say
+from billhook.cli.show import error_text, hint, not_written, say
 from billhook.errors import BillhookError, UsageError
 from billhook.text import suggest
 
@@ -126,7 +126,7 @@ def run() -> None:
         # Click ends so after a completion, and with 1 when whoever read our output has seen enough.
         code = ended.code if "_BILLHOOK_COMPLETE" in os.environ else 0
     except (click.ClickException, BillhookError) as error:
-        _complain(error_text(_in_our_words(error)))
+        say(error_text(_in_our_words(error)), err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -136,10 +136,8 @@ def run() -> None:
             sys.exit(2)
         if os.environ.get("BILLHOOK_DEBUG"):
             raise
-        _complain(
-            f"error: a fault of billhook's own: {type(error).__name__}: {error}\n\n"
-            "hint: BILLHOOK_DEBUG=1 shows where; please report it"
-        )
+        say(f"error: a fault of billhook's own: {type(error).__name__}: {error}", err=True)
+        hint("BILLHOOK_DEBUG=1 shows where; please report it")
         code = 3
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -155,15 +153,11 @@ def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
     path = ctx.command_path if ctx else path
     if isinstance(error, click.NoSuchOption):
         known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
-        hint = suggest(error.option_name, known) if known else "it has no options"
-        return UsageError(f"no option `{error.option_name}`", hint=f"{hint} (`{path} --help` tells more)")
+        near = suggest(error.option_name, known) if known else "it has no options"
+        return UsageError(f"no option `{error.option_name}`", hint=f"{near} (`{path} --help` tells more)")
     message = error.format_message().rstrip(".").replace("'", "`")
     extra = _EXTRA.fullmatch(message)
     if extra:
-        hint = _AS_PROMPT if verb == "agent" else f"`{path} --help` shows how it is meant"
-        return UsageError(f"unexpected argument `{extra[1]}`", hint=hint)
+        remedy = _AS_PROMPT if verb == "agent" else f"`{path} --help` shows how it is meant"
+        return UsageError(f"unexpected argument `{extra[1]}`", hint=remedy)
     return UsageError(message[:1].lower() + message[1:], hint=f"`{path} --help` shows how it is meant")
-
-
-def _complain(text: str) -> None:
-    say(text, err=True)

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from billhook.cli.show import note, safe, say
-from billhook.cli.table import counted, filled, shown_path, with_shown_paths
+from billhook.cli.show import note, say
+from billhook.cli.table import filled, shown_path, with_shown_paths
 from billhook.hosts.installing import Change, FileChange
+from billhook.text import counted, visible
 
 _DONE = {"installed": "installed", "updated": "updated", "removed": "removed"}
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
@@ -29,7 +30,7 @@ def show_outcome(change: Change, *, dry: bool) -> None:
 
 
 def _lines(change: Change, dry: bool) -> Iterator[str]:
-    title, file = change.host.title, safe(shown_path(change.file))
+    title, file = change.host.title, visible(shown_path(change.file))
     if change.state == "already":
         yield f"{title}: already installed in {file}; nothing was changed"
         return
@@ -40,15 +41,16 @@ def _lines(change: Change, dry: bool) -> Iterator[str]:
     if change.state == "removed":
         yield f"{title}: {word} billhook's entries in {file}{_as_before(change)}"
         if change.adopted:
-            yield f"  {counted(len(change.adopted), 'hook')} put back: {', '.join(map(safe, change.adopted))}"
+            yield f"  {counted(len(change.adopted), 'hook')} put back: {', '.join(map(visible, change.adopted))}"
     else:
         yield f"{title}: {word} in {file}; it asks billhook at"
         yield from filled(", ".join(change.events), 2)
         if change.adopted:
-            where = safe(shown_path(change.files[1].path))
-            yield f"  {counted(len(change.adopted), 'hook')} moved to {where}: {', '.join(map(safe, change.adopted))}"
+            where = visible(shown_path(change.files[1].path))
+            names = ", ".join(map(visible, change.adopted))
+            yield f"  {counted(len(change.adopted), 'hook')} moved to {where}: {names}"
         if change.files[0].before is not None and not dry and change.shelf.backup.exists():
-            yield f"  the file as it was: {safe(shown_path(str(change.shelf.backup), here=False))}"
+            yield f"  the file as it was: {visible(shown_path(str(change.shelf.backup), here=False))}"
     if dry:
         yield "  nothing was written (--dry-run)"
 
@@ -61,13 +63,13 @@ def _as_before(change: Change) -> str:
 
 def diff(change: FileChange) -> Iterator[str]:
     """A unified difference, as `diff -u` and Git have it."""
-    name = safe(shown_path(change.path))
+    name = visible(shown_path(change.path))
     before, after = _split(change.before), _split(change.after)
     old = name if change.before is not None else "/dev/null"
     new = name if change.after is not None else "/dev/null"
     lines = list(difflib.unified_diff(before, after, old, new, lineterm=""))
     for number, line in enumerate(lines):
-        yield _coloured(safe(line.rstrip("\r")), head=number < 2)
+        yield _coloured(visible(line.rstrip("\r")), head=number < 2)
     if lines:
         yield ""
 

@@ -21,7 +21,8 @@ def progress(what: str, *, prints: bool = False) -> Iterator[Progress | None]:
     The bar is gone when the block ends, however it ends. `prints`: results are printed meanwhile, so that there is no
     bar unless they go into a file.
     """
-    if not _watched() or (prints and not _into_a_file()):
+    watched = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if not watched or (prints and not _into_a_file()):
         yield None
         return
     bar = _Bar(what)
@@ -29,10 +30,6 @@ def progress(what: str, *, prints: bool = False) -> Iterator[Progress | None]:
         yield bar
     finally:
         bar.wipe()
-
-
-def _watched() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _into_a_file() -> bool:
@@ -55,7 +52,8 @@ class _Bar:
         self._next = now + _EVERY
         share = min(1.0, done / total)
         full = round(share * _CELLS)
-        line = f"{self._what} [{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%} of {_size(total)}"
+        size = f"{total / 1e9:.1f} GB" if total >= 1e9 else f"{total / 1e6:.0f} MB"
+        line = f"{self._what} [{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%} of {size}"
         sys.stderr.write("\r" + line.ljust(self._drawn))
         sys.stderr.flush()
         self._drawn = len(line)
@@ -65,7 +63,3 @@ class _Bar:
             sys.stderr.write("\r" + " " * self._drawn + "\r")
             sys.stderr.flush()
             self._drawn = 0
-
-
-def _size(number: int) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

@@ -66,15 +66,12 @@ def _hang_up(stream: int) -> None:
 
 def note(text: str) -> None:
     """Something that the user ought to know, beside what was asked for."""
-    say(f"note: {safe(text)}", err=True)
-
-
-safe = visible
+    say(f"note: {visible(text)}", err=True)
 
 
 def error_text(error: BillhookError) -> str:
     """`error:` what and where, a blank line, `hint:` the remedy."""
-    return safe(f"error: {error}")
+    return visible(f"error: {error}")
 
 
 def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
@@ -104,7 +101,7 @@ def _routine(outcome: Outcome) -> bool:
 
 def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
     took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
-    first = f"  {safe(outcome.hook):<{width}}  {_coloured(_word(outcome), 15)}  {took:>10}"
+    first = f"  {visible(outcome.hook):<{width}}  {_coloured(_word(outcome), 15)}  {took:>10}"
     indent = " " * (width + 4)
     lines = [f"{first}  {click.style(one_line(title, _WIDTH), dim=True)}".rstrip()]
     said = outcome.answer.reason or outcome.answer.stop_reason
@@ -175,7 +172,7 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
 
 def _hanging(indent: str, text: str) -> list[str]:
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters"
-    return [(indent + line).rstrip() for line in safe(shown).split("\n")]
+    return [(indent + line).rstrip() for line in visible(shown).split("\n")]
 
 
 def _coloured(word: str, width: int = 0) -> str:

@@ -6,9 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from billhook.text import counted as counted  # noqa: PLC0414
-from billhook.text import one_line as one_line  # noqa: PLC0414
-from billhook.text import visible
+from billhook.text import one_line, visible
 
 if TYPE_CHECKING:
     from billhook.config.findings import Finding

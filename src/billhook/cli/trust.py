@@ -245,6 +245,3 @@ def _summary(now: Config, approved: int) -> str:
         return text if now.permissions.pending else f"{text}\nnothing waits for approval"
     wait = "waits" if len(waiting) == 1 else "wait"
     return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(marked, waiting))}"
-
-
-__all__ = ["verb"]

@@ -23,7 +23,7 @@ def one_of(*words: str) -> dict[str, Any]:
 
     def check(ctx: click.Context, param: click.Parameter, value: str) -> str:
         if value not in words:
-            raise UsageError(f"unknown {param.opts[0]} `{value}`", hint=nearest(value, words))
+            raise UsageError(f"unknown {param.opts[0]} `{value}`", hint=suggest(value, words))
         return value
 
     return {"metavar": "|".join(words), "default": words[0], "show_default": True, "callback": check}
@@ -41,9 +41,6 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
         return number
     option = param.opts[0]
     raise UsageError(f"{option} `{value}` is not a positive number of seconds", hint=f"as in {option} 2.5")
-
-
-nearest = suggest
 
 
 def words(texts: Iterable[str]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class ClientBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
             return
         self.folder = Path(tempfile.mkdtemp(prefix="billhook-build-"))
         program = self.folder / NAME
-        source = Path(self.root) / "src" / "billhook" / "daemon" / "client.c"
+        source = Path(self.root) / "src" / "billhook" / "serve" / "client.c"
         if compiled(source, program, self.metadata.version):
             build_data |= {"pure_python": False, "tag": f"py3-none-{platform_tag()}"}
         else:

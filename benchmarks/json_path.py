@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from billhook import EVENTS, Engine, Event, PreToolUse, allow, deny, events, on
+from billhook import EVENTS, Engine, Event, PreToolUse, allow, deny, on
 from billhook.agents import dialect
+from billhook.core import events
 from harness import LOOPS, Bar, Case, Goal, Trial, awaited, looped
 
 _SPECIFIC = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}

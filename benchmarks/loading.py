@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from billhook import shell
-from billhook.config import Config, fingerprint, load_config, loading
-from billhook.config.approving import approve_entry
+from billhook.config import Config, fingerprint, load_config, loader
+from billhook.config.approve import approve_entry
+from billhook.effects import shell
 from harness import Bar, Case, Goal, Trial
 
 HOOKS = 200
@@ -50,7 +50,7 @@ def timed(load: Callable[[], Config], before: Callable[[], None] | None = None) 
 
 def forget() -> None:
     """What a process that has loaded nothing yet does not know. Its modules are imported: that is not what is asked."""
-    loading._kept.clear()
+    loader._kept.clear()
     fingerprint._known.clear()
     shell._parse_short.cache_clear()
 

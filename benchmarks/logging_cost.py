@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from billhook import strictjson
+from billhook.core import strictjson
 from billhook.store.eventlog import EventLog, open_log
-from billhook.store.verifying import verify
+from billhook.store.log_verify import verify
 from harness import LOOPS, Bar, Case, Goal, T, Trial, looped
 
 WRITERS = 8

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import re2
 
 from billhook import Event, Hook, PreToolUse
-from billhook.plan import Plan
+from billhook.engine.plan import Plan
 from harness import LOOPS, Bar, Case, Goal, Trial
 
 _TOOLS = ("Bash", "Read", "Write", "Edit", "mcp__github__create_issue", "Grep")

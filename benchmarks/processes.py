@@ -19,8 +19,9 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from billhook import Context, Engine, Event, Hook, PreToolUse, command, process
+from billhook import Context, Engine, Event, Hook, PreToolUse, command
 from billhook.agents import dialect
+from billhook.runners import process
 from harness import PROCESSES, Bar, Case, Goal, Trial, awaited, looped
 
 # Reads all of its input and prints something short. (On a pipe; the size of a file `wc` would look up.)

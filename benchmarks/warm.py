@@ -23,14 +23,14 @@ from pathlib import Path
 import msgspec
 
 from billhook import __version__
-from billhook.answering import HookResponse
-from billhook.daemon import wire
-from billhook.daemon.server import Server
+from billhook.serve import protocol
+from billhook.serve.hook_server import HookResponse
+from billhook.serve.socket import Server
 from harness import LOOPS, PROCESSES, Bar, Case, Goal, Trial, looped
 
 _BIN = Path(sys.executable).parent
 _CLIENT = str(_BIN / "billhook-hook")
-_FOLDER = str(Path(wire.__file__).parent)
+_FOLDER = str(Path(protocol.__file__).parent)
 _SESSION = "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11"
 _JSON = "import json, sys; e = json.load(sys.stdin); sys.exit(2 if 'rm -rf' in str(e['tool_input']) else 0)"
 _CCHOOKS = "from cchooks import create_context; c = create_context(); c.output.exit_success()"
@@ -179,7 +179,7 @@ async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
 async def on_the_wire() -> AsyncGenerator[Trial, None]:
     """Goal 21: the socket alone, each server in a process of its own. Nobody judges anything: the same bytes in and the
     same bytes out, a connection each."""
-    asked = wire.request(__version__, ["--as", "claude"], "/", dict(os.environ), b"x" * 1000)
+    asked = protocol.request(__version__, ["--as", "claude"], "/", dict(os.environ), b"x" * 1000)
     servers = {
         "our server": _serve_ours,
         "blocking sockets, a thread each": _serve_in_threads,
@@ -207,7 +207,7 @@ async def on_the_wire() -> AsyncGenerator[Trial, None]:
 
 
 def _serve_ours(path: str, size: int) -> None:
-    def begin(asked: wire.Asked) -> HookResponse:
+    def begin(asked: protocol.Asked) -> HookResponse:
         return HookResponse()
 
     async def serve() -> None:
@@ -239,7 +239,7 @@ def _serve_plain(caller: socket.socket, size: int) -> None:
     left = size
     while left:
         left -= len(caller.recv(left))
-    caller.sendall(wire.STARTED + wire.answer(0, b"", b""))
+    caller.sendall(protocol.STARTED + protocol.answer(0, b"", b""))
     caller.close()
 
 
@@ -252,7 +252,7 @@ def _serve_http(path: str, size: int) -> None:
 
     async def answer(request: Request) -> Response:
         await request.body()
-        return Response(wire.answer(0, b"", b""), headers={"connection": "close"})
+        return Response(protocol.answer(0, b"", b""), headers={"connection": "close"})
 
     uvicorn.run(Starlette(routes=[Route("/", answer, methods=["POST"])]), uds=path, log_level="error", access_log=False)
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from billhook import events
-from billhook.answers import Answer, Decision
-from billhook.events import Event
+from billhook.core import events
+from billhook.core.answers import Answer, Decision
+from billhook.core.events import Event
 
 TOOL: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
 MODELS: dict[str, Any] = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.answers import (
+from billhook.core.answers import (
     NOTHING,
     Answer,
     Decision,
@@ -27,7 +27,7 @@ from billhook.answers import (
     rewrite,
     stop,
 )
-from billhook.events import EVENTS, Event
+from billhook.core.events import EVENTS, Event
 from strategies import answers, sample, some_events
 
 GATED, STOP = sample("PreToolUse"), sample("Stop")

@@ -11,7 +11,7 @@ import pytest
 from billhook import load_config
 from billhook.agents import DIALECTS
 from billhook.cli.main import VERBS
-from billhook.events import EVENTS
+from billhook.core.events import EVENTS
 from replay import Session, replayed, steady
 
 ROOT = Path(__file__).parent.parent

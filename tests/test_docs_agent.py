@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from billhook.agent import loop
-from billhook.events import EVENTS
+from billhook.core.events import EVENTS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "agent-loop.md").read_text("utf-8")
 DIAGRAM = PAGE.split("## The diagram")[1].split("```")[1]

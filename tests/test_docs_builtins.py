@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from billhook import Engine, UserPromptSubmit, load
-from billhook.builtins import turn_tracker
-from billhook.config.options import LIMIT, OPTIONS, Option
+from billhook.builtins import trackers
+from billhook.config.builtin_options import LIMIT, OPTIONS, Option
 
 PAGE = (Path(__file__).parent.parent / "docs" / "built-ins.md").read_text()
 TRIED: dict[str, list[Any]] = {
@@ -96,7 +96,7 @@ def test_the_keys_of_a_limit() -> None:
 
 def test_the_walk_through_shows_the_files_own_lines() -> None:
     """Every excerpt but the last stands in builtins/turn_tracker.py to the letter."""
-    source = Path(turn_tracker.__file__).read_text()
+    source = Path(trackers.__file__).read_text()
     *excerpts, _ = python("Write one yourself")
     assert len(excerpts) == 4
     assert [excerpt for excerpt in excerpts if excerpt not in source] == []

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from billhook import events
-from billhook.errors import EventError
-from billhook.events import EVENTS, OtherEvent, PreToolUse, decode, parse
+from billhook.core import events
+from billhook.core.errors import EventError
+from billhook.core.events import EVENTS, OtherEvent, PreToolUse, decode, parse
 from strategies import BASE, SAMPLES, json_values, objects, sample
 
 BASE_FIELDS = (

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from billhook import Engine, agents
-from billhook.builtins.self_protection import Protected, self_protection
-from billhook.errors import ContradictionError
-from billhook.events import PreToolUse
-from billhook.rules import Rule
+from billhook.builtins.self_protection import self_protection
+from billhook.core.errors import ContradictionError
+from billhook.core.events import PreToolUse
+from billhook.effects.calls import Protected
+from billhook.effects.rules import Rule
 
 GUARDED = ".billhook/hooks.yaml"
 PROTECTED = Protected(files=("/p/.billhook/hooks.yaml",), folders=("/p/.billhook",))

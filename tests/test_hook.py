@@ -3,8 +3,8 @@
 import pytest
 
 from billhook import Context, Engine, Event, Hook, PreToolUse, Source, Stop, UsageError, on
-from billhook.answers import Outcome
-from billhook.hook import event_name
+from billhook.core.answers import Outcome
+from billhook.core.hook import event_name
 
 BASH = PreToolUse(tool_name="Bash", tool_input={"command": "ls"}, session_id="s1", cwd="/w")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook import login
+from billhook.runners import login
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no login shell")
 
@@ -56,7 +56,7 @@ def test_it_is_the_same_as_the_real_one(base: dict[str, str]) -> None:
     """A real login shell gives a command the same variables."""
     profile(base, "export A=1 PATH=/opt/bin:$PATH")
     argv = ("/bin/sh", "-lc", "exec /usr/bin/env -0")
-    from billhook.process import run
+    from billhook.runners.process import run
 
     ended = asyncio.run(run(argv, stdin=b"", env=base, seconds=10))
     real = dict(os.fsdecode(pair).split("=", 1) for pair in ended.stdout.split(b"\0") if pair)

@@ -21,8 +21,8 @@ from billhook import (
     SubagentStop,
     UserPromptSubmit,
 )
-from billhook.match import LONGEST_NAME, ExpressionSet, compile_matcher
-from billhook.meanings import meanings
+from billhook.core.dialect_traits import meanings
+from billhook.core.match import LONGEST_NAME, ExpressionSet, compile_matcher
 
 
 def matches(dialect: str, pattern: str | None, event: Event | str) -> bool:

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from billhook.answers import NOTHING, Answer, Decision, Reply, Status, deny
-from billhook.events import Event
-from billhook.meanings import CLAUDE, CLAW, LESSON, MEANINGS, SPEC, Meanings
-from billhook.outputs import read_output, read_returned, write_output
+from billhook.core.answer_reader import read_output
+from billhook.core.answer_schema import read_returned
+from billhook.core.answer_writer import write_output
+from billhook.core.answers import NOTHING, Answer, Decision, Reply, Status, deny
+from billhook.core.dialect_traits import CLAUDE, CLAW, LESSON, MEANINGS, SPEC, Meanings
+from billhook.core.events import Event
 from strategies import answers, json_values, names, objects, sample, some_events, texts
 
 ALLOW, DENY, ASK, DEFER = Decision.ALLOW, Decision.DENY, Decision.ASK, Decision.DEFER

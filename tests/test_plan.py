@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from billhook import Context, Engine, Hook, PlanError, PreToolUse, Source, UsageError
-from billhook.events import parse
-from billhook.plan import Plan
+from billhook.core.events import parse
+from billhook.engine.plan import Plan
 
 
 def nothing(ctx: Context) -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from billhook import process, process_windows, spawn, tree
-from billhook.exits import Exit
-from billhook.process import run, settle, shell_argv, start
+from billhook.core.answers import Exit
+from billhook.runners import process, process_tree, process_windows, spawn
+from billhook.runners.process import run, shell_argv, start
+from billhook.runners.process_tree import settle
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 ENV = {"PATH": os.environ["PATH"]}
@@ -63,8 +64,8 @@ def gone(tag: str, seconds: float = 3) -> bool:
 
 PRELUDE = """
 import asyncio, os, signal, subprocess, sys, threading, time
-from billhook import tree
-from billhook.process import *
+from billhook.runners import process_tree as tree
+from billhook.runners.process import *
 ENV = {'PATH': os.environ['PATH']}
 def sh(command, seconds=10, stdin=b'', cwd=None):
     return asyncio.run(run(('/bin/sh', '-c', command), stdin=stdin, env=ENV, seconds=seconds, cwd=cwd))
@@ -343,7 +344,7 @@ def test_result_does_not_wait_for_the_kill(tag: str) -> None:
     body = f"trap '' TERM; echo so far; sleep {tag}; sleep {tag}"
     ended, took = timed(lambda: sh(body, seconds=0.2))
     assert ended == Exit(timed_out=True, stdout=b"so far\n")
-    assert took < 0.2 + tree.GRACE or living(tag), "it waited, and was not even slow"
+    assert took < 0.2 + process_tree.GRACE or living(tag), "it waited, and was not even slow"
     assert settle(5) and gone(tag, 0.2)
 
 
@@ -661,7 +662,7 @@ def test_nothing_is_lost_over_many_runs() -> None:
         assert state() == before
 
     asyncio.run(main())
-    assert not any(p.parent == os.getpid() and not p.alive for p in tree.processes())
+    assert not any(p.parent == os.getpid() and not p.alive for p in process_tree.processes())
 
 
 def test_own_process_group() -> None:
@@ -884,7 +885,7 @@ sys.platform = 'win32'
 sys.modules['fcntl'] = None
 for name in [name for name in sys.modules if name.startswith('billhook')]:
     del sys.modules[name]
-from billhook import process, process_windows
+from billhook.runners import process, process_windows
 killed = []
 process_windows.kill_tree = lambda pid: (killed.append(pid), os.kill(pid, 9))
 def win(command, seconds=10, stdin=b''):

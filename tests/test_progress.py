@@ -26,7 +26,7 @@ from billhook import (
     on,
     rewrite,
 )
-from billhook.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut, Progress
+from billhook.engine.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut, Progress
 
 BASH = PreToolUse(session_id="s1", tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="toolu_1")
 DONE = PostToolUse(session_id="s1", tool_name="Bash", tool_input={}, tool_response="", tool_use_id="toolu_1")

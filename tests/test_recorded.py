@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from billhook import Answer, Context, Engine, Hook, Notification, PreToolUse, Stop, Verdict, command, on
-from billhook.errors import UnrecordedError
-from billhook.events import Event
-from billhook.hook import Known
+from billhook.core.errors import UnrecordedError
+from billhook.core.events import Event
+from billhook.core.hook import Known
 
 BASH = PreToolUse(tool_name="Bash", tool_input={"command": "ls"}, session_id="s", cwd="/")
 

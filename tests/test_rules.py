@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook import rules, shell
-from billhook.errors import RuleError
-from billhook.globs import glob, segment_matches
-from billhook.rules import Rule, condition
+from billhook.core.errors import RuleError
+from billhook.effects import rules, shell
+from billhook.effects.rules import Rule, condition, glob, segment_matches
 
 CWD = "/home/me/work"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook import shell
-from billhook.script import UNKNOWN
+from billhook.effects import shell
+from billhook.effects.script import UNKNOWN
 
 U = UNKNOWN
 MIB = 1 << 20

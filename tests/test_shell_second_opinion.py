@@ -5,7 +5,7 @@ import tree_sitter_bash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.shell import parse
+from billhook.effects.shell import parse
 
 _WORDS = st.sampled_from(
     [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook import strictjson
-from billhook.errors import StrictJSONError
+from billhook.core import strictjson
+from billhook.core.errors import StrictJSONError
 from strategies import json_values
 
 BAD = [

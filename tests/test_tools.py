@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook import tools
+from billhook.core import tools
 
 NAMES = [
     ("bash", "Bash"),

@@ -25,8 +25,8 @@ import yaml
 
 from billhook import Context, Decision, Engine, Hook, PreToolUse, Status, Verdict, command
 from billhook.agents import dialect
-from billhook.extras import install_command
-from billhook.webhooks import Webhook, address_allowed, address_problem, webhook
+from billhook.core.extras import install_command
+from billhook.runners.webhook import Webhook, address_allowed, address_problem, webhook
 from descriptors import open_descriptors
 from strategies import sample
 
@@ -488,7 +488,7 @@ def test_a_name_server_that_hangs_does_not_hold_a_program_up(seconds: float) -> 
     """Neither the answer nor the end of the program waits for a look-up beyond the deadline."""
     program = (
         f"import socket, time; socket.getaddrinfo = lambda *a, **k: time.sleep({seconds})\n"
-        "import asyncio; from billhook import Engine, Hook, PreToolUse; from billhook.webhooks import webhook\n"
+        "import asyncio; from billhook import Engine, Hook, PreToolUse; from billhook.runners.webhook import webhook\n"
         "hook = Hook(name='h', run=webhook('http://slow.example/'), timeout=0.3, dialect='claude')\n"
         "verdict = asyncio.run(Engine([hook]).fire(PreToolUse(tool_name='Bash', tool_input={})))\n"
         "print(verdict.outcomes[0].status.value)\n"
@@ -948,7 +948,7 @@ def test_hooks_that_do_the_same_are_equal() -> None:
     assert len({webhook("https://h/"), webhook("https://h/")}) == 1
 
 
-@pytest.mark.parametrize("module", ["billhook", "billhook.webhooks"])
+@pytest.mark.parametrize("module", ["billhook", "billhook.runners.webhook"])
 def test_httpx_is_not_imported_early(module: str) -> None:
     """Whoever has no HTTP hook does not pay for one."""
     program = f"import {module}, sys; print([name for name in ('httpx', 'httpcore', 'anyio') if name in sys.modules])"
@@ -961,7 +961,7 @@ def test_without_httpx() -> None:
     """A hook whose library is missing could not start, and says what to install."""
     program = (
         "import sys; sys.modules['httpx'] = None\n"
-        "from billhook import Engine, Hook, PreToolUse; from billhook.webhooks import webhook\n"
+        "from billhook import Engine, Hook, PreToolUse; from billhook.runners.webhook import webhook\n"
         "hook = Hook(name='h', run=webhook('http://127.0.0.1:1/'), dialect='claude', on_failure='deny')\n"
         "print(Engine([hook]).fire_sync(PreToolUse(tool_name='Bash', tool_input={})).reason)"
     )

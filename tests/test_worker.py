@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from billhook import Engine, Hook, PreToolUse, Stop
-from billhook.answers import Answer, Decision, Outcome, Reply, Status
-from billhook.errors import UsageError
-from billhook.events import Event
-from billhook.hook import Context
-from billhook.process import settle
-from billhook.worker import PythonHook, close, problem_with, python
+from billhook.core.answers import Answer, Decision, Outcome, Reply, Status
+from billhook.core.errors import UsageError
+from billhook.core.events import Event
+from billhook.core.hook import Context
+from billhook.runners.process_tree import settle
+from billhook.runners.worker import PythonHook, close, problem_with, python
 from descriptors import open_descriptors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -270,7 +270,7 @@ FAILURES: dict[str, tuple[str, Status, str]] = {
     "returns megabytes": ("def f(event): return notify('x' * 2_000_000)", Status.FAILED, "longer than 1,048,576 bytes"),
     "returns nonsense": ("def f(event): return {'decision': 'maybe'}", Status.FAILED, '"block" or "approve"'),
     "answers later": (
-        "from billhook.answers import Reply\ndef f(event): return Reply(later=print)",
+        "from billhook.core.answers import Reply\ndef f(event): return Reply(later=print)",
         Status.FAILED,
         "background: true",
     ),
@@ -683,8 +683,8 @@ def test_cancelled(project: Project, tag: str) -> None:
 OWNER = """
 import asyncio, os, sys, threading, time
 from billhook import PreToolUse
-from billhook.hook import Context
-from billhook.worker import python
+from billhook.core.hook import Context
+from billhook.runners.worker import python
 def ask(target, seconds=30.0):
     ctx = Context(PreToolUse(tool_name="Bash", tool_input={}), [])
     ctx.deadline = time.monotonic() + seconds
@@ -745,7 +745,7 @@ def test_a_copy_of_the_owner_leaves_its_workers_alone(project: Project, tag: str
         before = ask("who:am_i").answer.data
         if (child := os.fork()) == 0:
             print(before != ask("who:am_i").answer.data, flush=True)
-            from billhook.worker import close
+            from billhook.runners.worker import close
             close()
             os._exit(0)
         os.waitpid(child, 0)
@@ -787,7 +787,7 @@ def test_no_descriptors_are_left_to_start_with(project: Project, tag: str) -> No
         ask("policy:f")
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
         for left in range(14):
-            from billhook.worker import close
+            from billhook.runners.worker import close
             close()
             taken = []
             try:
@@ -841,7 +841,7 @@ INTERPRETERS = {
     "no Python": ("exit 0", "did not become a worker: exit code 0"),
     "an old Python": ("echo 'Unknown option: -P' >&2; exit 2", "billhook needs Python 3.11"),
     "an old billhook": (
-        "echo \"No module named 'billhook.worker_main'\" >&2; exit 1",
+        "echo \"No module named 'billhook.runners.worker_main'\" >&2; exit 1",
         "has a billhook that is too old",
     ),
     "another protocol": (

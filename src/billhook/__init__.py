@@ -11,58 +11,51 @@
     verdict = Engine([no_force_push]).fire_sync(event)
     verdict.decision, verdict.reason     # deny, "no force pushes"
 
-The map, lowest layer first:
-
-- what is said: `events`, `answers`, `outputs` (the JSON of answers), `meanings` (what words mean per dialect), `hook`,
-  `match`, `rules` and `shell`, `tools`, `strictjson`, `errors`
-- how it is said on a wire: `agents`
-- how it is done: `process`, `login`, `callbacks`, `handlers`, `webhooks` and `worker` (they make a hook's `run`),
-  `plan` (order, matching), `stepping`, `background`, and `engine`, the loop that everybody reads first
-- what is made from it: `store` (what is kept on disk: approvals, state, the event log), `builtins` (hooks that ship),
-  `config` (hooks from files, and what is recorded of them), `session` (what an agent loop calls)
-- where people meet it: `agent` (the loop that ships: models, tools, permissions), `cli`
+Each folder is one idea; its docstring lists what it may import. `docs/architecture.md` shows how they fit together.
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # at run time: `_MODULES`
-    from billhook.answers import *  # noqa: F403
     from billhook.builtins.metrics import Metrics as Metrics
-    from billhook.callbacks import callback as callback
-    from billhook.callbacks import on as on
-    from billhook.config.approving import approve as approve
-    from billhook.config.loaded import Config as Config
-    from billhook.config.loading import load as load
-    from billhook.config.loading import load_config as load_config
-    from billhook.engine import Engine as Engine
-    from billhook.errors import *  # noqa: F403
-    from billhook.events import *  # noqa: F403
-    from billhook.handlers import command as command
-    from billhook.handlers import execute as execute
-    from billhook.handlers import literal as literal
-    from billhook.hook import Context as Context
-    from billhook.hook import Hook as Hook
-    from billhook.hook import Known as Known
-    from billhook.hook import Source as Source
+    from billhook.config.approve import approve as approve
+    from billhook.config.config import Config as Config
+    from billhook.config.loader import load as load
+    from billhook.config.loader import load_config as load_config
+    from billhook.core.answers import *  # noqa: F403
+    from billhook.core.errors import *  # noqa: F403
+    from billhook.core.events import *  # noqa: F403
+    from billhook.core.functions import callback as callback
+    from billhook.core.functions import on as on
+    from billhook.core.hook import Context as Context
+    from billhook.core.hook import Hook as Hook
+    from billhook.core.hook import Known as Known
+    from billhook.core.hook import Source as Source
+    from billhook.engine.engine import Engine as Engine
+    from billhook.runners.command import command as command
+    from billhook.runners.command import execute as execute
+    from billhook.runners.command import literal as literal
+    from billhook.runners.webhook import webhook as webhook
+    from billhook.runners.worker import python as python
     from billhook.session import *  # noqa: F403
-    from billhook.webhooks import webhook as webhook
-    from billhook.worker import python as python
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "billhook.answers": """
+    "billhook.core.answers": """
         Answer Decision Outcome Reply Status Verdict
         allow ask defer deny fold inject keep_going notify rewrite stop
     """,
     "billhook.builtins.metrics": "Metrics",
-    "billhook.callbacks": "callback on",
-    "billhook.config.approving": "approve",
-    "billhook.config.loaded": "Config",
-    "billhook.config.loading": "load load_config",
-    "billhook.engine": "Engine",
-    "billhook.errors": "BillhookError EventError PlanError RuleError StrictJSONError UnrecordedError UsageError",
-    "billhook.events": """
+    "billhook.core.functions": "callback on",
+    "billhook.config.approve": "approve",
+    "billhook.config.config": "Config",
+    "billhook.config.loader": "load load_config",
+    "billhook.engine.engine": "Engine",
+    "billhook.core.errors": "BillhookError EventError PlanError RuleError StrictJSONError UnrecordedError UsageError",
+    "billhook.core.events": """
         EVENTS Event OtherEvent
         PreToolUse PostToolUse PostToolUseFailure PostToolBatch PermissionRequest PermissionDenied
         UserPromptSubmit UserPromptExpansion Notification MessageDisplay SessionStart SessionEnd Setup Stop StopFailure
@@ -70,15 +63,28 @@ _MODULES = {
         PreModelSwitch PostModelSwitch Elicitation ElicitationResult ConfigChange InstructionsLoaded
         CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove
     """,
-    "billhook.handlers": "command execute literal",
-    "billhook.hook": "Context Hook Known Source",
+    "billhook.runners.command": "command execute literal",
+    "billhook.core.hook": "Context Hook Known Source",
     "billhook.session": "Question Ruling Session SyncSession ToolResult",
-    "billhook.webhooks": "webhook",
-    "billhook.worker": "python",
+    "billhook.runners.webhook": "webhook",
+    "billhook.runners.worker": "python",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+
+
+class _Renamed(ModuleType):
+    """A module under a name that it had before, for programs that import it so."""
+
+    def __getattr__(self, name: str) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(_RENAMED[self.__name__]), name)
+
+
+_RENAMED = {"billhook.rules": "billhook.effects.rules", "billhook.webhooks": "billhook.runners.webhook"}
+sys.modules |= {name: _Renamed(name) for name in _RENAMED}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from billhook import Engine, on
 from billhook.adapters.runs import engine_for
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
 
 ROOT = Path(__file__).parent.parent.parent
 ADAPTERS = {

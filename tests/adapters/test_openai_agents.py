@@ -22,7 +22,7 @@ from adapters.driving import Tools, Watched, bash, openai_agent
 from billhook import Engine, deny, inject, keep_going, on, rewrite, stop
 from billhook.adapters import StoppedError
 from billhook.adapters.openai_agents import Hooked
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
 
 
 @on("PreToolUse")

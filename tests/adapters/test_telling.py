@@ -9,7 +9,7 @@ import pytest
 from adapters.driving import DRIVES
 from billhook import keep_going, on
 from billhook.adapters import claude_agent_sdk, langchain, openai_agents, pydantic_ai
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
 
 MADE: dict[str, Callable[..., Any]] = {
     "claude_agent_sdk": claude_agent_sdk.hooks,

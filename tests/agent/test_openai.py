@@ -6,9 +6,10 @@ import pytest
 
 from agent.model_server import ModelServer, Refuse, Say, use
 from agent.test_services import ASKED, BASH, KEY, answer, ask, environment, merged_history, refusal, with_model
-from billhook.agent.conversation import ToolResult, ToolUse, Usage, assistant, user
-from billhook.agent.model import UNREADABLE, Request
+from billhook.agent.conversation import ToolUse, Usage, assistant, user
+from billhook.agent.models import UNREADABLE, Request
 from billhook.agent.models.openai import OpenAI
+from billhook.session import ToolResult
 
 
 def test_a_request_as_it_is_sent() -> None:

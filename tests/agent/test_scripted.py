@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, assistant, user
-from billhook.agent.model import Completion, ModelError, Request, ToolSpec
-from billhook.agent.models import open_model
+from billhook.agent.conversation import Message, Text, ToolUse, assistant, user
+from billhook.agent.models import Completion, ModelError, Request, ToolSpec, open_model
 from billhook.agent.models.scripted import Scripted
-from billhook.errors import UsageError
-from billhook.extras import install_command
+from billhook.core.errors import UsageError
+from billhook.core.extras import install_command
+from billhook.session import ToolResult
 
 BASH = ToolSpec("Bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
 LS = {"name": "Bash", "input": {"command": "ls"}}
@@ -293,7 +293,7 @@ def test_a_missing_extra_is_named(service: str) -> None:
     """Without its package a service can't be used, and the command that adds it is said."""
     code = (
         f"import sys; sys.modules[{service!r}] = None\n"
-        "from billhook.agent.models import open_model\nfrom billhook.errors import UsageError\n"
+        "from billhook.agent.models import open_model\nfrom billhook.core.errors import UsageError\n"
         f"try: open_model('{service}:m', {{'{service.upper()}_API_KEY': 'k'}})\n"
         "except UsageError as error: print(error.message, error.hint, sep=' / ')"
     )

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import pytest
 
 from agent.model_server import ModelServer, Refuse, Say, Step, Use, use
-from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, Usage, assistant, user
-from billhook.agent.model import UNREADABLE, Completion, Model, ModelError, Request, ToolSpec
-from billhook.agent.models import open_model
+from billhook.agent.conversation import Message, Text, ToolUse, Usage, assistant, user
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, Request, ToolSpec, open_model
 from billhook.agent.models.anthropic import Anthropic
 from billhook.agent.models.openai import OpenAI
-from billhook.agent.models.trying import BrokeOffError, completed
-from billhook.errors import UsageError
+from billhook.agent.models.wire import BrokeOffError, completed
+from billhook.core.errors import UsageError
+from billhook.session import ToolResult
 
 KEY = "sk-secret-0123456789"
 BASH = ToolSpec("Bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -453,7 +453,7 @@ def in_a_process(name: str, folder: Path, env: dict[str, str]) -> tuple[str, str
     """What a model says to `hi`, in a process of its own in this folder, and its errors."""
     code = (
         "import asyncio, os\nfrom billhook.agent.models import open_model\n"
-        "from billhook.agent.model import Request\nfrom billhook.agent.conversation import user\n"
+        "from billhook.agent.models import Request\nfrom billhook.agent.conversation import user\n"
         f"model = open_model({name!r}, os.environ)\n"
         "print(asyncio.run(model.complete(Request('', (user('hi'),)), lambda piece: None)).message.text)\n"
     )

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.conversation import Message, ToolResult
+from billhook.agent.conversation import Message
+from billhook.agent.factory import open_agent
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.opening import open_agent
-from billhook.agent.shown import Ended, Judged
 from billhook.agent.transcript import Transcript
+from billhook.agent.ui_events import Ended, Judged
 from billhook.config import load_config
-from billhook.events import EVENTS, Block
+from billhook.core.events import EVENTS, Block
+from billhook.session import ToolResult
 from cli.terminal import gone
 
 SEED_001 = [

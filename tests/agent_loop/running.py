@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from billhook import Answer, Hook, command
-from billhook.agent.conversation import ToolResult
+from billhook.agent.factory import open_agent
 from billhook.agent.loop import Agent
-from billhook.agent.model import Model, Request
+from billhook.agent.models import Model, Request
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.opening import open_agent
-from billhook.agent.shown import Ended, Notice, SessionStarted, Shown, TaskChanged
-from billhook.callbacks import from_matchers
+from billhook.agent.ui_events import Ended, Notice, SessionStarted, Shown, TaskChanged
 from billhook.config import Config, load_config
-from billhook.config.approving import approve_entry
+from billhook.config.approve import approve_entry
+from billhook.core.functions import from_matchers
+from billhook.session import ToolResult
 from cli.terminal import living
 
 Drive = Callable[[Agent], Awaitable[Any]]

@@ -9,9 +9,9 @@ from agent_loop.running import DONE, Project, bash, says, shell, tool
 from billhook import Answer, Hook
 from billhook.agent.conversation import user
 from billhook.agent.loop import Agent
-from billhook.agent.model import Completion, ModelError, Request, Say
+from billhook.agent.models import Completion, ModelError, Request, Say
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.shown import Compacted
+from billhook.agent.ui_events import Compacted
 
 MUCH = "head -c 8000 /dev/zero | tr '\\0' x"
 """A command that makes the conversation 2000 tokens longer."""

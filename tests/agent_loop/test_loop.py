@@ -8,11 +8,12 @@ import pytest
 
 from agent_loop.running import DONE, ExpectedError, Project, bash, says, shell, specific, started, tool, unique
 from billhook import Answer, Hook
-from billhook.agent.conversation import Message, Text, ToolResult, ToolUse, assistant, user
+from billhook.agent.conversation import Message, Text, ToolUse, assistant, user
 from billhook.agent.loop import Agent
-from billhook.agent.model import Completion, Request, Say
-from billhook.agent.shown import Ended
+from billhook.agent.models import Completion, Request, Say
 from billhook.agent.transcript import INTERRUPTED
+from billhook.agent.ui_events import Ended
+from billhook.session import ToolResult
 from cli.terminal import gone
 
 
@@ -147,7 +148,7 @@ def test_duplicate_tool_use_ids(wanted: str, budget: int, project: Project) -> N
 
 def test_duplicate_ids_after_clear(project: Project) -> None:
     """A session that began anew has used its ids all the same."""
-    from billhook.agent.opening import begin_anew
+    from billhook.agent.factory import begin_anew
 
     async def drive(agent: Agent) -> list[Ended]:
         first = await agent.turn("one")
@@ -328,7 +329,7 @@ def test_setup(trigger: Any, project: Project) -> None:
 
 def test_sources_of_a_session(project: Project) -> None:
     """SessionStart says startup, resume, clear and compact, each at its time."""
-    from billhook.agent.opening import begin_anew
+    from billhook.agent.factory import begin_anew
 
     async def drive(agent: Agent) -> str:
         await agent.turn("one")

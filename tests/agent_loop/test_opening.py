@@ -9,13 +9,13 @@ import pytest
 
 from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
 from billhook import Hook
-from billhook.agent.conversation import ToolResult
+from billhook.agent.factory import begin_anew, open_agent
 from billhook.agent.loop import Agent
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.opening import begin_anew, open_agent
-from billhook.agent.shown import Ended, Judged, SessionStarted, TextDelta, ToolCalled, ToolEnded
-from billhook.errors import BillhookError, UsageError
-from billhook.progress import HookFinished, HookStarted
+from billhook.agent.ui_events import Ended, Judged, SessionStarted, TextDelta, ToolCalled, ToolEnded
+from billhook.core.errors import BillhookError, UsageError
+from billhook.engine.progress import HookFinished, HookStarted
+from billhook.session import ToolResult
 from cli.terminal import gone
 
 

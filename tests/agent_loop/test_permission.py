@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_loop.running import DONE, Project, bash, says, shell, specific, tool
-from billhook.agent.conversation import ToolResult
+from billhook.session import ToolResult
 
 
 @pytest.fixture

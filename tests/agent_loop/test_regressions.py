@@ -9,11 +9,12 @@ import pytest
 
 from agent_loop.running import Project
 from billhook import Answer, Context, Engine, Hook, Session, UsageError, deny, stop
-from billhook.agent.conversation import Text, ToolResult, ToolUse, assistant, user
-from billhook.agent.model import Completion, Request, Say
+from billhook.agent.conversation import Text, ToolUse, assistant, user
+from billhook.agent.models import Completion, Request, Say
 from billhook.agent.models.scripted import Scripted
 from billhook.agent.transcript import INTERRUPTED, Transcript
-from billhook.callbacks import from_matchers
+from billhook.core.functions import from_matchers
+from billhook.session import ToolResult
 
 DONE = {"text": "done"}
 

@@ -10,11 +10,12 @@ import pytest
 
 from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
 from billhook import Hook
-from billhook.agent.conversation import ToolResult, Usage, user
+from billhook.agent.conversation import Usage, user
 from billhook.agent.loop import Agent
-from billhook.agent.model import Completion, Request, Say
+from billhook.agent.models import Completion, Request, Say
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.shown import Ended
+from billhook.agent.ui_events import Ended
+from billhook.session import ToolResult
 from cli.terminal import gone
 
 ASK_SCOUT = tool("Task", description="look", prompt="look around", subagent_type="scout")

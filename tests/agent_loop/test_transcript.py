@@ -13,9 +13,10 @@ import pytest
 
 from agent_loop.running import DONE, Project, bash, tool, unique
 from billhook import Hook
-from billhook.agent.conversation import Text, ToolResult, ToolUse, assistant, user
+from billhook.agent.conversation import Text, ToolUse, assistant, user
 from billhook.agent.transcript import INTERRUPTED, Transcript, transcript_of
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
+from billhook.session import ToolResult
 from cli.place import Place
 from cli.terminal import PROGRAM, living
 

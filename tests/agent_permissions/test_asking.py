@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.agent.asking import expected, question_text, read_answer
+from billhook.agent.permissions import expected, question_text, read_answer
 from billhook.session import Question
 
 

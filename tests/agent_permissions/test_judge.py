@@ -8,12 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from billhook.agent.permissions import READING, AgentPermissions
-from billhook.agent.tools.workspace import Workspace
-from billhook.answers import Decision
-from billhook.config.findings import Finding
-from billhook.config.permitting import MODES, Kind, Permitted, Rules
-from billhook.errors import BillhookError, UsageError
-from billhook.rules import Rule
+from billhook.agent.tools.files import Workspace
+from billhook.config.permissions import MODES, Kind, Permitted, Rules
+from billhook.core.answers import Decision
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import Finding
+from billhook.effects.rules import Rule
 from billhook.session import Ruling
 
 NONE, ALLOW, ASK, DENY = Decision.NONE, Decision.ALLOW, Decision.ASK, Decision.DENY

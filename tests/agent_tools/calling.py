@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.tool import ToolError
 from billhook.agent.tools import Workspace, standard_tools
+from billhook.agent.tools.base import ToolError
 from billhook.agent.tools.bash import Background
 from cli.terminal import living
 

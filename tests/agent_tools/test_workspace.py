@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from billhook.agent.tool import ToolError
 from billhook.agent.tools import Workspace
-from billhook.errors import BillhookError
+from billhook.agent.tools.base import ToolError
+from billhook.core.errors import BillhookError
 
 
 @pytest.fixture

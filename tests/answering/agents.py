@@ -5,10 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from billhook import Event, Verdict, caller
-from billhook.answering import Answering, HookResponse
-from billhook.caller import Caller
+from billhook import Event, Verdict
 from billhook.config import Config
+from billhook.core import client_env
+from billhook.core.client_env import Caller
+from billhook.serve.hook_server import Answering, HookResponse
 
 GOLDEN = Path(__file__).parent.parent / "dialects" / "golden"
 
@@ -61,7 +62,7 @@ class Agent:
 
     async def hears(self, payload: dict[str, Any], *argv: str) -> HookResponse:
         """What the agent's hook says."""
-        with caller.Serving(Caller(self.env(), str(self.project))):
+        with client_env.Serving(Caller(self.env(), str(self.project))):
             answering = Answering(lambda: json.dumps(payload).encode(), lambda *asked: _fire(answering, *asked))
             return await answering.answer(list(argv))
 

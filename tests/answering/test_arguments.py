@@ -2,8 +2,8 @@
 
 import pytest
 
-from billhook.answering import Arguments
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
+from billhook.serve.hook_server import Arguments
 
 
 def taken(*words: str) -> Arguments:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from billhook.answering import Answering
-from billhook.answers import Verdict
-from billhook.caller import Caller, Serving
 from billhook.config import Config
-from billhook.events import Event
-from billhook.stepping import finished
+from billhook.core.answers import Verdict
+from billhook.core.client_env import Caller, Serving
+from billhook.core.drive import finished
+from billhook.core.events import Event
+from billhook.serve.hook_server import Answering
 
 ROWS = {
     "claude, before a tool": ("claude", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}, True),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from answering.agents import Agent, said
-from billhook.store.held import LARGEST, MOST, Held
+from billhook.store.short_lived import LARGEST_HELD, MOST, Held
 from billhook.store.state import FileState
 
 TELLS = "hooks: {tells: {events: PreToolUse, inject: mind the gap}}"
@@ -90,7 +90,7 @@ def test_what_waits_is_bounded(tmp_path: Path) -> None:
     assert [held.keep("s", str(number)) for number in range(MOST + 2)] == [0] * MOST + [1, 1]
     assert held.take("s") == [str(number) for number in range(2, MOST + 2)]
     assert held.take("s") == []
-    assert held.keep("s", "a" * (LARGEST - 1)) == 0
+    assert held.keep("s", "a" * (LARGEST_HELD - 1)) == 0
     assert held.keep("s", "bb") == 1
     assert held.take("s") == ["bb"]
 

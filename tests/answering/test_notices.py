@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from answering.agents import GOLDEN, Agent, golden, said
-from billhook import caller
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES
-from billhook.caller import Caller
 from billhook.config import load_config
-from billhook.config.approving import approve_entry
+from billhook.config.approve import approve_entry
 from billhook.config.known_gates import acknowledge, missing
+from billhook.core import client_env
+from billhook.core.client_env import Caller
 from cli.place import Place
 
 THEIRS = "hooks:\n  lint: {events: PostToolUse, run: 'true'}\n  never: {events: PreToolUse, deny: not here}\n"
@@ -147,7 +147,7 @@ def test_in_the_words_of_each_agent(theirs: Agent, host: str) -> None:
 
 def _row(host: str, payload: dict[str, Any], argument: str) -> bool:
     from billhook.agents import dialect
-    from billhook.answering.received import received
+    from billhook.serve.hook_server import received
 
     found = received(dialect(host), json.dumps(payload).encode(), {}, argument)
     spoken = dialect(host)
@@ -243,7 +243,7 @@ def test_another_home_has_another_state(agent: Agent, tmp_path: Path, monkeypatc
     agent.variables["HOME"] = str(tmp_path / "elsewhere")
     [told, again] = messages(agent, event("Stop"), event("Stop"))
     assert "1 gate is no longer in force: no-push" in told and again == ""
-    with caller.Serving(Caller(agent.env(), str(agent.project))):
+    with client_env.Serving(Caller(agent.env(), str(agent.project))):
         config = load_config(agent.project)
         acknowledge(config, missing(config))
         assert missing(config) == []
@@ -271,7 +271,7 @@ def test_a_layer_without_gates_that_is_gone(agent: Agent, layer: str) -> None:
     (folder / "hooks.yaml").rename(folder / "away")
     [told, again] = messages(agent, event("Stop"), event("Stop"))
     assert "billhook: 1 hook is no longer in force: guard in " in told and again == ""
-    with caller.Serving(Caller(agent.env(), str(agent.project))):
+    with client_env.Serving(Caller(agent.env(), str(agent.project))):
         config = load_config(agent.project)
         acknowledge(config, missing(config))
         assert missing(config) == []

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from answering.agents import Agent, golden, said
-from billhook.answering import HookResponse
-from billhook.store.calls import Call, Calls
+from billhook.serve.hook_server import HookResponse
+from billhook.store.short_lived import Call, Calls
 from daemon.running import Home, home_in
 
 GUARD = "hooks: {guard: {events: [PreToolUse, Stop], run: 'echo asked >> TRACE; echo no >&2; exit 2', gate: true}}"

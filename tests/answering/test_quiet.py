@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from answering.agents import Agent, said
-from billhook.agent.shown import judged
+from billhook.agent.ui_events import judged
 from billhook.agents import dialect
 from billhook.agents.base import CAPABILITIES
-from billhook.answers import Answer, Outcome, fold
 from billhook.config.declared import Declared, Run
-from billhook.config.hosting import Host, limits
-from billhook.events import parse
+from billhook.config.host_limits import Host, limits
+from billhook.core.answers import Answer, Outcome, fold
+from billhook.core.events import parse
 from cli.place import Place
 
 EVENT: dict[str, Any] = {

@@ -7,9 +7,9 @@ import pytest
 
 from answering.agents import GOLDEN, Agent, golden, said
 from billhook.agents.detect import who_calls
-from billhook.answering.received import received_from
 from billhook.config import load_config
-from billhook.config.approving import approve_entry
+from billhook.config.approve import approve_entry
+from billhook.serve.hook_server import received_from
 
 SENT_BY = {"claude": "claude", "copilot-claude": "copilot", "codex": "codex", "gemini": "gemini", "qwen": "qwen"}
 REAL = [f"{path.parent.name}/{path.stem}" for agent in SENT_BY for path in sorted((GOLDEN / agent).glob("*.json"))]

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from billhook import Engine
-from billhook.builtins.self_protection import Protected, self_protection
-from billhook.events import PreToolUse
+from billhook.builtins.self_protection import self_protection
+from billhook.core.events import PreToolUse
+from billhook.effects.calls import Protected
 
 NAMES = frozenset({".billhook/hooks.yaml", "hooks.yaml", ".claude/settings.json"})
 MAKE = """

@@ -7,11 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook import PreToolUse
-from billhook.builtins.disarming import does_nothing, judged
-from billhook.builtins.protected import Protected
-from billhook.builtins.self_protection import READING_TOOLS, TELLERS, self_protection
-from billhook.builtins.touched import READ_ONLY
-from billhook.hook import Context
+from billhook.builtins.self_protection import READING_TOOLS, TELLERS, does_nothing, judged, self_protection
+from billhook.core.hook import Context
+from billhook.effects.calls import READ_ONLY, Protected
 
 PROTECTED = Protected(
     files=("/p/.claude/settings.json", "/p/.hooks.json"), folders=("/p/.billhook",), state=("/s/billhook",)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from billhook import Answer, Context, Engine, Hook, deny
 from billhook.builtins.metrics import Durations, HookStats, Metrics, Tally, metrics
-from billhook.events import PreToolUse, Stop
+from billhook.core.events import PreToolUse, Stop
 from billhook.store.record import Said
 
 BASH = PreToolUse(session_id="s", transcript_path="", cwd="/", tool_name="Bash", tool_input={"command": "ls"})

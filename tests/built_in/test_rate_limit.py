@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from billhook import Context, Decision, Engine, Hook, deny, rewrite
-from billhook.answers import Status, Verdict
 from billhook.builtins.rate_limit import Limit, rate_limit
-from billhook.builtins.turn_tracker import turn_tracker
-from billhook.errors import RuleError
+from billhook.builtins.trackers import turn_tracker
+from billhook.core.answers import Status, Verdict
+from billhook.core.errors import RuleError
 from billhook.store.state import FileState
 
 

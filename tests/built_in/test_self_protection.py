@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook import Engine
-from billhook.builtins.self_protection import Protected, self_protection
-from billhook.events import PreToolUse
+from billhook.builtins.self_protection import self_protection
+from billhook.core.events import PreToolUse
+from billhook.effects.calls import Protected
 
 NAMES = frozenset(
     {

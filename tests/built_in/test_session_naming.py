@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from billhook import Engine
-from billhook.answers import Status
-from billhook.builtins.session_naming import session_naming
-from billhook.store import names
+from billhook.builtins.trackers import session_naming
+from billhook.core.answers import Status
+from billhook.store import sessions
 from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
 
@@ -32,7 +32,7 @@ def test_a_new_session(tmp_path: Path) -> None:
     """It gets an adjective and an animal."""
     data = start(tmp_path)
     assert data == {"sessionName": data["sessionName"], "isNew": True, "source": "generated"}
-    assert data["sessionName"] in set(names.every())
+    assert data["sessionName"] in set(sessions.every())
 
 
 @pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "of a later version"])
@@ -76,7 +76,7 @@ def test_a_home_that_can_not_be_written(tmp_path: Path) -> None:
 
 def test_another_process_that_hangs_with_the_lock(tmp_path: Path) -> None:
     """The start of a session waits for a bounded time, and then does without a name."""
-    from billhook.store.locking import locked
+    from billhook.store.locks import locked
 
     start(tmp_path)
     (lock,) = (tmp_path / "billhook" / "locks").glob("names-*.lock")

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from billhook.builtins import archives, patches
-from billhook.builtins.spelling import git_root, spelt_out
-from billhook.builtins.touched import Touched, line_touched, touched
-from billhook.events import PreToolUse
-from billhook.script import UNKNOWN
+from billhook.core.events import PreToolUse
+from billhook.effects import archives
+from billhook.effects import archives as patches
+from billhook.effects.calls import Touched, line_touched, touched
+from billhook.effects.script import UNKNOWN
+from billhook.effects.variables import git_root, spelt_out
 
 
 def paths(command: str, cwd: str = "/w") -> set[str]:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from billhook import Context, Engine, Hook
-from billhook.answers import Outcome, Status
-from billhook.builtins.turn_tracker import EVENTS, turn_of, turn_tracker
-from billhook.events import parse
+from billhook.builtins.trackers import EVENTS, turn_of, turn_tracker
+from billhook.core.answers import Outcome, Status
+from billhook.core.events import parse
 from billhook.store.state import FileState
 
 FIELDS: dict[str, dict[str, Any]] = {
@@ -222,7 +222,7 @@ def test_stops_at_once_lose_no_turn(tmp_path: Path) -> None:
     import sys
     from pathlib import Path
     from billhook import Engine
-    from billhook.builtins.turn_tracker import turn_tracker
+    from billhook.builtins.trackers import turn_tracker
     from billhook.store.state import FileState
     engine = Engine([turn_tracker(FileState(Path(sys.argv[1])))])
     for _ in range(25):

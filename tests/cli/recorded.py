@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from billhook.store.eventlog import open_log
-from billhook.store.places import log_folder
+from billhook.store.files import log_folder
 from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
 from cli.terminal import PROGRAM, Ended, billhook, environment

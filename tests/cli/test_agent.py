@@ -12,9 +12,9 @@ import pytest
 
 from agent.model_server import ModelServer, Refuse, Say, use
 from billhook.agent.conversation import Usage
-from billhook.agent.shown import Ended as HowEnded
-from billhook.agent.shown import Said, TextDelta
-from billhook.cli.agent_screen import Screen
+from billhook.agent.ui_events import Ended as HowEnded
+from billhook.agent.ui_events import Said, TextDelta
+from billhook.cli.agent.screen import Screen
 from billhook.cli.inside_agent import agent_of
 from cli.chatting import conversation, events, names, transcripts
 from cli.place import Place

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.model_server import ModelServer, Say
-from billhook.cli.agent_terminal import FORGOTTEN, LONGEST, Terminal
+from billhook.cli.agent.chat import FORGOTTEN, LONGEST, Terminal
 from cli.chatting import CTRL_C, CTRL_D, Chatting, conversation, events, names, transcripts
 from cli.place import Place
 from cli.terminal import gone, living
@@ -270,10 +270,9 @@ def test_a_task_that_is_not_accepted_goes_back_to_the_model(place: Place) -> Non
 
 def test_who_is_silent_is_notified(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while without input an idle_prompt Notification is fired, once."""
+    from billhook.agent.factory import open_agent
     from billhook.agent.models.scripted import Scripted
-    from billhook.agent.opening import open_agent
-    from billhook.cli.agent_chat import Chat
-    from billhook.cli.agent_terminal import Interrupts
+    from billhook.cli.agent.chat import Chat, Interrupts
     from billhook.config import load_config
 
     monkeypatch.setenv("HOME", str(place.home))

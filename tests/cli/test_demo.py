@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from billhook.agent.factory import open_agent
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.opening import open_agent
-from billhook.cli.demo import PROMPT, verb
-from billhook.cli.demo_scratch import scratch
+from billhook.cli.demo import PROMPT, scratch, verb
 from cli.terminal import PROGRAM, Ended, billhook, environment, on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the demo uses a POSIX shell")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from billhook.cli.events_table import cells
+from billhook.cli.events.table import cells
 from billhook.config.declared import LAYERS
-from billhook.store.searching import called
+from billhook.store.log_query import called
 from cli.recorded import ONE, TWO, Recorded, a_night
 from cli.terminal import billhook
 

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from billhook.errors import BillhookError
+from billhook.core.errors import BillhookError
 from cli.recorded import Recorded, a_night
 
 ASKED = (

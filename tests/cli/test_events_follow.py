@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.cli import progress
+from billhook.cli import screen as progress
 from cli.recorded import TWO, Recorded, a_night, interrupted
 
 

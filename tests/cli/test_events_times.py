@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from billhook.cli.events_times import moment, written
-from billhook.errors import UsageError
+from billhook.cli.times import moment, written
+from billhook.core.errors import UsageError
 from cli.recorded import Recorded
 
 ZONE = timezone(timedelta(hours=2))

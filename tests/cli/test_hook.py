@@ -18,9 +18,9 @@ import pytest
 from billhook import EVENTS, Context, Decision, Event, Status
 from billhook.agents import dialect
 from billhook.config import load_config
-from billhook.config.configured import standing
-from billhook.events import parse
-from billhook.exits import Exit
+from billhook.config.loader import standing
+from billhook.core.answers import Exit
+from billhook.core.events import parse
 from cli.place import Place
 from cli.terminal import PROGRAM, Ended, gone
 
@@ -651,7 +651,7 @@ def test_light(place: Place) -> None:
         [sys.executable, "-c", code], input=PRE, capture_output=True, env=place.env(), cwd=place.project, check=True
     )
     loaded = set(done.stdout.decode().split())
-    assert {"billhook.cli.hook", "billhook.engine"} <= loaded
+    assert {"billhook.cli.hook", "billhook.engine.engine"} <= loaded
     assert set() == loaded & {"click", "httpx", "rich", "billhook.cli.group", "billhook.webhook", "http.client"}
 
 

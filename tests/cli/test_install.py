@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 
 from billhook.agents import AGENTS
 from billhook.cli.install import verb as install
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
 from cli.place import Place
 from cli.terminal import Ended, on_terminal
 

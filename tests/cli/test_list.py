@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from billhook.cli.ages import ago
+from billhook.cli.times import ago
 from cli.folder import Folder
 from config.logged import at, content, said, write
 

@@ -12,9 +12,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from billhook.cli.check import checked
-from billhook.config.findings import Finding
 from billhook.config.lint import codes as lint_codes
 from billhook.config.lint.codes import sections
+from billhook.core.text import Finding
 from cli.terminal import billhook
 
 ROOT = Path(__file__).parent.parent.parent

@@ -10,13 +10,13 @@ import yaml
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 
-from billhook.config.findings import Finding
-from billhook.config.keys import NATIVE
-from billhook.config.reading import read_text
+from billhook.config.fields import NATIVE
+from billhook.config.nodes import read_text
 from billhook.config.schema import _TOP, FIELDS, KEYS, schema
 from billhook.config.shapes import shape
 from billhook.config.sources import SourceFile
-from billhook.events import EVENTS
+from billhook.core.events import EVENTS
+from billhook.core.text import Finding
 from cli.terminal import billhook
 from seeds.examples import PIPELINE
 

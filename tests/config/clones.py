@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from billhook.config.approving import approve_entry
-from billhook.config.loading import load_config
+from billhook.config.approve import approve_entry
+from billhook.config.loader import load_config
 from billhook.config.sources import LOCAL_FILES, PROJECT_FILES
 
 After = Literal["runs", "calls", "never"]

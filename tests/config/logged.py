@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from billhook.store.eventlog import open_log
-from billhook.store.places import log_folder
-from billhook.store.reading import LogReader
+from billhook.store.files import log_folder
+from billhook.store.log_reader import LogReader
 
 _ids = itertools.count(0x0199_0000_0000)
 

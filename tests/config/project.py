@@ -8,8 +8,8 @@ import pytest
 
 from billhook import Verdict
 from billhook.config import Config, Entry, load_config
-from billhook.config.approving import approve_entry
-from billhook.events import parse
+from billhook.config.approve import approve_entry
+from billhook.core.events import parse
 
 
 class Project:

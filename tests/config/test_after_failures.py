@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from billhook import PostToolUseFailure, load
-from billhook.answers import Status
+from billhook.core.answers import Status
 
 TELLS = 'printf "%s %s %s" "$HOOK_EVENT" "$HOOK_TOOL_IS_ERROR" "$HOOK_TOOL_OUTPUT"'
 FILES = {

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from billhook import Verdict
-from billhook.config import loading
-from billhook.config.covered import MAX_CODE, MAX_ENTRIES
-from billhook.events import parse
+from billhook.config import loader
+from billhook.config.approval_scope import MAX_CODE, MAX_ENTRIES
+from billhook.core.events import parse
 from config.project import Project, entry, states
 
 Change = Callable[[Project], object]
@@ -294,7 +294,7 @@ def approved(project: Project, hook: dict[str, Any], files: dict[str, str], befo
 def fired(project: Project, start: str) -> Verdict:
     """In the process that loaded the hooks before anything changed, or in one that loads them now."""
     if start == "cold":
-        loading._kept.clear()
+        loader._kept.clear()
     return project.fire()
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from billhook.config.approving import approve
-from billhook.errors import UsageError
+from billhook.config.approve import approve
+from billhook.core.errors import UsageError
 from config.project import Project
 
 

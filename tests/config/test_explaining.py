@@ -7,14 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.config import load_config
-from billhook.config.explaining import Explained, Explanation, explain
-from billhook.config.rows import rows
-from billhook.config.stand_ins import Refusal
-from billhook.events import Event, parse
-from billhook.hook import Context
-from billhook.match import compile_matcher
-from billhook.meanings import MEANINGS, meanings
-from billhook.rules import Rule
+from billhook.config.build import Refusal
+from billhook.config.config import rows
+from billhook.config.explain import Explained, Explanation, explain
+from billhook.core.dialect_traits import MEANINGS, meanings
+from billhook.core.events import Event, parse
+from billhook.core.hook import Context
+from billhook.core.match import compile_matcher
+from billhook.effects.rules import Rule
 from config.project import Project
 
 OWN = "~/.config/billhook/hooks.yaml"
@@ -415,7 +415,7 @@ def proposed(fix: str, condition: str, about: Explained, happened: Event) -> boo
     assert start == "match"
     tool: str = happened.target or ""
     row = meanings(about.row.dialect)
-    from billhook import tools
+    from billhook.core import tools
 
     names = {tool, tools.canonical(tool), *([tools.called(tool, row.naming)] if row.naming != "canonical" else [])}
     return compile_matcher(value, row.matching, "PreToolUse").matches(*names)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
 from billhook.config.fingerprint import approval_of, changes, definition, fingerprint, holds, same_content, unchanged
-from billhook.config.looking import Look
+from billhook.config.sources import Look
 from billhook.store.approvals import Approvals
 
 FILES = {

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from billhook.config.findings import Finding
-from billhook.config.keys import OF_OTHERS, SPELLINGS, field_of
+from billhook.config.config import Config
+from billhook.config.fields import OF_OTHERS, SPELLINGS, field_of
 from billhook.config.lint import lint
-from billhook.config.loaded import Config
-from billhook.config.loading import load_config
+from billhook.config.loader import load_config
+from billhook.core.text import Finding
 from config.project import Project
 
 QUICK = settings(

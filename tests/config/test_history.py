@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from billhook.config.config import Row, rows
 from billhook.config.history import KnownAs, budget_of, facts, last_fired, log_of, recent
-from billhook.config.lint.log import lint_log
-from billhook.config.rows import Row, rows
-from billhook.store.files import StoreError
-from billhook.store.places import log_folder
+from billhook.config.lint.hooks import lint_log
+from billhook.store.files import StoreError, log_folder
 from config.logged import at, content, said, write
 from config.project import Project
 

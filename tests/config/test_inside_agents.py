@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from billhook.config.inside import Inside
+from billhook.config.host_hooks import Inside
 from config.project import Project, entry, states
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from billhook.agents import AGENTS
-from billhook.answering.arguments import DIALECTS
+from billhook.cli.install.entries import Options, entry
 from billhook.config.declared import Action, Exec, Run, Url
-from billhook.config.installed import is_billhook
-from billhook.hosts.entries import Options, entry
+from billhook.config.own_entries import is_billhook
+from billhook.serve.hook_server import DIALECTS
 
 OURS: list[Action] = [
     Run("billhook hook --as claude"),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.config.jsonfile import read_json
 from billhook.config.nodes import Fields, Node
+from billhook.config.read_json import read_json
 
 FILE = "settings.json"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from billhook import caller
-from billhook.caller import Caller
-from billhook.config import configured
-from billhook.config.loaded import Config
+from billhook.config import loader
+from billhook.config.config import Config
+from billhook.core import client_env
+from billhook.core.client_env import Caller
 
 DENY = "hooks:\n  no: {events: PreToolUse, match: Bash, deny: no}\n"
 
@@ -41,8 +41,8 @@ def _served(world: Path, folder: Path | None = None) -> Callable[[], Config]:
     cwd = str(folder or world / "p" / "sub")
 
     def load() -> Config:
-        with caller.Serving(Caller(env, cwd)):
-            return configured.load(cwd)
+        with client_env.Serving(Caller(env, cwd)):
+            return loader.load_for_cwd(cwd)
 
     return load
 
@@ -89,8 +89,8 @@ def test_callers_with_other_variables_have_their_own(world: Path) -> None:
     load()
     _write(world / "other" / ".config" / "billhook" / "hooks.yaml")
     env = {"HOME": str(world / "other"), "BILLHOOK_HOME": str(world / "state")}
-    with caller.Serving(Caller(env, str(world / "p"))):
-        assert len(configured.load(str(world / "p" / "sub")).sources) == 1
+    with client_env.Serving(Caller(env, str(world / "p"))):
+        assert len(loader.load_for_cwd(str(world / "p" / "sub")).sources) == 1
     assert load().sources == ()
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.config.declared import LAYERS, Declared, Exec, Layer, Python, Run, Say, Url
-from billhook.config.findings import Finding
 from billhook.config.lint import lint
 from billhook.config.shapes import read_file
-from billhook.events import EVENTS
-from billhook.extras import install_command
-from billhook.meanings import MEANINGS
+from billhook.core.dialect_traits import MEANINGS
+from billhook.core.events import EVENTS
+from billhook.core.extras import install_command
+from billhook.core.text import Finding
 
 MARK = "§"
 """Stands in a row before the value that the finding is about."""

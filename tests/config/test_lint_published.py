@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from billhook.config.findings import Finding
 from billhook.config.lint import lint
 from billhook.config.lint.codes import is_note
-from billhook.config.lint.match import TOOLS
-from billhook.config.lint.shelltext import _sh
+from billhook.config.lint.matchers import TOOLS
+from billhook.config.lint.shell_text import _sh
 from billhook.config.shapes import read_file
-from billhook.match import compile_matcher
+from billhook.core.match import compile_matcher
+from billhook.core.text import Finding
 
 from .test_lint import MARK, codes, exactly, found, hook, match, script
 

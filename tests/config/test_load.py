@@ -9,9 +9,9 @@ import pytest
 
 from billhook import Decision, Hook, Status
 from billhook.config import load, load_config
-from billhook.config.approving import ChangedError, approve, approve_entry
-from billhook.errors import UsageError
-from billhook.events import PreToolUse
+from billhook.config.approve import ChangedError, approve, approve_entry
+from billhook.core.errors import UsageError
+from billhook.core.events import PreToolUse
 from config.project import Project, codes, entry, states
 
 DENY = "hooks:\n  {name}:\n    events: PreToolUse\n    deny: {name} says no\n"

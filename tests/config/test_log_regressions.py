@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from billhook import Answer, Decision, Hook, PreToolUse, Verdict, inject, keep_going, notify, rewrite, stop, strictjson
-from billhook.cli.show import _word, word_of
+from billhook import Answer, Decision, Hook, PreToolUse, Verdict, inject, keep_going, notify, rewrite, stop
+from billhook.cli.screen import _word, word_of
+from billhook.config.config import content as form_of
+from billhook.config.config import kept
+from billhook.config.explain_past import Past, look_back
 from billhook.config.history import log_of
-from billhook.config.past import Past, look_back
-from billhook.config.snapshot import content as form_of
-from billhook.config.snapshot import kept
-from billhook.events import parse
-from billhook.store.places import log_folder
+from billhook.core import strictjson
+from billhook.core.events import parse
+from billhook.store.files import log_folder
 from billhook.store.record import Said
 from config.project import Project
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from billhook.config import load_config
-from billhook.events import parse
-from billhook.store.places import log_folder
-from billhook.store.verifying import verify
+from billhook.core.events import parse
+from billhook.store.files import log_folder
+from billhook.store.log_verify import verify
 from config.project import Project
 from descriptors import open_descriptors
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.looking import MAX_KEPT, SETTLED, Look, identity
+from billhook.config.sources import MAX_KEPT, SETTLED, Look, stat_identity
 
 LIMIT = 1 << 20
 
@@ -23,7 +23,7 @@ def test_a_content_is_known_by_the_files_identity(tmp_path: Path) -> None:
     """Whoever finds the same identity later has the same content."""
     path = old(tmp_path / "x.sh")
     content = Look().read(str(path), LIMIT)
-    assert (content.data, content.identity) == (b"exit 0\n", identity(path.stat()))
+    assert (content.data, content.identity) == (b"exit 0\n", stat_identity(path.stat()))
 
 
 def test_a_file_that_was_just_written_has_no_identity(tmp_path: Path) -> None:

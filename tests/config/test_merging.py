@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from billhook import Decision, Verdict
 from billhook.config import load_config
-from billhook.events import Event, PreToolUse, Stop, UserPromptSubmit
+from billhook.core.events import Event, PreToolUse, Stop, UserPromptSubmit
 
 NAMES = ["guard", "scan", "note", "self-protection", "turn-tracker", "nobody"]
 EVENTS: list[Event] = [

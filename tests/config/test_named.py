@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.config.declared import Action, Exec, NotYet, Python, Run, Say, Url
-from billhook.config.looking import Look
-from billhook.config.named import named as look_for
+from billhook.config.referenced_files import named as look_for
+from billhook.config.sources import Look
 
 FILES = {
     "x.sh": "exit 0\n",

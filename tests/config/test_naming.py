@@ -2,8 +2,19 @@
 
 import pytest
 
-from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
-from billhook.config.naming import checked_name, free_name, made_name
+from billhook.config.declared import (
+    Action,
+    Declared,
+    Exec,
+    NotYet,
+    Python,
+    Run,
+    Say,
+    Url,
+    checked_name,
+    free_name,
+    made_name,
+)
 
 NAMES: dict[str, tuple[Action | None, str]] = {
     "a program": (Run("ruff check ."), "ruff"),

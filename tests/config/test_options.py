@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.config.findings import folded
-from billhook.config.options import OPTIONS, filled, merged, refused
+from billhook.config.builtin_options import OPTIONS, filled, merged, refused
+from billhook.core.text import folded
 from config.project import Project
 
 USER = "~/.config/billhook/hooks.yaml"

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from billhook import strictjson
-from billhook.answers import Decision
+from billhook.config.config import content as form_of
+from billhook.config.config import kept
+from billhook.config.explain_past import Change, Past, decided_by, event_of, look_back
 from billhook.config.history import log_of
-from billhook.config.past import Change, Past, decided_by, event_of, look_back
-from billhook.config.snapshot import content as form_of
-from billhook.config.snapshot import kept
-from billhook.events import EVENTS
+from billhook.core import strictjson
+from billhook.core.answers import Decision
+from billhook.core.events import EVENTS
 from billhook.store.record import Record
 from config.logged import content, said, write
 from config.project import Project

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from billhook.config.declared import Run
-from billhook.config.looking import Look
-from billhook.config.named import named
+from billhook.config.referenced_files import named
+from billhook.config.sources import Look
 from config.project import Project
 
 OUTSIDE = "it leads out of the project"

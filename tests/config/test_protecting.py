@@ -8,7 +8,7 @@ import sysconfig
 import pytest
 
 from billhook import Decision
-from billhook.events import PreToolUse
+from billhook.core.events import PreToolUse
 from config.project import Project
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.config.reading import MAX_BYTES, read_text
+from billhook.config.nodes import MAX_BYTES, read_text
 
 JSON_SAMPLE = (
     b'{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"command": "a \xc3\xa9"}]}]}, // x\n "b": [1, 2,]}'

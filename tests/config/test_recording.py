@@ -13,10 +13,10 @@ import pytest
 
 from billhook import EVENTS, Answer, Hook, PreToolUse, Verdict
 from billhook.config import load_config
-from billhook.config.snapshot import kept
-from billhook.events import decode, parse
-from billhook.hook import Source
-from billhook.store.reading import LogReader
+from billhook.config.config import kept
+from billhook.core.events import decode, parse
+from billhook.core.hook import Source
+from billhook.store.log_reader import LogReader
 from billhook.store.record import Record
 from config.project import Project
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
-from billhook.config.fileread import FileRead
-from billhook.config.shapes import read_file
+from billhook.config.shapes import FileRead, read_file
 from config.project import Project
 from seeds.examples import FLAT, PIPELINE, STRINGS
 

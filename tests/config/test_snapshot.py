@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.snapshot import Snapshot, kept
+from billhook.config.config import Snapshot, kept
 from billhook.store.files import StoreError
 from config.project import Project
 

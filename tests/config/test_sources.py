@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from billhook.config import sources
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
 from config.project import Project
 
 

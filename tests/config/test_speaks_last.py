@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from billhook import Verdict
-from billhook.answers import Answer, Status, allow, ask, deny, rewrite, stop
-from billhook.config.rows import rows
-from billhook.events import PreToolUse
-from billhook.hook import Context, Hook
+from billhook.config.config import rows
+from billhook.core.answers import Answer, Status, allow, ask, deny, rewrite, stop
+from billhook.core.events import PreToolUse
+from billhook.core.hook import Context, Hook
 from config.project import Project
 
 USER = "~/.config/billhook/hooks.yaml"

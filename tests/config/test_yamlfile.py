@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billhook.config.nodes import Fields, Node
-from billhook.config.yamlfile import read_yaml
+from billhook.config.read_yaml import read_yaml
 
 FILE = "hooks.yaml"
 # PyYAML writes these line ends as if they were blanks.

@@ -165,7 +165,7 @@ def _library() -> int:
     """What a program does that embeds billhook: load, look at everything, fire."""
     from billhook.config import load_config
     from billhook.config.lint import lint
-    from billhook.events import parse
+    from billhook.core.events import parse
 
     config = load_config()
     shown = [repr(config.entries), repr(config.problems), repr(lint([entry.declared for entry in config.entries]))]

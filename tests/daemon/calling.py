@@ -21,7 +21,7 @@ import pytest
 
 import billhook
 
-SOURCE = Path(billhook.__file__).parent / "daemon"
+SOURCE = Path(billhook.__file__).parent / "serve"
 LAUNCHER = SOURCE / "client_launcher.sh"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 

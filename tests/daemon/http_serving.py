@@ -15,14 +15,15 @@ from typing import Any
 import httpx
 
 from billhook import __version__
-from billhook.daemon import places
+from billhook.serve import places
 
 MAIN = """\
 import asyncio, os, signal, sys
 from pathlib import Path
-from billhook import process
-from billhook.daemon import http, http_door, http_protocol, http_routes, http_stream, places, wire
-from billhook.daemon.serving import Served
+from billhook.runners import process
+from billhook.serve import http, http_access, event_stream, places, protocol
+http_door, http_protocol, http_routes, http_stream, wire = http_access, http_access, http, event_stream, protocol
+from billhook.serve.engine_pool import Served
 
 for setting in sys.argv[2:]:
     module, name, value = setting.split(":")

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from billhook.daemon import places
+from billhook.serve import places
 from daemon.running import Home, eventually
 
 NURSERY = """\
 import asyncio, importlib, json, os, signal, sys
 from pathlib import Path
-from billhook.daemon import http, running, serving, standing, wire
+from billhook.serve import http, daemon as running, engine_pool as serving, daemonize as standing, protocol as wire
 import uvloop
 
 root, aside, project = sys.argv[1:]

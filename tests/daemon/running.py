@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import billhook
 from billhook.config import load_config
-from billhook.config.approving import approve_entry
-from billhook.daemon import places, starting, wire
-from billhook.daemon.status import Status
+from billhook.config.approve import approve_entry
+from billhook.serve import control, places, protocol
+from billhook.serve.protocol import Status
 
 PROGRAM = (sys.executable, "-m", "billhook")
 
@@ -84,7 +84,7 @@ class Home:
 
     def status(self, pid: int = 0) -> Status | None:
         """How the daemon is, of that process if one is given."""
-        found = starting.ask(self.root)
+        found = control.ask(self.root)
         return found if found is not None and (not pid or found.pid == pid) else None
 
     def billhook(self, *arguments: str, seconds: float = 60, **how: Any) -> "subprocess.CompletedProcess[str]":
@@ -154,7 +154,7 @@ class Call:
         variables = home.env() if env is None else env
         folder = str(home.project if cwd is None else cwd)
         try:
-            self.line.sendall(wire.request(version, ["--as", "claude", *argv], folder, variables, stdin))
+            self.line.sendall(protocol.request(version, ["--as", "claude", *argv], folder, variables, stdin))
         except OSError:
             self.line.close()
             raise
@@ -167,13 +167,13 @@ class Call:
 
     def began(self) -> None:
         """Wait until the daemon has begun."""
-        assert self.line.recv(len(wire.STARTED), socket.MSG_PEEK) == wire.STARTED
+        assert self.line.recv(len(protocol.STARTED), socket.MSG_PEEK) == protocol.STARTED
 
     @property
     def has_answer(self) -> bool:
         """Whether the answer has begun to arrive."""
         arrived, _, _ = select.select([self.line], [], [], 0)
-        return bool(arrived) and len(self.line.recv(64, socket.MSG_PEEK)) > len(wire.STARTED)
+        return bool(arrived) and len(self.line.recv(64, socket.MSG_PEEK)) > len(protocol.STARTED)
 
     def reply(self) -> Reply:
         """The answer; the caller is gone afterwards."""
@@ -191,8 +191,8 @@ class Call:
 
 
 def read_reply(data: bytes) -> Reply:
-    began = data.startswith(wire.STARTED)
-    frame = data.removeprefix(wire.STARTED)
+    began = data.startswith(protocol.STARTED)
+    frame = data.removeprefix(protocol.STARTED)
     if frame[:1] == b"N":
         return Reply(began, why=frame[5:].decode())
     if frame[:1] != b"A":

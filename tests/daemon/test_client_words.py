@@ -14,9 +14,8 @@ import pytest
 from billhook.agents import dialect
 from billhook.agents.base import CAPABILITIES
 from billhook.agents.names import EVENT_NAMES, NARROWER, canonical_event
-from billhook.answers import Status
-from billhook.events import EVENTS, Block, parse
-from billhook.exits import Exit
+from billhook.core.answers import Exit, Status
+from billhook.core.events import EVENTS, Block, parse
 from daemon import calling
 from daemon.calling import Client
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import billhook
-from billhook.daemon import places
+from billhook.serve import places
 from daemon.running import PROGRAM, Home, eventually, home_in, is_alive, numbers_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

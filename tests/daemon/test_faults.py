@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from billhook.daemon import places, wire
+from billhook.serve import places, protocol
 from daemon import calling, killing
 from daemon.calling import Result
 from daemon.running import Home, children_of, eventually, home_in, is_alive, numbers_in
@@ -272,7 +272,7 @@ def pester(home: Home, many: int, seed: int) -> None:
     """So many broken requests, some of them said slowly, some without waiting for an answer."""
     chance = random.Random(seed)
     env = {"HOME": str(home.home), "BILLHOOK_HOME": str(home.root), "PATH": os.environ["PATH"]}
-    whole = wire.request("0.0", ["--as", "claude"], "/", env, json.dumps(home.event()).encode())
+    whole = protocol.request("0.0", ["--as", "claude"], "/", env, json.dumps(home.event()).encode())
     for _ in range(many):
         with places.connect(home.folder, 30) as line:
             data = broken(whole, chance)

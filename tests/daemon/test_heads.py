@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from billhook.daemon import places
-from billhook.store.places import log_folder
+from billhook.serve import places
+from billhook.store.files import log_folder
 from daemon.running import Home, eventually, home_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests around the daemon look into /proc")

@@ -20,17 +20,16 @@ from msgspec.structs import replace
 from billhook import __version__
 from billhook.agents import DIALECTS
 from billhook.agents.base import CAPABILITIES
-from billhook.answering import arguments
-from billhook.answering.received import guessed
-from billhook.answers import Answer, Decision, ask, defer, deny, inject, keep_going, stop
-from billhook.daemon.http import address, serve
-from billhook.daemon.http_answers import as_json, held
-from billhook.daemon.http_door import _no_token
-from billhook.daemon.serving import Served
-from billhook.errors import UsageError
-from billhook.events import EVENTS, Block, Event, parse
-from billhook.exits import Exit
-from billhook.outputs.schema import UNIVERSAL
+from billhook.core.answer_schema import UNIVERSAL
+from billhook.core.answers import Answer, Decision, Exit, ask, defer, deny, inject, keep_going, stop
+from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS, Block, Event, parse
+from billhook.serve import hook_server
+from billhook.serve.engine_pool import Served
+from billhook.serve.hook_server import guessed
+from billhook.serve.http import address, serve
+from billhook.serve.http_access import _no_token
+from billhook.serve.http_answer import as_json, held
 from billhook.store.files import StoreError
 from daemon.http_serving import Serving, serving
 
@@ -703,7 +702,7 @@ def test_the_description_names_what_there_is(client: httpx.Client) -> None:
     whole = client.get("/openapi.json").json()
     schemas = whole["components"]["schemas"]
     assert whole["info"]["version"] == __version__ and whole["servers"] == [{"url": str(client.base_url)}]
-    assert whole["paths"]["/hook/{dialect}"]["post"]["parameters"][0]["schema"]["enum"] == list(arguments.DIALECTS)
+    assert whole["paths"]["/hook/{dialect}"]["post"]["parameters"][0]["schema"]["enum"] == list(hook_server.DIALECTS)
     assert ", ".join(EVENTS) in schemas["Event"]["description"]
     assert list(schemas["Answer"]["properties"]) == list(UNIVERSAL)
 

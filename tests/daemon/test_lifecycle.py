@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import billhook
-from billhook.daemon import logs, places, wire
+from billhook.serve import places, protocol, server_log
 from daemon import calling
 from daemon.running import PROGRAM, Home, children_of, eventually, home_in, is_alive, numbers_in
 
@@ -346,7 +346,7 @@ def test_upgrade(home: Home, copied: tuple[Path, dict[str, str]], name: str) -> 
         changed.write_text(changed.with_suffix(".old").read_text())
         if name != "__init__.py":
             eventually(lambda: "leaving" in home.log())
-        late.sendall(wire.request(billhook.__version__, [], "/", home.env(), b"{}"))
+        late.sendall(protocol.request(billhook.__version__, [], "/", home.env(), b"{}"))
         assert late.recv(1) == b"N"
         late.close()
         assert call.reply().denied
@@ -507,7 +507,7 @@ def test_another_user_gets_nothing() -> None:
     words = [sys.executable, "-ISc", code]
     with home_in(base) as home:
         home.start()
-        words += [str(home.folder), wire.ABOUT.hex()]
+        words += [str(home.folder), protocol.ABOUT.hex()]
         seen = subprocess.run(words, cwd="/", capture_output=True, text=True, check=True, timeout=30).stdout.split()
         assert seen == ["s", "False", "log", "False", "lock", "False", ".", "False", "PermissionError"]
         for path in (home.folder, *home.folder.parents):
@@ -523,11 +523,11 @@ def test_another_user_gets_nothing() -> None:
 GARBAGE = {
     "nothing": b"",
     "another protocol": b"GET / HTTP/1.1\r\n\r\n",
-    "too long": wire.MAGIC + b"\xff\xff\xff\xff",
-    "cut off inside": wire.MAGIC + b"\0\0\0\x04\0\0\0\xff",
-    "more after the end": wire.request("0", [], "/", {}, b"") + b"x",
-    "the question, and more": wire.ABOUT + b"x",
-    "the question, cut off": wire.ABOUT[:5],
+    "too long": protocol.MAGIC + b"\xff\xff\xff\xff",
+    "cut off inside": protocol.MAGIC + b"\0\0\0\x04\0\0\0\xff",
+    "more after the end": protocol.request("0", [], "/", {}, b"") + b"x",
+    "the question, and more": protocol.ABOUT + b"x",
+    "the question, cut off": protocol.ABOUT[:5],
 }
 
 
@@ -548,8 +548,10 @@ def test_requests_in_small_pieces(home: Home, size: int) -> None:
     """However few bytes come at first."""
     home.own("hooks: {no: {events: PreToolUse, deny: never}}\n")
     home.start()
-    request = wire.request(billhook.__version__, ["--as", "claude"], "/", home.env(), json.dumps(home.event()).encode())
-    for data, begins in ((request, wire.STARTED), (wire.ABOUT, b"I")):
+    request = protocol.request(
+        billhook.__version__, ["--as", "claude"], "/", home.env(), json.dumps(home.event()).encode()
+    )
+    for data, begins in ((request, protocol.STARTED), (protocol.ABOUT, b"I")):
         with places.connect(home.folder, 10) as line:
             for piece in filter(None, (data[:size], data[size : 2 * size], data[2 * size :])):
                 line.sendall(piece)
@@ -577,15 +579,15 @@ def test_log_has_beginnings_and_ends_and_no_payloads(home: Home) -> None:
 
 def test_log_is_rotated(tmp_path: Path) -> None:
     """Three private files of a megabyte at most."""
-    handler = logs.begin(tmp_path)
+    handler = server_log.begin(tmp_path)
     assert handler is not None
     try:
         for number in range(26_000):
-            logs.log.info("%d %s", number, "x" * 100)
-        logs.log.error("\udc80 odd", exc_info=ValueError("secret"))
+            server_log.log.info("%d %s", number, "x" * 100)
+        server_log.log.error("\udc80 odd", exc_info=ValueError("secret"))
     finally:
         handler.close()
-        handler_of = logs.log.parent
+        handler_of = server_log.log.parent
         assert handler_of is not None
         handler_of.removeHandler(handler)
         handler_of.propagate = True

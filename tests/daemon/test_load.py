@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import billhook
-from billhook.daemon import places, wire
+from billhook.serve import places, protocol
 from daemon.running import Home, Reply, home_in, read_reply
 
 pytestmark = [
@@ -72,7 +72,7 @@ class Load:
         kind, event = self.event(number)
         env = self._environments[number // 20 % len(self._environments)]  # one terminal after the other
         stdin = json.dumps(event).encode()
-        request = wire.request(billhook.__version__, ["--as", "claude"], str(self.home.project), env, stdin)
+        request = protocol.request(billhook.__version__, ["--as", "claude"], str(self.home.project), env, stdin)
         began = time.perf_counter()
         try:
             reply = read_reply(await asyncio.wait_for(self._said(request), 30))

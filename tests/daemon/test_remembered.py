@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import billhook
-from billhook.daemon.remembered import FILE, Options, forget, recalled, remember
-from billhook.daemon.status import Status
+from billhook.serve.places import FILE, Options, forget, recalled, remember
+from billhook.serve.protocol import Status
 from daemon import calling
 from daemon.running import Home, eventually, home_in, is_alive
 

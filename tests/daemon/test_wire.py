@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.daemon import wire
+from billhook.serve import protocol
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 NAME = st.text(st.sampled_from("ABC_"), min_size=1, max_size=3)
@@ -17,10 +17,10 @@ def test_every_caller_is_told_from_the_others(
 ) -> None:
     """Also those who say nearly the same of themselves."""
     for (version, argv, cwd, environ), stdin in [*calls, *calls]:
-        body = wire.request(version, argv, cwd, environ, stdin)[wire.HEAD :]
-        asked = wire.read(body)
+        body = protocol.request(version, argv, cwd, environ, stdin)[protocol.HEAD :]
+        asked = protocol.read(body)
         assert (asked.version, asked.argv, asked.cwd, asked.stdin) == (version, argv, cwd, stdin)
-        assert wire.variables(asked.environ) == environ
+        assert protocol.variables(asked.environ) == environ
 
 
 @given(WHO, st.binary(min_size=1, max_size=20), st.data())
@@ -28,9 +28,9 @@ def test_a_request_that_is_cut_off_is_none(
     who: tuple[str, list[str], str, dict[str, str]], stdin: bytes, data: st.DataObject
 ) -> None:
     """Also when its caller is known."""
-    body = wire.request(*who, stdin)[wire.HEAD :]
-    wire.read(body)
-    with pytest.raises(wire.GarbageError):
-        wire.read(body[: data.draw(st.integers(0, len(body) - 1))])
-    with pytest.raises(wire.GarbageError):
-        wire.read(body + b"x")
+    body = protocol.request(*who, stdin)[protocol.HEAD :]
+    protocol.read(body)
+    with pytest.raises(protocol.GarbageError):
+        protocol.read(body[: data.draw(st.integers(0, len(body) - 1))])
+    with pytest.raises(protocol.GarbageError):
+        protocol.read(body + b"x")

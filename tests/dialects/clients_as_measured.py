@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from billhook.exits import Exit
+from billhook.core.answers import Exit
 
 
 class Effect(NamedTuple):

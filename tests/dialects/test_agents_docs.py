@@ -7,8 +7,8 @@ import pytest
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES, FIELDS, Can
 from billhook.agents.names import EVENT_NAMES, NARROWER
-from billhook.meanings import MEANINGS
-from billhook.tools import NAMINGS
+from billhook.core.dialect_traits import MEANINGS
+from billhook.core.tools import NAMINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text("utf-8")
 COLUMNS = ("event", *(field.replace("_", " ") for field in FIELDS))

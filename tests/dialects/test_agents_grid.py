@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from billhook.agents import AGENTS, dialect
 from billhook.agents.base import can
 from billhook.agents.child import Written
-from billhook.answers import Answer, Decision, allow, ask, deny, inject, notify, rewrite, stop
-from billhook.events import Event
+from billhook.core.answers import Answer, Decision, allow, ask, deny, inject, notify, rewrite, stop
+from billhook.core.events import Event
 from dialects.clients_as_measured import CLIENTS, Effect
 from strategies import BASE, answers, sample
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from billhook import events
 from billhook.agents import dialect
 from billhook.agents.names import canonical_event
 from billhook.agents.universal import speaker
-from billhook.answering.received import received
-from billhook.answers import rewrite
-from billhook.errors import EventError
-from billhook.events import EVENTS, Event, OtherEvent
-from billhook.hook import Context
+from billhook.core import events
+from billhook.core.answers import rewrite
+from billhook.core.errors import EventError
+from billhook.core.events import EVENTS, Event, OtherEvent
+from billhook.core.hook import Context
+from billhook.serve.hook_server import received
 from strategies import sample
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import pytest
 
 from billhook.agents import dialect
-from billhook.answers import Answer, Decision, deny, rewrite
-from billhook.engine import Engine
-from billhook.events import Event
-from billhook.hook import Context, Hook
-from billhook.rules import Rule
+from billhook.core.answers import Answer, Decision, deny, rewrite
+from billhook.core.events import Event
+from billhook.core.hook import Context, Hook
+from billhook.effects.rules import Rule
+from billhook.engine.engine import Engine
 from strategies import sample
 
 PATCH = "*** Begin Patch\n*** Update File: /p/src/a.py\n+x\n*** Add File: /p/secret/b\n+x\n*** End Patch"

@@ -11,9 +11,21 @@ from hypothesis import strategies as st
 from billhook.agents import AGENTS, DIALECTS, canonical_event, dialect
 from billhook.agents.base import CAPABILITIES, FIELDS, Can, can
 from billhook.agents.names import EVENT_NAMES, NARROWER, others
-from billhook.answers import Answer, Decision, Status, allow, ask, deny, inject, keep_going, notify, rewrite, stop
-from billhook.errors import UsageError
-from billhook.events import EVENTS, Event
+from billhook.core.answers import (
+    Answer,
+    Decision,
+    Status,
+    allow,
+    ask,
+    deny,
+    inject,
+    keep_going,
+    notify,
+    rewrite,
+    stop,
+)
+from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS, Event
 from strategies import answers, sample, some_events
 
 OTHER_AGENTS = [name for name in AGENTS if name != "claude"]
@@ -188,7 +200,7 @@ def test_how_a_hook_of_an_agent_ended(
     name: str, code: int, stdout: str, stderr: str, decision: Decision | None, on_failure: str | None
 ) -> None:
     """A hook that was written for an agent is read as that agent reads it, but never more kindly than it was meant."""
-    from billhook.exits import Exit
+    from billhook.core.answers import Exit
 
     ended = Exit(code=code, stdout=stdout.encode(), stderr=stderr.encode())
     reply = dialect(name).read_exit(sample("PreToolUse"), ended)
@@ -213,7 +225,7 @@ FOREIGN = [
 @pytest.mark.parametrize("said", FOREIGN, ids=json.dumps)
 def test_a_deny_of_the_reference_denies_in_every_dialect(name: str, said: dict[str, Any]) -> None:
     """Gemini would allow it, Codex drop it: with us a hook that was copied still guards."""
-    from billhook.exits import Exit
+    from billhook.core.answers import Exit
 
     reply = dialect(name).read_exit(sample("PreToolUse"), Exit(code=0, stdout=json.dumps(said).encode()))
 

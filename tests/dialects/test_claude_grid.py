@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from billhook import meanings as rows
 from billhook.agents import dialect
 from billhook.agents.reference import JsonDialect
-from billhook.answers import NOTHING, Answer, Decision, Reply, Status
-from billhook.events import EVENTS
-from billhook.exits import Exit
+from billhook.core import dialect_traits as rows
+from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status
+from billhook.core.events import EVENTS
 from strategies import SAMPLES, sample
 
 CLAUDE = dialect("claude")

@@ -6,9 +6,8 @@ import pytest
 
 from billhook import PreToolUse, SessionEnd
 from billhook.agents import dialect
-from billhook.answers import NOTHING, Answer, Decision, Status
-from billhook.events import Event
-from billhook.exits import Exit
+from billhook.core.answers import NOTHING, Answer, Decision, Exit, Status
+from billhook.core.events import Event
 
 EVENT = PreToolUse(session_id="s", tool_name="Bash", tool_input={"command": "ls"})
 

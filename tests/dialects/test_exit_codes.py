@@ -8,11 +8,10 @@ from typing import Any, Literal
 import pytest
 
 from billhook.agents import DIALECTS
-from billhook.answers import NOTHING, Answer, Decision, Outcome, Reply, Status, Verdict
-from billhook.engine import Engine
-from billhook.exits import Exit
-from billhook.handlers import command
-from billhook.hook import Hook
+from billhook.core.answers import NOTHING, Answer, Decision, Exit, Outcome, Reply, Status, Verdict
+from billhook.core.hook import Hook
+from billhook.engine.engine import Engine
+from billhook.runners.command import command
 from strategies import sample
 
 PROCESS_DIALECTS = ("claude", "claw", "claw-text", "lesson")

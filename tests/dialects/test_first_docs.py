@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from billhook.agents import dialect
-from billhook.answers import Answer, Status
-from billhook.exits import Exit
-from billhook.meanings import MEANINGS
+from billhook.core.answers import Answer, Exit, Status
+from billhook.core.dialect_traits import MEANINGS
 from strategies import sample
 
 PAGE = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text("utf-8")

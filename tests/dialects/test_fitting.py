@@ -7,7 +7,7 @@ import pytest
 
 from billhook import Answer, rewrite
 from billhook.agents import dialect
-from billhook.events import PostToolUse, PostToolUseFailure
+from billhook.core.events import PostToolUse, PostToolUseFailure
 
 SHELL = {"stdout": "secret", "stderr": "more of it", "interrupted": False, "isImage": False}
 FILE = {"type": "text", "file": {"filePath": "/a", "content": "secret", "numLines": 1}}

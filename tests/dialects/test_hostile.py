@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.agents import AGENTS, DIALECTS
-from billhook.answers import NOTHING, Decision, Reply, Status
-from billhook.exits import Exit
+from billhook.core.answers import NOTHING, Decision, Exit, Reply, Status
 from strategies import SAMPLES, names, sample
 
 GATED = sample("PreToolUse")

@@ -4,8 +4,7 @@ import pytest
 
 from billhook import PreToolUse
 from billhook.agents import DIALECTS, dialect
-from billhook.answers import Decision, Status
-from billhook.exits import Exit
+from billhook.core.answers import Decision, Exit, Status
 
 EVENT = PreToolUse(tool_name="Bash", tool_input={"command": "ls"})
 KEPT = 1 << 20

@@ -12,8 +12,8 @@ import pytest
 import billhook
 from billhook.agents import AGENTS, DIALECTS, EVERY_AGENT, TABLE, Row, reader_of
 from billhook.agents.base import Agent
-from billhook.meanings import MEANINGS
-from billhook.tools import NAMINGS
+from billhook.core.dialect_traits import MEANINGS
+from billhook.core.tools import NAMINGS
 from cli.place import Place
 
 ROOT = Path(billhook.__file__).parent

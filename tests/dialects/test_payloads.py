@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook import events
 from billhook.agents import DIALECTS, dialect
 from billhook.agents.child import ENV_LIMIT, Call, fit, inherited
-from billhook.answers import Answer, Outcome
-from billhook.engine import Engine
-from billhook.errors import EventError, UsageError
-from billhook.events import Event
-from billhook.handlers import command
-from billhook.hook import Context, Hook
+from billhook.core import events
+from billhook.core.answers import Answer, Outcome
+from billhook.core.errors import EventError, UsageError
+from billhook.core.events import Event
+from billhook.core.hook import Context, Hook
+from billhook.engine.engine import Engine
+from billhook.runners.command import command
 from strategies import BASE, SAMPLES, json_values, sample
 
 FIRST = ("claude", "spec", "claw", "claw-text", "lesson")

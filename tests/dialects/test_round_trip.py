@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from billhook.agents import DIALECTS
-from billhook.answers import NOTHING, Answer, Decision, Status, deny, inject, keep_going, rewrite, stop
-from billhook.events import Event
+from billhook.core.answers import NOTHING, Answer, Decision, Status, deny, inject, keep_going, rewrite, stop
+from billhook.core.events import Event
 from strategies import SAMPLES, answers, sample, some_events
 
 EVENTS = [*SAMPLES, "SomethingNew"]

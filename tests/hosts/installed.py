@@ -5,9 +5,8 @@ from pathlib import Path
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Scope
-from billhook.hosts.choosing import Needs
-from billhook.hosts.entries import IfMissing, Options
-from billhook.hosts.installing import Change, Target, carry_out, plan_install, plan_uninstall
+from billhook.cli.install.entries import IfMissing, Options
+from billhook.cli.install.plan import Change, Needs, Target, carry_out, plan_install, plan_uninstall
 
 
 class Home:

@@ -10,8 +10,8 @@ import yaml
 
 from billhook.agents import AGENTS
 from billhook.config import load_config
-from billhook.errors import BillhookError
-from billhook.hosts.yamltext import with_hooks
+from billhook.config.edit_yaml import with_hooks
+from billhook.core.errors import BillhookError
 from hosts.installed import Home
 
 COMMENTED = """\

@@ -11,9 +11,9 @@ from inline_snapshot import snapshot
 from billhook.agents import AGENTS as RECORDS
 from billhook.agents.base import CANARY_KEY, Agent
 from billhook.agents.codex import snake, trusted_hash
-from billhook.hosts.agentfile import Handler
-from billhook.hosts.canary_start import environment
-from billhook.hosts.trusting import settings_of
+from billhook.cli.doctor.canary import environment
+from billhook.cli.doctor.folder_trust import settings_of
+from billhook.cli.install.entries import Handler
 from cli.terminal import living
 from clients.agents import AGENTS, find
 from hosts.test_doctor import Person, me

@@ -13,12 +13,10 @@ from inline_snapshot import snapshot
 
 from billhook.agents import AGENTS
 from billhook.agents.transcripts import Call
+from billhook.cli.doctor.coverage import Coverage, Reasons, Seen, compared, shortly
+from billhook.cli.doctor.finding import Finding
 from billhook.config import load_config
-from billhook.events import PreToolUse
-from billhook.hosts.coverage import Coverage, compared, shortly
-from billhook.hosts.coverage_log import Seen
-from billhook.hosts.coverage_why import Reasons
-from billhook.hosts.doctor_finding import Finding
+from billhook.core.events import PreToolUse
 from cli.terminal import billhook
 from hosts.test_doctor import Person, me
 

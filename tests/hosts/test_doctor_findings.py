@@ -10,9 +10,9 @@ import pytest
 
 from billhook.agents import AGENTS
 from billhook.agents.codex import snake, trusted_hash
-from billhook.hosts.doctor import Report, examined
-from billhook.hosts.doctor_daemon import Daemon
-from billhook.hosts.doctor_entries import Files
+from billhook.cli.doctor import Report, examined
+from billhook.cli.doctor.entries import Files
+from billhook.cli.doctor.hooks import Daemon
 from hosts.installed import Home
 
 Change = Callable[[Home], object]
@@ -264,7 +264,7 @@ def test_codex_trust(home: Home) -> None:
 
 def test_the_hash_of_codex() -> None:
     """As Codex 0.166 has it, for an entry that it was asked about."""
-    from billhook.hosts.agentfile import Handler
+    from billhook.cli.install.entries import Handler
 
     data = {"type": "command", "command": "exec billhook-hook --as codex --deadline 58000", "timeout": 60}
     assert trusted_hash(Handler("PreToolUse", 0, 0, data, {}, 1)) == HASH
@@ -285,7 +285,7 @@ def test_a_silent_daemon(home: Home) -> None:
     """One that takes calls and does not answer is found, and how to end it is said."""
     import socket
 
-    from billhook.daemon import places
+    from billhook.serve import places
 
     folder = places.made(home.root)
     with socket.socket(socket.AF_UNIX) as listening:

@@ -11,10 +11,10 @@ import pytest
 
 from billhook.agents import AGENTS, DIALECTS
 from billhook.agents.base import Agent
+from billhook.cli.install.entries import REFUSED_WITHOUT, Options, command, entry, is_refused, is_written, times
 from billhook.config.declared import Run
-from billhook.config.installed import is_billhook
-from billhook.hosts.entries import REFUSED_WITHOUT, Options, command, entry, is_refused, is_written, times
-from billhook.meanings import MEANINGS
+from billhook.config.own_entries import is_billhook
+from billhook.core.dialect_traits import MEANINGS
 
 ODD = "/home/it's me/bin dir/billhook-hook"
 SHELLS = ("sh", "bash")

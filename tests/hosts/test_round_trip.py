@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
-from billhook.config.reading import read_text
-from billhook.hosts.agentfile import ours, with_entries, without
-from billhook.hosts.entries import Options, is_written, wanted
-from billhook.hosts.jsontext import decoded, measured
+from billhook.cli.install.entries import Options, is_written, ours, wanted, with_entries, without
+from billhook.config.edit_json import decoded, measured
+from billhook.config.nodes import read_text
 from hosts.installed import Home
 from hosts.shapes import SHAPES
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from billhook.agents import AGENTS
-from billhook.errors import BillhookError
-from billhook.hosts.entries import Options
-from billhook.hosts.installing import carry_out, plan_install, plan_uninstall
-from billhook.hosts.jsontext import FaultyFileError
+from billhook.cli.install.entries import Options
+from billhook.cli.install.plan import carry_out, plan_install, plan_uninstall
+from billhook.config.edit_json import FaultyFileError
+from billhook.core.errors import BillhookError
 from hosts.installed import Home
 
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from agent_loop.running import DONE, Project, Ran, bash, callbacks, shell, specific, tool, unique
 from billhook import Hook
-from billhook.agent.conversation import ToolResult, user
+from billhook.agent.conversation import user
 from billhook.agent.loop import Agent
-from billhook.session import Question
+from billhook.session import Question, ToolResult
 from cli.terminal import gone
 from seeds.test_seed_001 import INPUTS
 

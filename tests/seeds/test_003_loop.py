@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent_loop.running import DONE, Project, Ran, bash, tool
-from billhook.agent.conversation import ToolResult
 from billhook.agent.loop import Agent
-from billhook.agent.tool import Input
+from billhook.agent.tools.base import Input
+from billhook.session import ToolResult
 from cli.place import Place
 from seeds.test_seed_003 import CONFIG, JQ, SCRIPTS
 

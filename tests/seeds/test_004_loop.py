@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from agent_loop.running import DONE, Project, Ran, tool
-from billhook.agent.conversation import ToolResult
 from billhook.agent.loop import Agent
-from billhook.agent.shown import Judged
+from billhook.agent.ui_events import Judged
+from billhook.session import ToolResult
 from cli.place import Place
 from seeds.test_seed_004 import CONFIG
 

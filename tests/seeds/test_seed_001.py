@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from billhook import EVENTS, Decision, Engine, Event, EventError, Outcome, PreCompact, Verdict
-from billhook.events import decode, parse
+from billhook.core.events import decode, parse
 from seeds.asking import given
 
 BASE = {"session_id": "abc", "transcript_path": "/t/abc.jsonl", "cwd": "/work", "permission_mode": "default"}
@@ -418,7 +418,7 @@ def test_async_can_not_judge() -> None:
 def test_async_timeout_is_in_seconds() -> None:
     """`AsyncTimeout int // seconds`."""
     from billhook.agents import SPEC
-    from billhook.exits import Exit
+    from billhook.core.answers import Exit
 
     event = parse(wire("Notification"))
     reply = SPEC.read_exit(event, Exit(code=0, stdout=b'{"async": true, "asyncTimeout": 7}'))

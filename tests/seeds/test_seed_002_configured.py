@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from billhook import Context, Engine, Hook, Outcome, Verdict, command, load
-from billhook.events import parse
+from billhook.core.events import parse
 from seeds.examples import PIPELINE
 
 SCRIPTS = Path(__file__).with_name("scripts")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from billhook import Engine, Event, PostToolUse, PreToolUse, Verdict
-from billhook.feedback import Result, denied_result, merge_feedback
+from billhook.core.feedback import Result, denied_result, merge_feedback
 from seeds.asking import fire, given, hook
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -122,7 +122,7 @@ def test_payload_before(tmp_path: Path) -> None:
 
 def test_payload_keeps_the_text_of_the_input(tmp_path: Path) -> None:
     """`tool_input_json` is the text that the agent sent, the space of the sample included."""
-    from billhook.events import decode
+    from billhook.core.events import decode
 
     sent = decode(b'{"hook_event_name":"PreToolUse","tool_name":"bash","tool_input":{"command": "rm -rf /tmp/test"}}')
     assert given(sent, "claw-text", tmp_path).payload["tool_input_json"] == '{"command": "rm -rf /tmp/test"}'

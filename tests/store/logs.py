@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from billhook import strictjson
-from billhook.store import lines
+from billhook.core import strictjson
+from billhook.store import record
 from billhook.store.eventlog import EventLog
-from billhook.store.reading import LogReader
+from billhook.store.log_reader import LogReader
 
 PROJECT = "-srv-shop"
 
@@ -51,7 +51,7 @@ def made_lines(count: int, start: int = 1) -> Iterator[bytes]:
     """Lines as the writer makes them, newline included."""
     prev = ""
     for number in range(start, start + count):
-        line, prev = lines.make_line(number, prev, strictjson.encode(content(number)))
+        line, prev = record.make_line(number, prev, strictjson.encode(content(number)))
         yield line
 
 

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from billhook.store import eventlog
-from billhook.store.appending import CURRENT
 from billhook.store.eventlog import EventLog, open_log
-from billhook.store.files import StoreError
-from billhook.store.locking import LockFile
-from billhook.store.places import log_folder
+from billhook.store.files import StoreError, log_folder
+from billhook.store.locks import LockFile
+from billhook.store.log_tail import CURRENT
 from billhook.store.record import LARGEST_LINE
 from descriptors import open_descriptors
 from store.written import PROJECT, content, files_of, filled, fresh, lines_of, whole

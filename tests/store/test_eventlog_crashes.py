@@ -34,7 +34,7 @@ def run(program: str, *arguments: object, seconds: float = 120, within: tuple[st
 _KILLED = """
 import json, os, random, shutil, signal, sys, time
 from pathlib import Path
-from billhook import strictjson
+from billhook.core import strictjson
 from store.written import content, files_of, fresh, lines_of, whole
 
 root, runs = Path(sys.argv[1]), int(sys.argv[2])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.errors import BillhookError
+from billhook.core.errors import BillhookError
 from billhook.store.files import StoreError, private_folder, read_bytes, remove, state_root, write_atomically
 from descriptors import open_descriptors
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.reading import Entry, LogReader
+from billhook.store.log_query import Entry
+from billhook.store.log_reader import LogReader
 from billhook.store.record import Wanted
 from descriptors import open_descriptors
 

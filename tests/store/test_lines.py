@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from billhook import strictjson
-from billhook.store import lines
+from billhook.core import strictjson
+from billhook.store import record as lines
 from billhook.store.record import Record
 from store.written import content
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from billhook import strictjson
-from billhook.store import lines, sidefiles
+from billhook.core import strictjson
+from billhook.store import record as lines
+from billhook.store import side_files
 from billhook.store.eventlog import EventLog
 from billhook.store.files import StoreError
-from billhook.store.logfiles import older_names
-from billhook.store.reading import LogReader
+from billhook.store.log_files import older_names
+from billhook.store.log_reader import LogReader
+from billhook.store.log_verify import verify
 from billhook.store.record import Wanted
-from billhook.store.verifying import verify
 
 from .logs import append, content, log_folder, made_lines, put, reader, written
 
@@ -346,8 +347,8 @@ def test_a_side_file_that_is_gone_or_changed_is_an_error_of_that_record_only(tmp
     log = reader(tmp_path)
     first, second = (entry.record for entry in islice(log.forward(), 2))
     assert first.side is not None and second.side is not None
-    sidefiles.side_path(log.folder, first.side.sha256).unlink()
-    changed = sidefiles.side_path(log.folder, second.side.sha256)
+    side_files.side_path(log.folder, first.side.sha256).unlink()
+    changed = side_files.side_path(log.folder, second.side.sha256)
     changed.write_bytes(changed.read_bytes().replace(b"y", b"z"))
     for record in (first, second):
         with pytest.raises(StoreError, match=r"large/[0-9a-f]{64}\.json"):

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.store.redaction import Redactor, redactor
-from billhook.store.redaction_budget import MOST_CHARACTERS
+from billhook.store.redaction import MOST_CHARACTERS, Redactor, redactor
 
 from .made_up import KEY, MARK, RANDOM, SECRET
 

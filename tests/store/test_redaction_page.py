@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.secret_hints import COMMANDS, FLAGS
 from billhook.store.secret_names import (
     BEFORE_KEY,
     BEFORE_PASS,
     BEFORE_TOKEN_HARMLESS,
     BEFORE_TOKENS,
+    COMMANDS,
     ENDINGS,
+    FLAGS,
     HARMLESS_BEFORE_KEY,
     HARMLESS_FIRST,
     HARMLESS_LAST,
     WORDS,
     is_secret,
 )
-from billhook.store.secret_patterns import PATTERNS
-from billhook.store.secret_shapes import SHAPES
+from billhook.store.secret_shapes import PATTERNS, SHAPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "redaction.md").read_text()
 NAMES = {

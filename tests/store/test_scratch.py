@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from billhook.store.files import StoreError
-from billhook.store.locking import locked
-from billhook.store.scratch import LARGEST, Scratch
+from billhook.store.locks import locked
+from billhook.store.short_lived import LARGEST_SCRATCH, Scratch
 
 ADDING = """
 import sys
 from pathlib import Path
-from billhook.store.scratch import Scratch
+from billhook.store.short_lived import Scratch
 root = Path(sys.argv[1])
 scratch = Scratch(root / "here", root=root)
 for _ in range(100):
@@ -64,7 +64,7 @@ def test_nobody_waits_long(scratch: Scratch, tmp_path: Path) -> None:
     with locked(file, root=tmp_path), pytest.raises(StoreError, match="locked"):
         scratch.read("a")
     with pytest.raises(StoreError, match="more than"):
-        scratch.update("a", kept({"a": "x" * LARGEST}))
+        scratch.update("a", kept({"a": "x" * LARGEST_SCRATCH}))
     assert scratch.read("a") == {"a": 1}
 
 

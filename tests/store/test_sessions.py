@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from billhook.errors import UsageError
-from billhook.store import names
+from billhook.core.errors import UsageError
+from billhook.store import sessions as names
 from billhook.store.files import StoreError
 from billhook.store.sessions import KEPT, VERBS, Session, Sessions
 from billhook.store.state import FileState
@@ -225,7 +225,7 @@ def test_damaged_files_are_named(sessions: Sessions, tmp_path: Path) -> None:
 NAME_MANY = """
 import sys
 from pathlib import Path
-from billhook.store import names
+from billhook.store import sessions as names
 from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
 names.ADJECTIVES = names.ADJECTIVES[:8]

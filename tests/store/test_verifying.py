@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.appending import CURRENT
 from billhook.store.eventlog import open_log
 from billhook.store.files import StoreError
-from billhook.store.locking import LockFile
-from billhook.store.verifying import MOST_FINDINGS, Broken, Head, Verified, export_head, exported_head, verify
+from billhook.store.locks import LockFile
+from billhook.store.log_tail import CURRENT
+from billhook.store.log_verify import MOST_FINDINGS, Broken, Head, Verified, export_head, exported_head, verify
 from store.written import PROJECT, content, files_of, filled, fresh, whole
 
 ROTATED = "hooks-000000000001.jsonl"

@@ -7,13 +7,13 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, get_args
 
-from billhook import meanings
 from billhook.adapters.runs import Hooks, Tell, engine_for, not_installed, say
 from billhook.agents.downgrade import shape_output
-from billhook.engine import Engine
-from billhook.errors import UsageError
-from billhook.events import EVENTS, parse
-from billhook.outputs import write_output
+from billhook.core import dialect_traits
+from billhook.core.answer_writer import write_output
+from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS, parse
+from billhook.engine.engine import Engine
 
 try:
     from claude_agent_sdk import HookMatcher
@@ -54,7 +54,7 @@ def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
         try:
             event = parse(payload)
             verdict = await engine.fire(event, deadline=deadline)
-            rows = meanings.CLAUDE
+            rows = dialect_traits.CLAUDE
             answer = shape_output(event, verdict.as_answer(rows.join)).answer
             output, lost = write_output(event, answer, rows)
         except Exception as error:  # Claude Code is told that it failed, and blocks, but not its person

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, NotRequired
 
 from billhook.adapters import runs
-from billhook.session import Question, SyncSession, ToolResult
-from billhook.session.calls import text_of
-from billhook.session.sync import run_to_end
+from billhook.session.calls import Question, ToolResult, text_of
+from billhook.session.sync import SyncSession, run_to_end
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config

@@ -13,9 +13,9 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Final
 
-from billhook import strictjson
 from billhook.adapters import runs
-from billhook.errors import StrictJSONError, UsageError
+from billhook.core import strictjson
+from billhook.core.errors import StrictJSONError, UsageError
 from billhook.session.calls import text_of
 
 try:

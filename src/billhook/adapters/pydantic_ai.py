@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from billhook.adapters import runs
-from billhook.session import Question
-from billhook.session.calls import text_of
-from billhook.session.waiting import HURRY, awaited
+from billhook.session.calls import HURRY, Question, awaited, text_of
 
 try:
     from pydantic import ValidationError

@@ -8,14 +8,13 @@ from typing import Any
 
 from msgspec import UNSET
 
-from billhook.answers import Verdict
-from billhook.engine import Engine
-from billhook.errors import BillhookError, UsageError
-from billhook.events import Event
-from billhook.hook import Hook
-from billhook.session import Call, Session, ToolResult
-from billhook.session.calls import SentInput, text_of
-from billhook.session.waiting import awaited
+from billhook.core.answers import Verdict
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.events import Event
+from billhook.core.hook import Hook
+from billhook.engine.engine import Engine
+from billhook.session.calls import Call, SentInput, ToolResult, awaited, text_of
+from billhook.session.session import Session
 
 Hooks = Engine | Iterable[Hook] | Hook | None
 """What an adapter is given: an engine, hooks, or nothing for what is configured."""
@@ -35,7 +34,7 @@ class StoppedError(BillhookError):
 
 def not_installed(extra: str, missing: ImportError) -> ImportError:
     """The same error, with what to do about it."""
-    from billhook.extras import install_command
+    from billhook.core.extras import install_command
 
     return ImportError(f"{missing}; install it: {install_command(extra)}", name=missing.name)
 
@@ -49,8 +48,7 @@ def engine_for(
     if isinstance(hooks, Engine):
         return hooks
     if hooks is None:
-        from billhook.config import load_config
-        from billhook.config.configured import notes
+        from billhook.config.loader import load_config, notes
 
         config = load_config(cwd or None)
         say(notes(config), tell)

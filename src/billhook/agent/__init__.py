@@ -1,4 +1,4 @@
-"""The agent loop that ships with billhook: small enough to read in one sitting, and every lifecycle event happens.
+"""The agent loop that ships: models, tools, permissions, subagents, transcripts.
 
-Start with `loop`; `docs/agent-loop.md` shows the same as a diagram, name by name.
+Imports: core, effects, engine, runners, store, config, session.
 """

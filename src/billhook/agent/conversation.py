@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from billhook.session import ToolResult
+from billhook.session.calls import ToolResult
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):

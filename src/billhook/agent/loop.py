@@ -17,17 +17,18 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from billhook import tools as names
-from billhook.agent.conversation import Block, Message, Text, ToolResult, ToolUse, Usage, user
-from billhook.agent.model import UNREADABLE, Completion, Model, ModelError, Request, Say
-from billhook.agent.models.trying import completed
-from billhook.agent.shown import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
+from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, user
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, Request, Say
+from billhook.agent.models.wire import completed
 from billhook.agent.team import Team
-from billhook.agent.tool import Tool, ToolError
-from billhook.agent.tools import inputs
-from billhook.agent.tools.workspace import Workspace
+from billhook.agent.tools import base
+from billhook.agent.tools.base import Tool, ToolError
+from billhook.agent.tools.files import Workspace
 from billhook.agent.transcript import INTERRUPTED, NOT_RUN, Transcript
-from billhook.session import FORCED_AT_MOST, Session
+from billhook.agent.ui_events import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
+from billhook.core import tools as names
+from billhook.session.calls import ToolResult
+from billhook.session.session import FORCED_AT_MOST, Session
 
 BUDGET: Final = 150_000  # tokens of conversation at which it is compacted
 _SUMMARISE: Final = """\
@@ -226,7 +227,7 @@ class Agent:
         if tool is None:
             return ToolResult(use.id, f"no tool `{use.name}`; there are {', '.join(self.tools)}", True)
         try:
-            given = inputs.canonical(tool.name, use.input)  # before anybody judges it
+            given = base.canonical(tool.name, use.input)  # before anybody judges it
         except ToolError as error:
             return ToolResult(use.id, str(error), True)
         self.session.cwd = str(self.workspace.cwd)

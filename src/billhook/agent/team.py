@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from billhook.agent.conversation import Usage
-from billhook.agent.shown import Notice, Show, TaskChanged
-from billhook.agent.tool import ToolError
-from billhook.events import TaskCompleted, TaskCreated, TeammateIdle
-from billhook.session import FORCED_AT_MOST, Session, Subagent
+from billhook.agent.tools.base import ToolError
+from billhook.agent.ui_events import Notice, Show, TaskChanged
+from billhook.core.events import TaskCompleted, TaskCreated, TeammateIdle
+from billhook.session.session import FORCED_AT_MOST, Session, Subagent
 
 if TYPE_CHECKING:
     from billhook.agent.loop import Agent

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from billhook import strictjson
-from billhook.agent.conversation import Block, Message, ToolResult, user
-from billhook.errors import UsageError
-from billhook.store.appending import open_to_append
-from billhook.store.files import StoreError, opened, read_bytes
-from billhook.store.places import file_name, project_name
+from billhook.agent.conversation import Block, Message, user
+from billhook.core import strictjson
+from billhook.core.errors import UsageError
+from billhook.session.calls import ToolResult
+from billhook.store.files import StoreError, file_name, opened, project_name, read_bytes
+from billhook.store.log_tail import open_to_append
 
 _LONGEST = 1 << 30
 INTERRUPTED = "interrupted: the tool may have run in part"

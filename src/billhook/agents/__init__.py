@@ -1,14 +1,13 @@
-"""The coding agents that billhook knows, and the dialects that hooks speak: one table each.
+"""One module per coding agent, with everything that is known about it, and the protocol dialects beside them.
 
-Everything about one agent is in the record `AGENT` of its module: adding an agent is a module and a line in `TABLE`.
-`billhook hook` starts at every tool call, so this module imports none of them: a record is imported when it is used.
+Imports: core.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from billhook import caller
-from billhook import meanings as rows
 from billhook.agents import AGENTS, Lazy
-from billhook.meanings import Meanings
+from billhook.core import client_env
+from billhook.core import dialect_traits as rows
+from billhook.core.dialect_traits import Meanings
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -321,10 +321,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def home(self) -> str:
         """The agent's own folder of this user, existing or not."""
-        moved = caller.environ().get(self.home_variable) if self.home_variable else None
+        moved = client_env.environ().get(self.home_variable) if self.home_variable else None
         if moved and self.home_is == "folder":
-            return caller.abspath(caller.expanduser(moved))
-        return os.path.join(caller.abspath(caller.expanduser(moved or "~")), self.user_file.partition("/")[0])
+            return client_env.abspath(client_env.expanduser(moved))
+        return os.path.join(client_env.abspath(client_env.expanduser(moved or "~")), self.user_file.partition("/")[0])
 
 
 CAPABILITIES: Final = Lazy[Mapping[str, Can]](AGENTS, lambda name: AGENTS[name].capabilities)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from billhook import caller, strictjson, tools
-from billhook.answers import Answer, Reply, Status
-from billhook.events import JSON_FIELDS, Event
-from billhook.exits import Exit
-from billhook.hook import Context
-from billhook.later import pattern
-from billhook.meanings import Meanings
+from billhook.core import client_env, strictjson, tools
+from billhook.core.answers import Answer, Exit, Reply, Status
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import JSON_FIELDS, Event
+from billhook.core.hook import Context
+from billhook.core.lazy import pattern
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -74,7 +73,7 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     event = ctx.event
     sequence = ctx.turn_sequence
     env = {
-        "CLAUDE_PROJECT_DIR": caller.environ().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
+        "CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
         "CLAUDE_SESSION_NAME": ctx.session_name,
         "CLAUDE_TURN_ID": ctx.turn_id,
@@ -118,7 +117,7 @@ _STALE = {*HOOK_VARIABLES, *(f"{name}_TRUNCATED" for name in HOOK_VARIABLES)}
 
 
 def _callers_environment() -> Mapping[str, str]:
-    served = caller.served()
+    served = client_env.served()
     if served is not None:
         return _of_caller(served.environ)
     # Reading os.environ decodes every variable again, which costs a tenth of a hook; what it wraps is quickly compared.
@@ -235,7 +234,7 @@ def event_line(event: Event, meanings: Meanings) -> bytes:
 
 def _here() -> str:
     try:
-        return caller.getcwd()
+        return client_env.getcwd()
     except OSError:  # it was removed; a guard must be asked all the same
         return ""
 

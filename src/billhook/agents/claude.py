@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from billhook import caller
-from billhook import meanings as rows
 from billhook.agents.base import (
     ASK,
     BLOCK,
@@ -30,7 +28,9 @@ from billhook.agents.base import (
     row,
     way_up,
 )
-from billhook.events import EVENTS
+from billhook.core import client_env
+from billhook.core import dialect_traits as rows
+from billhook.core.events import EVENTS
 
 _CAPABILITIES: Final[Mapping[str, Can]] = {
     "PreToolUse": row("allow deny ask rewrite_input context stop message"),
@@ -73,8 +73,8 @@ _MANAGED: Final = ("/etc/claude-code/managed-settings.json",)
 
 def _trust(agent: Agent, project: str, _installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
     yield from _switches(agent, project, settings)
-    moved = caller.environ().get(agent.home_variable)
-    file = os.path.join(agent.home() if moved else caller.abspath(caller.expanduser("~")), ".claude.json")
+    moved = client_env.environ().get(agent.home_variable)
+    file = os.path.join(agent.home() if moved else client_env.abspath(client_env.expanduser("~")), ".claude.json")
     said = settings(file).get("projects")
     known = said if isinstance(said, dict) else {}
     above = [known[folder] for folder in way_up(project) if isinstance(known.get(folder), dict)]

@@ -6,8 +6,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from billhook import events, strictjson, tools
-from billhook import meanings as rows
 from billhook.agents.base import Agent, Can, able
 from billhook.agents.child import (
     TOO_LONG,
@@ -26,12 +24,13 @@ from billhook.agents.decode_event import consistent, received_object, with_canon
 from billhook.agents.downgrade import fitted, unknown
 from billhook.agents.names import canonical_event
 from billhook.agents.stdout import Printed, objection_in, printed
-from billhook.answers import NOTHING, Answer, Decision, Reply, Status
-from billhook.events import Event
-from billhook.exits import Exit
-from billhook.hook import Context
-from billhook.meanings import Meanings
-from billhook.outputs import blocked, read_output
+from billhook.core import dialect_traits as rows
+from billhook.core import events, strictjson, tools
+from billhook.core.answer_reader import blocked, read_output
+from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import Event
+from billhook.core.hook import Context
 
 Payload = dict[str, Any]
 

@@ -47,9 +47,9 @@ from billhook.agents.codec import (
     refusal,
     spoken,
 )
-from billhook.answers import NOTHING, Answer, Decision, Reply
-from billhook.events import Block, Event
-from billhook.meanings import Meanings
+from billhook.core.answers import NOTHING, Answer, Decision, Reply
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import Block, Event
 
 _TOP: Final = {"continue": bool, "stopReason": str, "suppressOutput": bool, "systemMessage": str}
 _BLOCK: Final = {"decision": str, "reason": str}
@@ -210,7 +210,7 @@ def _blocked(event: Event, reason: str) -> Payload:
 
 
 def _canonical(event: Event, given: Payload | None) -> Payload | None:
-    from billhook.tools import canonical_input
+    from billhook.core.tools import canonical_input
 
     if given is None:
         return None

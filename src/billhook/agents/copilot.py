@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from billhook import strictjson
 from billhook.agents.base import (
     ASK,
     CANARY_KEY,
@@ -39,11 +38,12 @@ from billhook.agents.base import (
 )
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
 from billhook.agents.names import canonical_event
-from billhook.answers import Answer, Decision
-from billhook.errors import StrictJSONError
-from billhook.events import Block, Event
-from billhook.meanings import Meanings
-from billhook.tools import canonical_input
+from billhook.core import strictjson
+from billhook.core.answers import Answer, Decision
+from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import StrictJSONError
+from billhook.core.events import Block, Event
+from billhook.core.tools import canonical_input
 
 _RENAMED: Final = {
     "hookName": "hook_event_name",

@@ -11,7 +11,6 @@ from typing import Any, Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook import strictjson
 from billhook.agents.base import (
     ALLOW,
     ASK,
@@ -32,11 +31,12 @@ from billhook.agents.base import (
     row,
 )
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
-from billhook.answers import Answer, Decision
-from billhook.errors import StrictJSONError
-from billhook.events import Event
-from billhook.meanings import Meanings
-from billhook.tools import ALSO_EDITS, canonical_input
+from billhook.core import strictjson
+from billhook.core.answers import Answer, Decision
+from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import StrictJSONError
+from billhook.core.events import Event
+from billhook.core.tools import ALSO_EDITS, canonical_input
 
 LONGEST_CONTEXT: Final = 10_000  # characters; longer context is dropped by the agent
 _RENAMED: Final = {

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from billhook import spellings, strictjson, tools
-from billhook.errors import ContradictionError, EventError, StrictJSONError
-from billhook.events import EVENTS
+from billhook.core import strictjson, tools
+from billhook.core import tools as spellings
+from billhook.core.errors import ContradictionError, EventError, StrictJSONError
+from billhook.core.events import EVENTS
 
 Payload = dict[str, Any]
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook.agents import EVERY_AGENT, TABLE
-from billhook.events import EVENTS
+from billhook.core.events import EVENTS
 
 if TYPE_CHECKING:
-    from billhook.answers import Answer
+    from billhook.core.answers import Answer
 
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may bring the same call twice, and that can't be told everything at every event."""
@@ -46,7 +46,7 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
         return answer
     from msgspec.structs import replace
 
-    from billhook import strictjson
+    from billhook.core import strictjson
 
     sent = strictjson.loads_leniently(stdin, max_depth=400).get("tool_input")
     return replace(answer, updated_input=input_for(answer.updated_input or {}, sent if isinstance(sent, dict) else {}))

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook import strictjson
 from billhook.agents.base import Agent, Can
-from billhook.answers import Answer, Decision
-from billhook.events import Block, Event
+from billhook.core import strictjson
+from billhook.core.answers import Answer, Decision
+from billhook.core.events import Block, Event
 
 BEFORE: Final = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
 _LONGEST_WANT: Final = 4000

@@ -11,7 +11,6 @@ from typing import Any, Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook import caller
 from billhook.agents.base import (
     ALLOW,
     ASK,
@@ -45,10 +44,11 @@ from billhook.agents.codec import (
     refusal,
     spoken,
 )
-from billhook.answers import Answer, Decision, Reply
-from billhook.events import Block, Event
-from billhook.meanings import Meanings
-from billhook.tools import canonical_input
+from billhook.core import client_env
+from billhook.core.answers import Answer, Decision, Reply
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import Block, Event
+from billhook.core.tools import canonical_input
 
 _TOP: Final = {
     "continue": bool,
@@ -192,7 +192,7 @@ def _from_two(code: int) -> bool:
 
 
 def _trust(agent: Agent, project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
-    environ = caller.environ()
+    environ = client_env.environ()
     forced = environ.get("GEMINI_CLI_TRUST_WORKSPACE")
     if forced in ("true", "false"):
         why = "the variable GEMINI_CLI_TRUST_WORKSPACE says so"

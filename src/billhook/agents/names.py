@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final
 
 from billhook.agents import AGENTS, Lazy
-from billhook.events import EVENTS
+from billhook.core.events import EVENTS
 
 EVENT_NAMES: Final = Lazy[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
 """By agent: our name of an event, and its own, as it is spelt in that agent's settings."""

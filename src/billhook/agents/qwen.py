@@ -36,10 +36,10 @@ from billhook.agents.base import (
     row,
 )
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
-from billhook.answers import Answer, Decision
-from billhook.events import Block, Event
-from billhook.meanings import Meanings
-from billhook.tools import canonical_input
+from billhook.core.answers import Answer, Decision
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import Block, Event
+from billhook.core.tools import canonical_input
 
 _TOP: Final = {
     "continue": bool,

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from billhook import events, strictjson
-from billhook import meanings as rows
 from billhook.agents.child import (
     TOO_LONG,
     Call,
@@ -22,23 +20,27 @@ from billhook.agents.child import (
     settled,
 )
 from billhook.agents.decode_event import consistent
-from billhook.answers import NOTHING, UNSET, Answer, Decision, Reply, Status
-from billhook.errors import StrictJSONError
-from billhook.events import Event
-from billhook.exits import Exit
-from billhook.hook import Context
-from billhook.later import later
-from billhook.meanings import Meanings
+from billhook.core import dialect_traits as rows
+from billhook.core import events, strictjson
+from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Exit, Reply, Status
+from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import StrictJSONError
+from billhook.core.events import Event
+from billhook.core.hook import Context
+from billhook.core.lazy import later
 
 if TYPE_CHECKING:
-    from billhook import outputs
     from billhook.agents import downgrade
     from billhook.agents import stdout as printing
     from billhook.agents.stdout import Printed
-    from billhook.outputs import schema
+    from billhook.core import answer_reader, answer_schema, answer_writer
 else:
-    outputs, schema = later("billhook.outputs"), later("billhook.outputs.schema")
-    downgrade, printing = later("billhook.agents.downgrade"), later("billhook.agents.stdout")
+    answer_reader = later("billhook.core.answer_reader")
+    answer_writer = later("billhook.core.answer_writer")
+    answer_schema = later("billhook.core.answer_schema")
+    answer_schema = later("billhook.core.answer_schema")
+    downgrade = later("billhook.agents.downgrade")
+    printing = later("billhook.agents.stdout")
 
 _SILENT = Written(exits(0), ())  # an answer that says nothing, in every event
 
@@ -100,7 +102,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         shaped, change = answer, ""
         if self.exit_2_blocks and answer.updated_output is not UNSET:
             shaped, change = downgrade.shape_output(event, answer)
-        output, lost = outputs.write_output(event, shaped, self.meanings)
+        output, lost = answer_writer.write_output(event, shaped, self.meanings)
         if change:
             lost.append(change)
         return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
@@ -109,7 +111,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         if exit.start_error:
             return self._failed(event, exit)
         out = printing.printed(exit)
-        reply = Reply() if out.output is None else outputs.read_output(event, out.output, self.meanings)
+        reply = Reply() if out.output is None else answer_reader.read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
         objection = printing.objection_in(exit, event, self.meanings) if out.output is None else None
         if exit.code == 2 and self.exit_2_blocks:
@@ -140,7 +142,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         if said.decision is Decision.DENY or (said != NOTHING and _blocks_with_reason(event, out.output)):
             return reply
         told = exit.stderr_text.strip() or out.plain
-        block = outputs.blocked(event, told, self.meanings)
+        block = answer_reader.blocked(event, told, self.meanings)
         if block.status is not Status.OK and said.objects:
             return reply
         made = block.answer
@@ -197,7 +199,7 @@ def _plain(answer: Answer) -> tuple[object, ...] | None:
 
 
 def _blocks_with_reason(event: Event, output: dict[str, Any] | None) -> bool:
-    if output is None or "decision" not in schema.HEARD.get(event.hook_event_name, schema.UNIVERSAL):
+    if output is None or "decision" not in answer_schema.HEARD.get(event.hook_event_name, answer_schema.UNIVERSAL):
         return False
     return output.get("decision") == "block" and bool(output.get("reason"))
 

@@ -9,8 +9,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from billhook import events, strictjson, tools
-from billhook import meanings as rows
 from billhook.agents.child import (
     TOO_LONG,
     Call,
@@ -29,13 +27,15 @@ from billhook.agents.child import (
 )
 from billhook.agents.decode_event import consistent
 from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
-from billhook.answers import NOTHING, Answer, Reply, Status
-from billhook.errors import ContradictionError, EventError, StrictJSONError
-from billhook.events import Event
-from billhook.exits import Exit
-from billhook.hook import Context
-from billhook.meanings import Meanings
-from billhook.outputs import blocked, is_answer, read_output, write_output
+from billhook.core import dialect_traits as rows
+from billhook.core import events, strictjson, tools
+from billhook.core.answer_reader import blocked, is_answer, read_output
+from billhook.core.answer_writer import write_output
+from billhook.core.answers import NOTHING, Answer, Exit, Reply, Status
+from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import ContradictionError, EventError, StrictJSONError
+from billhook.core.events import Event
+from billhook.core.hook import Context
 
 Effect = Literal["nothing", "feedback", "deny", "inject", "warn"]
 Stream = Literal["stdout", "stderr"]

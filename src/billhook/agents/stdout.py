@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from billhook import strictjson
-from billhook.answers import Reply, Status
-from billhook.errors import StrictJSONError
-from billhook.events import Event
-from billhook.exits import Exit
-from billhook.later import later, pattern
-from billhook.meanings import Meanings
-from billhook.outputs import read_output
-from billhook.outputs.checking import PIPELINE
-from billhook.outputs.schema import ALL_SPECIFIC, PERMISSION_FIELDS, UNIVERSAL
+from billhook.core import strictjson
+from billhook.core.answer_reader import read_output
+from billhook.core.answer_schema import ALL_SPECIFIC, PERMISSION_FIELDS, PIPELINE, UNIVERSAL
+from billhook.core.answers import Exit, Reply, Status
+from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import StrictJSONError
+from billhook.core.events import Event
+from billhook.core.lazy import later, pattern
 
 if TYPE_CHECKING:
     import json

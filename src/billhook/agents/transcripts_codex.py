@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from billhook import strictjson
 from billhook.agents import AGENTS
 from billhook.agents.transcripts import Call, Found, Lines, Result, Transcript, named
-from billhook.errors import BillhookError
+from billhook.core import strictjson
+from billhook.core.errors import BillhookError
 
 _FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")

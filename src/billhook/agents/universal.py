@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from billhook import meanings as rows
 from billhook.agents import AGENTS
 from billhook.agents.base import FAILURE_BLOCK, FAILURE_PERMISSION, FAILURE_TOOL, Agent, Can, Failure
 from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, spoken
 from billhook.agents.decode_event import received_object
-from billhook.answers import Answer, Decision
-from billhook.events import Block, Event
+from billhook.core import dialect_traits as rows
+from billhook.core.answers import Answer, Decision
+from billhook.core.events import Block, Event
 
 _TOP = {"decision": str, "reason": str, "permissionDecision": str, "permission": str, "hookSpecificOutput": dict}
 

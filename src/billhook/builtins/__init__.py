@@ -1,1 +1,4 @@
-"""Hooks that ship with billhook. Each file is also an example of how to write one."""
+"""Hooks that ship with billhook: self-protection, trackers, rate limits, metrics.
+
+Imports: core, effects, store.
+"""

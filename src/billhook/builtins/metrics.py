@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.answers import FAILURES, Answer, Outcome, Status, Verdict
-from billhook.hook import Context, Hook, Source
+from billhook.core.answers import FAILURES, Answer, Outcome, Status, Verdict
+from billhook.core.hook import Context, Hook, Source
 from billhook.store.record import Said
 
 NAME: Final = "metrics"

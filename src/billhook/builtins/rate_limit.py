@@ -12,10 +12,10 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from billhook.answers import NOTHING, Answer, ask, deny
-from billhook.builtins.turn_tracker import turn_of
-from billhook.hook import Context, Hook, Source
-from billhook.rules import When, condition
+from billhook.builtins.trackers import turn_of
+from billhook.core.answers import NOTHING, Answer, ask, deny
+from billhook.core.hook import Context, Hook, Source
+from billhook.effects.rules import When, condition
 from billhook.store.files import StoreError
 from billhook.store.state import FileState, Value
 

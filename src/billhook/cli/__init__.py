@@ -1,1 +1,4 @@
-"""The command line: where people meet it. One file per verb, imported when it is used."""
+"""The command line: one module per verb, a folder for a verb that needs several.
+
+Imports: every room.
+"""

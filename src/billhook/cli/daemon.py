@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from billhook import __version__
-from billhook.cli.ages import ago, shown_time
-from billhook.cli.show import error_text, note, say, say_json
-from billhook.daemon import starting
-from billhook.daemon.status import Status
-from billhook.errors import UsageError
+from billhook.cli.screen import error_text, note, say, say_json
+from billhook.cli.times import ago, shown_time
+from billhook.core.errors import UsageError
+from billhook.core.text import suggest
+from billhook.serve import control
+from billhook.serve.protocol import Status
 from billhook.store.files import state_root
-from billhook.text import suggest
 
 _PATIENCE = 1.0
 _IDLE = 3600.0
@@ -71,7 +71,7 @@ def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
     if value is None:
         return ""
-    from billhook.daemon.http import address
+    from billhook.serve.http import address
 
     address(value)
     return value
@@ -103,18 +103,18 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--again", is_flag=True, hidden=True)
 def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool, again: bool) -> int:
     """Be the daemon, in the foreground. Ctrl-C or TERM ends it, after those who wait have their answers."""
-    from billhook.daemon import running, standing
+    from billhook.serve import daemon, daemonize, places
 
     _check_exposed(exposed, http)
-    standing.speak_utf8()
+    daemonize.speak_utf8()
     root = state_root()
-    ready = standing.let_go_of_streams if detached else lambda: _tell_ready(root, as_json)
+    ready = daemonize.let_go_of_streams if detached else lambda: _tell_ready(root, as_json)
     idle = idle if idle is not None else 0.0 if http else _IDLE
     try:
-        why = running.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
-    except running.AlreadyError:
+        why = daemon.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
+    except places.AlreadyError:
         if detached:
-            return starting.TAKEN
+            return control.TAKEN
         raise UsageError(
             "a daemon runs here already", hint="`billhook daemon status` shows it, `billhook daemon stop` ends it"
         ) from None
@@ -129,7 +129,7 @@ def _check_exposed(exposed: bool, http: str) -> None:
 
 
 def _tell_ready(root: Path, as_json: bool) -> None:
-    from billhook.daemon import places
+    from billhook.serve import places
 
     folder = places.folder_of(root)
     if as_json:
@@ -151,8 +151,8 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
     options += ["--idle-exit", str(idle)] if idle is not None else []
     waiting = (lambda: None) if quiet else _waiting("the daemon to serve")
     try:
-        found, now = starting.start(state_root(), options, waiting, patient=not quiet)
-    except starting.SilentError as error:
+        found, now = control.start(state_root(), options, waiting, patient=not quiet)
+    except control.SilentError as error:
         if as_json:
             say_json(_silent(error.pid))
         raise
@@ -189,7 +189,7 @@ def _compare(found: Status, http: str, idle: float | None, quiet: bool) -> None:
 
 def _listens_at(url: str, wanted: str) -> bool:
     """Whether a daemon's address is the one that is meant; port 0 is any."""
-    from billhook.daemon.http import address
+    from billhook.serve.http import address
 
     if not url:
         return False
@@ -214,8 +214,8 @@ def stop(force: bool, as_json: bool) -> int:
     """End it, after those who wait have their answers and hooks in the background have ended (30 s at most). Fine when
     none runs."""
     try:
-        pid = starting.stop(state_root(), _waiting("the daemon to end"), force=force)
-    except starting.SilentError as error:
+        pid = control.stop(state_root(), _waiting("the daemon to end"), force=force)
+    except control.SilentError as error:
         if as_json:
             say_json(_silent(error.pid))
         raise
@@ -231,8 +231,8 @@ def stop(force: bool, as_json: bool) -> int:
 def status(as_json: bool) -> int:
     """Say whether one serves, and how it is."""
     try:
-        found = starting.ask(state_root())
-    except starting.SilentError as error:
+        found = control.ask(state_root())
+    except control.SilentError as error:
         if as_json:
             say_json(_silent(error.pid))
         else:

@@ -1,32 +1,129 @@
-"""`billhook demo`: an agent's session from its first event to its last, played by a scripted model among real hooks."""
+"""The scratch folder of `billhook demo`: a project with hooks, and a home of its own, away from everything of yours."""
 
 import asyncio
+import os
 import shlex
 import shutil
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
-from billhook import process, strictjson
+from billhook.agent.factory import open_agent
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.opening import open_agent
-from billhook.agent.shown import Ended, Show, TextDelta
-from billhook.cli.agent_screen import Screen, Stream, in_loop
-from billhook.cli.agent_terminal import Interrupts
-from billhook.cli.demo_scratch import Scratch, scratch
-from billhook.cli.events_filters import Filters, chosen
-from billhook.cli.events_log import Logs, here
-from billhook.cli.events_view import Printer
-from billhook.cli.firing import catch_signals
-from billhook.cli.show import note, say
-from billhook.cli.table import filled
-from billhook.config import Config
+from billhook.agent.ui_events import Ended, Show, TextDelta
+from billhook.cli.agent.chat import Interrupts
+from billhook.cli.agent.screen import Screen, Stream, in_loop
+from billhook.cli.events.filters import Filters, chosen
+from billhook.cli.events.log import Logs, here
+from billhook.cli.events.view import Printer
+from billhook.cli.fire import catch_signals
+from billhook.cli.screen import filled, note, say
+from billhook.config.approve import approve_entry
+from billhook.config.config import Config
+from billhook.config.loader import load_config
+from billhook.core import strictjson
+from billhook.core.errors import BillhookError
+from billhook.runners import process_tree
 from billhook.store.record import ALL, Record
+
+_PREFIX: Final = "billhook-demo-"
+_OVER: Final = "over"  # a file that says: the next demo may remove this folder
+_LEAKS: Final = ("XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "BASH_ENV", "ENV")
+"""Variables through which something of the person's own could have a say in the demo."""
+_LINES: Final = 150  # of a log that is too long for the agent's budget
+
+
+class Scratch(NamedTuple):
+    """One scratch folder. Outlives its demo, so that people can look further: the next demo removes it."""
+
+    folder: Path
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def home(self) -> Path:
+        """Where billhook keeps what it writes."""
+        return self.folder / "home"
+
+    def config(self) -> Config:
+        """The hooks of the project, and nobody else's."""
+        return load_config(self.project, layers=("project",), home=self.home)
+
+    def approve(self) -> None:
+        """Approve the project's hooks, as their owner would with `billhook trust`."""
+        for entry in self.config().pending:
+            approve_entry(entry, self.home)
+
+    def enter(self) -> None:
+        """Be somebody who lives here, from now on: a demo is a process of its own."""
+        for name in _LEAKS:
+            os.environ.pop(name, None)
+        os.environ |= {"HOME": str(self.home), "BILLHOOK_HOME": str(self.home)}
+        os.chdir(self.project)
+
+
+@contextmanager
+def scratch(*, keep: bool) -> Iterator[Scratch]:
+    """Make a scratch folder, which stays until the next demo; `keep`: until somebody removes it."""
+    _sweep()
+    made = _made()
+    try:
+        yield made
+    finally:
+        if not keep:
+            (made.folder / _OVER).touch()
+
+
+def _made() -> Scratch:
+    try:
+        made = Scratch(Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
+        _copy(resources.files("billhook.cli") / "demo_files", made.folder)
+        made.home.mkdir()
+        (made.project / "old").mkdir()
+        (made.project / "old" / "greet.sh").write_text("echo Hello\n")
+        lines = (f"part {number} of {_LINES}: compiled, nothing to complain about\n" for number in range(1, _LINES + 1))
+        (made.project / "build.log").write_text("".join(lines))
+    except OSError as error:
+        raise BillhookError(
+            f"no scratch folder could be made: {error}", hint="the variable TMPDIR says where; is there room?"
+        ) from None
+    return made
+
+
+def _copy(source: Traversable, target: Path) -> None:
+    """The content alone: an installed package may be read-only, a copy must not be."""
+    if not source.is_dir():
+        target.write_bytes(source.read_bytes())
+        return
+    target.mkdir(exist_ok=True)
+    for one in source.iterdir():
+        _copy(one, target / one.name)
+
+
+def _sweep() -> None:
+    """Remove what earlier demos of the same person left behind: nothing piles up."""
+    for over in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
+        try:
+            found = over.parent.lstat()
+        except OSError:
+            continue
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+            shutil.rmtree(over.parent, ignore_errors=True)
+
+
+# `billhook demo`:
+
 
 LIFECYCLE: Final = (
     "Setup", "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
@@ -67,14 +164,14 @@ def verb(as_json: bool, keep: bool) -> int:
 
 def _played(made: Scratch, as_json: bool) -> tuple[Ended, int]:
     """Play the session: how it ended, and the exit code when a signal ended it or its output was lost."""
-    process.adopt_orphans()
+    process_tree.adopt_orphans()
     try:
         # One reader reads it all, in this order: here is no answer that must be kept apart.
         with nullcontext() if as_json else redirect_stderr(sys.stdout):
             return asyncio.run(_session(made, as_json))
     finally:
         catch_signals([])
-        process.settle()
+        process_tree.settle()
 
 
 async def _session(made: Scratch, as_json: bool) -> tuple[Ended, int]:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from billhook.cli.pipes import hang_up
+from billhook.cli.hook import hang_up
 
 if TYPE_CHECKING:
     import signal
@@ -20,7 +20,7 @@ _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "S
 
 def split() -> Callable[[int], None] | int:
     """Fork. In the child: the function that lets the parent end with a code. In the parent: that code."""
-    from billhook import tree
+    from billhook.runners import process_tree
 
     read, write = os.pipe()
     parent = os.getpid()
@@ -35,15 +35,15 @@ def split() -> Callable[[int], None] | int:
         return _follow(child, read)
     os.close(read)
     os.setsid()  # a signal for the parent's group comes from the parent, once
-    if not tree.end_with(parent):
+    if not process_tree.end_with(parent):
         raise KeyboardInterrupt
     return lambda code: _let_go(write, code)
 
 
 def _let_go(write: int, code: int) -> None:
-    from billhook import tree
+    from billhook.runners import process_tree
 
-    tree.outlive_parent()
+    process_tree.outlive_parent()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

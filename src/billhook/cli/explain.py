@@ -6,21 +6,18 @@ from typing import Any
 
 import click
 
-from billhook import strictjson, tools
-from billhook.answers import Decision
-from billhook.cli.event import build_event
+from billhook.cli.fire import build_event
 from billhook.cli.list import conditions, failure_rule, source_of
-from billhook.cli.loaded import config_option, event_named, loaded
-from billhook.cli.show import hint, picked, say, say_json
-from billhook.cli.table import facts, filled, hanging, unreadable, width
-from billhook.config.explaining import Explained, Explanation, Outlook, explain
-from billhook.config.findings import nearest
-from billhook.config.loaded import Config
-from billhook.config.snapshot import as_data
-from billhook.errors import UsageError
-from billhook.events import EVENTS, Event
-from billhook.text import counted, one_line
-from billhook.text import suggest as nearest_of
+from billhook.cli.options import config_option, event_named, loaded
+from billhook.cli.screen import facts, filled, hanging, hint, picked, say, say_json, unreadable, width
+from billhook.config.config import Config, as_data
+from billhook.config.explain import Explained, Explanation, Outlook, explain
+from billhook.core import strictjson, tools
+from billhook.core.answers import Decision
+from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS, Event
+from billhook.core.text import counted, nearest, one_line
+from billhook.core.text import suggest as nearest_of
 
 _INDENT = 5
 _RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")

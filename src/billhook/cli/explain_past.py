@@ -7,23 +7,21 @@ from typing import Any
 
 import click
 
-from billhook import strictjson
-from billhook.cli.ages import ago, shown_time
-from billhook.cli.events_log import Here
-from billhook.cli.events_show import by_id, found, whole
+from billhook.cli.events.log import Here
+from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.explain import heading, outlook_data, verdict_line
 from billhook.cli.list import failure_rule
-from billhook.cli.loaded import loaded
-from billhook.cli.show import note, picked, say, say_json, word_of
-from billhook.cli.table import facts, filled, hanging, shown_path, width
-from billhook.config import configured
-from billhook.config.loaded import Config
-from billhook.config.options import filled as with_defaults
-from billhook.config.past import Change, Considered, Past, Row, event_of, look_back
-from billhook.config.snapshot import content, kept
-from billhook.errors import UsageError
+from billhook.cli.options import loaded
+from billhook.cli.screen import facts, filled, hanging, note, picked, say, say_json, shown_path, width, word_of
+from billhook.cli.times import ago, shown_time
+from billhook.config import loader
+from billhook.config.builtin_options import filled as with_defaults
+from billhook.config.config import Config, content, kept
+from billhook.config.explain_past import Change, Considered, Past, Row, event_of, look_back
+from billhook.core import strictjson
+from billhook.core.errors import UsageError
+from billhook.core.text import counted, one_line
 from billhook.store.record import Record
-from billhook.text import counted, one_line
 
 _COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _INDENT = 5
@@ -45,7 +43,7 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
         return False
     record, _ = whole(*match)
     if record.project and record.project != config.project:
-        config = configured.load(record.cwd or record.project, [os.path.abspath(file) for file in configs])
+        config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
     past = look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
     if as_json:
         say_json(_as_data(past))

@@ -11,9 +11,9 @@ import click
 
 from billhook import __version__
 from billhook.cli.main import GROUPS, VERBS
-from billhook.cli.show import error_text, hint, not_written, say
-from billhook.errors import BillhookError, UsageError
-from billhook.text import suggest
+from billhook.cli.screen import error_text, hint, not_written, say
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import suggest
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What only output can run into: verbs read files, and write none."""

@@ -1,37 +1,98 @@
-"""`billhook hook`: be a hook. An event on stdin; the verdict on stdout, stderr and exit code, in an agent's dialect.
-
-What is said and what becomes of failures is in `billhook.answering`; here are the standard streams and signals of a
-process that answers one event.
-
-A hook that answers later has nowhere to bring its answer in a process for one event. The agent does not wait for it:
-where one may run, a child judges and answers, and goes on until the hook has ended (`detach`).
-
-Start-up is felt at every tool call: nothing here imports click.
-"""
+"""Standard streams as an agent hands them to its hook: read and written whole, whatever kind of pipe they are."""
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from billhook.answering import Answering, HookResponse
-from billhook.answers import Status, Verdict
-from billhook.cli.firing import catch_signals
-from billhook.cli.pipes import all_of, hang_up, put, tell
-from billhook.events import Event
-from billhook.later import later
-from billhook.stepping import finished
+from billhook.cli.fire import catch_signals
+from billhook.core.answers import Status, Verdict
+from billhook.core.drive import finished
+from billhook.core.events import Event
+from billhook.core.lazy import later
+from billhook.core.text import lines_for_people
+from billhook.serve.hook_server import Answering, HookResponse
 
 if TYPE_CHECKING:
     import signal
 
     from billhook.cli import detach
-    from billhook.config import Config
-    from billhook.engine import Engine
+    from billhook.config.config import Config
+    from billhook.engine.engine import Engine
 else:
     import _signal as signal  # without enumerations, which take long to make
 
     detach = later("billhook.cli.detach")
+
+
+_SILENCE = 0.5  # seconds without a word after which a whole document counts as all that comes
+
+
+def all_of(descriptor: int) -> bytes:
+    """Everything up to the end; or up to a whole document, for agents that leave the pipe open."""
+    data = bytearray()
+    while True:
+        looks_whole = data[-64:].rstrip().endswith(b"}")
+        if looks_whole and not _ready(descriptor, _SILENCE) and _is_whole(bytes(data)):
+            return bytes(data)
+        try:
+            part = os.read(descriptor, 1 << 20)
+        except BlockingIOError:
+            _ready(descriptor, None)
+            continue
+        if not part:
+            return bytes(data)
+        data += part
+
+
+def _ready(descriptor: int, seconds: float | None) -> bool:
+    """Whether there is something to read within so long, the end included."""
+    import select
+
+    if os.name == "nt":  # there only sockets can be waited for
+        return True
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def _is_whole(data: bytes) -> bool:
+    from billhook.core import strictjson
+    from billhook.core.errors import StrictJSONError
+
+    try:
+        return isinstance(strictjson.loads_leniently(data, max_depth=400), dict)
+    except StrictJSONError:
+        return False
+
+
+def put(descriptor: int, data: bytes) -> bool:
+    """Write everything; False when it can't be written."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:  # an agent's pipe may be set up so
+            import select
+
+            select.select([], [descriptor], [])
+        except OSError:
+            return False
+    return True
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Lines for whoever reads stderr."""
+    put(2, lines_for_people(lines))
+
+
+def hang_up() -> None:
+    """Let whoever reads stdout go on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+# `billhook hook`:
+
 
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO")
 """Signals that would end us without an answer."""
@@ -111,15 +172,15 @@ class _Run:
         seconds = self.answering.arguments.seconds_for_hooks
         if self._at_once:
             return await config.engine(host=self.answering.host).fire(event, deadline=seconds)
-        from billhook import process, tree
-        from billhook.cli import firing
+        from billhook.cli import fire
+        from billhook.runners import process_tree
 
-        process.adopt_orphans()
-        if self.client and not tree.end_with(self.client):
+        process_tree.adopt_orphans()
+        if self.client and not process_tree.end_with(self.client):
             self.caught.append(signal.SIGTERM)
             raise KeyboardInterrupt
         self._engine = config.engine(host=self.answering.host)
-        verdict = await firing.fire(self._engine, event, self.caught, seconds)
+        verdict = await fire.fire(self._engine, event, self.caught, seconds)
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
         return verdict
 
@@ -152,13 +213,13 @@ class _Run:
         """End what still runs, before the agent has waited long enough, and at once where somebody wants us to end."""
         if self._engine is None:
             return
-        from billhook import process, tree
+        from billhook.runners import process_tree
 
         urgent = bool(self.caught)
         catch_signals([])
         self._engine.background.cancel()
-        left = tree.GRACE if self.answering.ends is None else self.answering.ends - time.monotonic() - _LAST
-        process.settle(grace=0.0 if urgent else min(left, tree.GRACE))
+        left = process_tree.GRACE if self.answering.ends is None else self.answering.ends - time.monotonic() - _LAST
+        process_tree.settle(grace=0.0 if urgent else min(left, process_tree.GRACE))
 
 
 def _stdin() -> bytes:

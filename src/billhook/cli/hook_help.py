@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from billhook.answering.arguments import DIALECTS
 from billhook.cli.hook import main
+from billhook.serve.hook_server import DIALECTS
 
 
 @click.command(

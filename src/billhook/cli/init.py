@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
-from billhook import strictjson
 from billhook.agents import AGENTS
 from billhook.cli.inside_agent import agent_around
-from billhook.cli.show import note, say
-from billhook.cli.table import shown_path
-from billhook.config import Config, Entry, load_config
-from billhook.config.approving import approve_entry, record_trust
+from billhook.cli.screen import note, say, shown_path
+from billhook.config.approve import approve_entry, record_trust
+from billhook.config.config import Config, Entry
 from billhook.config.declared import Declared, needs_consent
-from billhook.config.fileread import FileRead
-from billhook.errors import UsageError
+from billhook.config.loader import load_config
+from billhook.config.shapes import FileRead
+from billhook.core import strictjson
+from billhook.core.errors import UsageError
+from billhook.core.text import counted, visible
 from billhook.store import files
-from billhook.text import counted, visible
 
 _FILE = ".billhook/hooks.yaml"
 _IGNORED = ("*.local.yaml", "*.local.yml", "*.log", "*.bak")

@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.ages import ago
-from billhook.cli.loaded import checked_event, config_option, loaded
-from billhook.cli.show import hint, note, picked, say, say_json
-from billhook.cli.table import facts, filled, first_problem, shown_path, width
-from billhook.config import configured, sources
-from billhook.config.explaining import has_no_say
+from billhook.cli.options import checked_event, config_option, loaded
+from billhook.cli.screen import facts, filled, first_problem, hint, note, picked, say, say_json, shown_path, width
+from billhook.cli.times import ago
+from billhook.config import loader, sources
+from billhook.config.config import Config, Row, as_data, rows
+from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
-from billhook.config.loaded import Config
-from billhook.config.rows import Row, rows
-from billhook.config.snapshot import as_data
-from billhook.events import EVENTS
+from billhook.core.events import EVENTS
+from billhook.core.text import counted, one_line
 from billhook.store.files import StoreError
-from billhook.text import counted, one_line
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.hosts.plugins import PluginHook
+    from billhook.cli.doctor.plugins import PluginHook
 
 _LONGEST_NAME = 28
 _LONGEST_FACT = 70
@@ -56,10 +53,10 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     config = loaded(configs)
     agent = None
     if host is not None:
-        from billhook.cli.check_host import host_named
+        from billhook.cli.check.formats import host_named
 
         agent = host_named(host)
-        config = configured.load(".", configs, host=agent.name)
+        config = loader.load_for_cwd(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.wants(wanted)]
     fired = _fired(config, found)
@@ -81,7 +78,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
 def _plugins(config: Config, wanted: str) -> "list[PluginHook]":
     """The hooks of Claude Code's plugins, which are shown and never run."""
-    from billhook.hosts.plugins import plugin_hooks
+    from billhook.cli.doctor.plugins import plugin_hooks
 
     return [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
 

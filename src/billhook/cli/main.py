@@ -50,7 +50,7 @@ def _be_a_hook(argv: list[str]) -> NoReturn:
     import gc
 
     gc.disable()  # what start-up makes stays until the end, which is near
-    from billhook.cli.light import import_lightly
+    from billhook.cli.fast_import import import_lightly
 
     import_lightly()
     from billhook.cli.hook import main as answer

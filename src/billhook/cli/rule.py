@@ -2,10 +2,10 @@
 
 import click
 
-from billhook.cli.show import hint, picked, say, say_json
-from billhook.config.findings import nearest
+from billhook.cli.screen import hint, picked, say, say_json
 from billhook.config.lint.codes import Section, sections
-from billhook.errors import UsageError
+from billhook.core.errors import UsageError
+from billhook.core.text import nearest
 
 
 @click.command(

@@ -4,9 +4,9 @@ import json
 
 import click
 
-from billhook.cli.show import say
-from billhook.errors import UsageError
-from billhook.text import suggest
+from billhook.cli.screen import say
+from billhook.core.errors import UsageError
+from billhook.core.text import suggest
 
 _KINDS = ("hooks", "settings")
 

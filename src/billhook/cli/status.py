@@ -7,22 +7,20 @@ from typing import Any
 import click
 
 from billhook import __version__
-from billhook.cli.ages import ago, midnight
 from billhook.cli.check import checked
-from billhook.cli.loaded import loaded
-from billhook.cli.show import note, picked, say, say_json
-from billhook.cli.table import filled, hanging, shown_path, width
+from billhook.cli.options import loaded
+from billhook.cli.screen import filled, hanging, note, picked, say, say_json, shown_path, width
+from billhook.cli.times import ago, midnight
+from billhook.config.config import Config, Entry
 from billhook.config.declared import needs_consent
-from billhook.config.fileread import FileRead
-from billhook.config.findings import Finding
 from billhook.config.history import Recent, log_of, recent
-from billhook.config.inside import adopting_command as _adopting
-from billhook.config.inside import of_claude_code
+from billhook.config.host_hooks import adopting_command as _adopting
+from billhook.config.host_hooks import of_claude_code
 from billhook.config.known_gates import Missing, missing
-from billhook.config.loaded import Config, Entry
 from billhook.config.notices import gone_text
+from billhook.config.shapes import FileRead
+from billhook.core.text import Finding, counted, one_line
 from billhook.store.files import StoreError
-from billhook.text import counted, one_line
 
 _SHOWN = 3  # problems that are shown; the rest is counted
 
@@ -130,7 +128,7 @@ def _log(lately: Recent) -> str:
 
 
 def _overdue_heads(config: Config) -> Iterator[str]:
-    from billhook.hosts.doctor_hooks import head_findings
+    from billhook.cli.doctor.hooks import head_findings
 
     for finding in head_findings(config.project, Path(config.root)):
         if not finding.well:

@@ -6,16 +6,26 @@ from functools import partial
 import click
 import msgspec
 
-from billhook import strictjson
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
-from billhook.cli.agents import ALL, ANOTHER, named, one_by_one, project_here, refuse_agents, scope_options
-from billhook.cli.install_screen import as_data, show_difference, show_outcome
-from billhook.cli.show import say
-from billhook.errors import BillhookError
-from billhook.hosts.agentfile import ours
-from billhook.hosts.installing import Target, carry_out, plan_uninstall
-from billhook.hosts.jsontext import measured
+from billhook.cli.install import (
+    ALL,
+    ANOTHER,
+    as_data,
+    named,
+    one_by_one,
+    project_here,
+    refuse_agents,
+    scope_options,
+    show_difference,
+    show_outcome,
+)
+from billhook.cli.install.entries import ours
+from billhook.cli.install.plan import Target, carry_out, plan_uninstall
+from billhook.cli.screen import say
+from billhook.config.edit_json import measured
+from billhook.core import strictjson
+from billhook.core.errors import BillhookError
 from billhook.store.files import state_root
 
 

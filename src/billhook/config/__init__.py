@@ -1,18 +1,16 @@
-"""Hooks from files: which files there are, what they declare, what may run.
+"""From files to hooks: readers, layers, trust, the recorder, lint, explanations.
 
-The way of one hook: `sources` finds the file, `reading` reads it into nodes with their places, `shapes` turns any
-accepted shape into `Declared` records, `merging` lets the layers add up, `consent` says what may run, `building` makes
-the hook, and `load` does all of it.
+Imports: core, effects, agents, engine, runners, store, builtins.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from billhook.config.declared import LAYERS, Declared, Layer
-from billhook.config.findings import Finding
+from billhook.core.text import Finding
 
 if TYPE_CHECKING:
-    from billhook.config.loaded import Config, Entry
-    from billhook.config.loading import load, load_config
+    from billhook.config.config import Config, Entry
+    from billhook.config.loader import load, load_config
 
 
 def __getattr__(name: str) -> Any:

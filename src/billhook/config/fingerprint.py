@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import msgspec
 
 from billhook.config.declared import Declared
-from billhook.config.looking import MAX_KEPT, SETTLED, Content, Identity, Look, identity, settled, state
-from billhook.later import later
+from billhook.config.sources import MAX_KEPT, SETTLED, Content, Look, StatIdentity, stat_identity, stat_settled, state
+from billhook.core.lazy import later
 from billhook.store.approvals import Approval
 
 if TYPE_CHECKING:
     import json
 
-    from billhook.config import covered
-    from billhook.config.covered import Kind
+    from billhook.config import approval_scope
+    from billhook.config.approval_scope import Kind
 else:
-    json, covered = later("json"), later("billhook.config.covered")
+    json = later("json")
+    approval_scope = later("billhook.config.approval_scope")
 
 MAX_FILE = 256 << 20  # longer files are known by their size and times alone
 MAX_TEXT = 64 << 10
@@ -95,7 +96,7 @@ def definition(declared: Declared) -> dict[str, Any]:
 def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
     """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places. Hooks of
     one load share a look."""
-    from billhook.config.named import named  # not needed to see that nothing changed
+    from billhook.config.referenced_files import named  # not needed to see that nothing changed
 
     look = look or Look()
     folder = os.path.abspath(declared.folder)
@@ -108,7 +109,7 @@ def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
     others = (
         *(_folder_mark(path, kind, look) for path, kind in found.watched.items()),
-        *(FileMark(path, "", identity(look.state(path)), kind="plain") for path in found.plain),
+        *(FileMark(path, "", stat_identity(look.state(path)), kind="plain") for path in found.plain),
     )
     trees = {path: len(some) for path, some in found.trees.items()}
     return Fingerprint(_sha256(said.encode("ascii")), marks, others, trees, found.uncovered)
@@ -116,7 +117,7 @@ def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
 
 def unchanged(mark: FileMark) -> bool:
     """Whether the file is still the one that was marked, judged by one `stat`. False asks for a closer look."""
-    return identity(state(mark.path)) == mark.identity
+    return stat_identity(state(mark.path)) == mark.identity
 
 
 def holds(mark: FileMark) -> bool:
@@ -130,7 +131,7 @@ def same_content(mark: FileMark) -> bool:
     if mark.kind in ("code", "all"):
         return _names(mark.path, mark.kind, Look()) == mark.sha256
     if mark.kind == "plain":
-        return not covered.counts(mark.path, state(mark.path))
+        return not approval_scope.counts(mark.path, state(mark.path))
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
     now = _mark(mark.path, "" if by_target else "/", Look())
     if mark.identity and not mark.sha256:
@@ -249,11 +250,11 @@ def _within(path: str, folder: str) -> str:
 def _folder_mark(path: str, kind: "Kind", look: Look) -> FileMark:
     names = _names(path, kind, look)
     # one that changed just before it was listed is listed again every time
-    return FileMark(path, names, (-1,) if path in look.moving else identity(look.state(path)), path, kind)
+    return FileMark(path, names, (-1,) if path in look.moving else stat_identity(look.state(path)), path, kind)
 
 
 def _names(folder: str, kind: "Kind", look: Look) -> str:
-    return _sha256(covered.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
+    return _sha256(approval_scope.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
 
 
 def _marked(path: str, inside: str, look: Look) -> FileMark:
@@ -274,10 +275,10 @@ def _mark(path: str, inside: str, look: Look) -> FileMark:
         return FileMark(path, "", (), "")
     target = look.real(path)
     if target != path and target.startswith(_SYSTEM) and not (inside and target.startswith(inside)):
-        return FileMark(path, _by_target(target), identity(found), target)
+        return FileMark(path, _by_target(target), stat_identity(found), target)
     if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
-        return FileMark(path, "", identity(found), target)
-    of, sha256 = _hashed(path, identity(found), look)
+        return FileMark(path, "", stat_identity(found), target)
+    of, sha256 = _hashed(path, stat_identity(found), look)
     return FileMark(path, sha256, of, target)
 
 
@@ -291,10 +292,10 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_known: dict[Identity, str] = {}
+_known: dict[StatIdentity, str] = {}
 
 
-def _hashed(path: str, wanted: Identity, look: Look) -> tuple[Identity, str]:
+def _hashed(path: str, wanted: StatIdentity, look: Look) -> tuple[StatIdentity, str]:
     """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
     if wanted in _known:
         return wanted, _known[wanted]
@@ -304,9 +305,9 @@ def _hashed(path: str, wanted: Identity, look: Look) -> tuple[Identity, str]:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(file, "rb") as stream:
-            before = identity(os.fstat(file))
+            before = stat_identity(os.fstat(file))
             sha256 = _digest(stream, before[2]) if stat.S_ISREG(os.fstat(file).st_mode) else ""
-            after = identity(os.fstat(file))
+            after = stat_identity(os.fstat(file))
     except (OSError, ValueError):
         return wanted, ""
     if before == after == wanted:
@@ -326,7 +327,7 @@ def _digest(stream: BinaryIO, size: int) -> str:
     return digest.hexdigest() if size >= 0 else ""
 
 
-def _remembered(of: Identity, sha256: str) -> str:
+def _remembered(of: StatIdentity, sha256: str) -> str:
     if len(_known) >= _CACHED:
         _known.clear()
     _known[of] = sha256
@@ -336,7 +337,7 @@ def _remembered(of: Identity, sha256: str) -> str:
 def _settled(path: str, look: Look) -> os.stat_result | None:
     """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
     found = look.state(path)
-    if found is None or settled(found):
+    if found is None or stat_settled(found):
         return found
     age = time.time_ns() - found.st_ctime_ns
     time.sleep(max(0, SETTLED - age) / 1e9)

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.answers import Skipped, SkipReason
 from billhook.builtins.metrics import NAME as METRICS
 from billhook.builtins.metrics import WARN_MS, Budget, HookStats, Tally
-from billhook.config.loaded import Config
-from billhook.config.rows import Row, rows
-from billhook.config.snapshot import as_data, kept
-from billhook.store.places import log_folder
+from billhook.config.config import Config, Row, as_data, kept, rows
+from billhook.core.answers import Skipped, SkipReason
+from billhook.store.files import log_folder
 from billhook.store.record import Record, Said, Wanted
 
 if TYPE_CHECKING:
-    from billhook.store.reading import LogReader
+    from billhook.store.log_reader import LogReader
 
 LARGEST: Final = 64 << 20  # bytes of a log that are looked at, from its end
 _RUNS: Final = 200
@@ -41,7 +39,7 @@ _TELLING: Final = NOT_WANTED | {SkipReason.DENIED, SkipReason.STOPPED}
 
 def log_of(config: Config) -> "LogReader | None":
     """The log of a project; None: there is none yet."""
-    from billhook.store.reading import LogReader
+    from billhook.store.log_reader import LogReader
 
     root = Path(config.root)
     folder = log_folder(root, config.project)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from billhook import caller
-from billhook.later import pattern
+from billhook.core import client_env
+from billhook.core.lazy import pattern
 
 PROGRAMS = ("billhook-hook", "billhook")
 _LARGEST = 1 << 20
@@ -51,7 +51,7 @@ def programs(settings: Iterable[str]) -> tuple[str, ...]:
 
 
 def _path() -> list[str]:
-    return [folder for folder in caller.environ().get("PATH", "").split(":") if folder.startswith("/")]
+    return [folder for folder in client_env.environ().get("PATH", "").split(":") if folder.startswith("/")]
 
 
 def search_path() -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from billhook import caller
+from billhook.config.config import Config, Entry
 from billhook.config.declared import needs_consent
-from billhook.config.loaded import Config, Entry
+from billhook.core import client_env
 from billhook.store.files import StoreError
 from billhook.store.state import FileState, Value
 
@@ -148,7 +148,7 @@ def _without(before: Value | None, gone: Missing) -> Value:
 
 def _accounts(config: Config) -> Value | None:
     """What is remembered in the account's own home, where `HOME` is another folder and BILLHOOK_HOME is not set."""
-    environ = caller.environ()
+    environ = client_env.environ()
     own = "" if environ.get("BILLHOOK_HOME") else _account_home()
     if own in ("", environ.get("HOME")):
         return None

@@ -1,14 +1,17 @@
 """What stands in a file, with the place of every value: the one form that YAML and JSON are read into."""
 
+import codecs
 import math
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
 
-from billhook import strictjson
-from billhook.later import pattern
+from billhook.core import strictjson
+from billhook.core.lazy import pattern
+from billhook.core.text import Finding
 
 GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)  # words that only a guard has
 
@@ -88,3 +91,118 @@ class Fields(msgspec.Struct, frozen=True):
             if key.value in names:
                 found = value
         return found
+
+
+# Configuration text into nodes:
+
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 64
+MAX_FINDINGS = 100  # nobody reads more of one file, and hostile text could make a million
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_QUOTED_LENGTH = 40
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What a file says. Without a node it can't be read, and a finding says why."""
+
+    node: Node | None
+    findings: tuple[Finding, ...]
+
+
+def read_text(text: bytes, file: str, largest: int = MAX_BYTES) -> Read:
+    """Read one configuration file; never raises. `file` is its name, whose ending picks the reader."""
+    if len(text) > largest:
+        message = f"the file is too large: more than {largest:,} bytes"
+        return unread(Finding("BH103", message, file, 1, 1, "move what is not hooks elsewhere"))
+    decoded = _decoded(text, file)
+    if isinstance(decoded, Finding):
+        return unread(decoded)
+    if _is_json(decoded, file):
+        from billhook.config.read_json import read_json
+
+        return read_json(decoded, file)
+    from billhook.config.read_yaml import read_yaml
+
+    return read_yaml(decoded, file)
+
+
+def _is_json(text: str, file: str) -> bool:
+    name = file.lower()
+    if name.endswith((".json", ".yaml", ".yml")):
+        return name.endswith(".json")
+    return text.lstrip().startswith("{")
+
+
+def _decoded(text: bytes, file: str) -> str | Finding:
+    encoding = "utf-16" if text.startswith(_UTF16) else "utf-8-sig"
+    try:
+        return text.decode(encoding)
+    except UnicodeDecodeError as error:
+        # utf-8-sig counts from behind the mark, so the sound part is decoded without one.
+        body = text.removeprefix(codecs.BOM_UTF8)
+        before = body[: error.start].decode("utf-16" if encoding == "utf-16" else "utf-8", "ignore")
+        line, column = Lines(before).place(len(before))
+        what = f"byte 0x{body[error.start]:02x} is not {'UTF-16' if encoding == 'utf-16' else 'UTF-8'}"
+        return Finding("BH102", what, file, line, column, "save the file as UTF-8")
+
+
+def unread(*findings: Finding) -> Read:
+    """A file that can't be read, and why."""
+    return Read(None, in_order(findings))
+
+
+def empty() -> Node:
+    """What a file says that has nothing in it, or only comments."""
+    return Node(Fields(()), 1, 1)
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """As a reader meets them, and not more than anybody would read."""
+    return tuple(sorted(findings, key=lambda one: (one.line, one.column))[:MAX_FINDINGS])
+
+
+def stays_without(mapping: bool, depth: int, lost_mapping: bool) -> bool:
+    """Whether a mapping (else: a list) at this depth is still what its author meant when one of its values is lost.
+
+    The outer two levels hold entries, whatever the shape of the file: settings, events, named hooks. So do lists
+    at the third; further in, a list can spare a mapping, because that is a whole entry, but nothing else.
+    """
+    if mapping:
+        return depth <= 1
+    return lost_mapping or depth <= 2
+
+
+def twice(pairs: Iterable[tuple[Node, Node]], file: str) -> Iterator[Finding]:
+    """A finding for each key that was there before."""
+    first: dict[object, Node] = {}
+    for key, _ in pairs:
+        before = first.setdefault(key.value, key)
+        if before is not key:
+            message = f"the key {quoted(str(key.value))} is here twice; the first is in line {before.line}"
+            yield Finding("BH105", message, file, key.line, key.column, "remove one of the two, or rename it")
+
+
+def quoted(text: str) -> str:
+    """A piece of a file, fit for a message of one line."""
+    return f"`{one_line(text, _QUOTED_LENGTH)}`"
+
+
+def one_line(text: str, longest: int) -> str:
+    """The beginning of a text, without line breaks and control characters."""
+    short = text if len(text) <= longest else text[: longest - 3] + "..."
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in short)
+
+
+class Lines:
+    """Where the lines of one text begin. Lives as long as its reading."""
+
+    def __init__(self, text: str, end: str = "\n") -> None:
+        """`end` is a pattern for what ends a line."""
+        self.starts = [0, *(found.end() for found in re.finditer(end, text))]
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column, from 1, of a character."""
+        line = bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1

@@ -11,17 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from billhook import caller
 from billhook.agents import AGENTS, dialect_of
-from billhook.answers import Verdict
 from billhook.config.declared import needs_consent
-from billhook.config.inside import is_claudes
-from billhook.events import Event
+from billhook.config.host_hooks import is_claudes
+from billhook.core import client_env
+from billhook.core.answers import Verdict
+from billhook.core.events import Event
 from billhook.store.files import StoreError
 
 if TYPE_CHECKING:
+    from billhook.config.config import Config, Entry
     from billhook.config.known_gates import Missing
-    from billhook.config.loaded import Config, Entry
     from billhook.store.approvals import Approval
     from billhook.store.state import FileState, Value
 
@@ -338,7 +338,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _shown_path(path: str, config: "Config") -> str:
-    inside, home = config.project.rstrip("/") + "/", caller.expanduser("~").rstrip("/") + "/"
+    inside, home = config.project.rstrip("/") + "/", client_env.expanduser("~").rstrip("/") + "/"
     if path.startswith(inside):
         return os.path.relpath(path, config.project)
     return f"~/{path[len(home) :]}" if path.startswith(home) else path

@@ -7,12 +7,22 @@ import re
 from typing import Any, Final, Literal
 
 from billhook.agents.names import tools_of
-from billhook.config.keys import ACTIONS, BUILTINS, ENTRY, FAILURE_RULES, HANDLER, NATIVE, OF_OTHERS, SPELLINGS, TYPES
-from billhook.config.options import LIMIT, OPTIONS
-from billhook.config.permitting import MODES
+from billhook.config.builtin_options import LIMIT, OPTIONS
+from billhook.config.fields import (
+    ACTIONS,
+    BUILTINS,
+    ENTRY,
+    FAILURE_RULES,
+    HANDLER,
+    NATIVE,
+    OF_OTHERS,
+    SPELLINGS,
+    TYPES,
+)
+from billhook.config.permissions import MODES
 from billhook.config.shapes import OWN_KEYS, SWITCHES
-from billhook.events import EVENTS
-from billhook.meanings import MEANINGS
+from billhook.core.dialect_traits import MEANINGS
+from billhook.core.events import EVENTS
 
 Kind = Literal["hooks", "settings"]
 Schema = dict[str, Any]

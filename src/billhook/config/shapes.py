@@ -1,8 +1,4 @@
-"""Any accepted shape of file, read into `Declared` records.
-
-Five shapes: entries that are plain strings, flat `{"command": ...}` entries, nested matcher groups, `.hooks.json`,
-and the native hooks.yaml. One bad entry never disables its neighbours: it is reported, and kept as broken.
-"""
+"""What one file says, as records: `shapes` makes them, everything else reads them."""
 
 import os
 from collections import Counter
@@ -11,20 +7,53 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from billhook import caller
 from billhook.config import sources
-from billhook.config.declared import Declared, Layer, Shape, needs_consent
+from billhook.config.builtin_options import WrongError, read_options
+from billhook.config.declared import Declared, Layer, Shape, checked_name, needs_consent
 from billhook.config.entry import Entry, Where
-from billhook.config.fileread import Builtin, FileRead
-from billhook.config.findings import Finding, folded, nearest, suggestion
-from billhook.config.installed import is_billhook
-from billhook.config.keys import BUILTINS, CONDITIONS, ENTRY, HANDLER, MISTAKEN, NATIVE
-from billhook.config.naming import checked_name
-from billhook.config.nodes import GATE_WORDS, Fields, Node
-from billhook.config.options import WrongError, read_options
-from billhook.config.reading import Read, read_text
-from billhook.events import EVENTS
-from billhook.meanings import MEANINGS
+from billhook.config.fields import BUILTINS, CONDITIONS, ENTRY, HANDLER, MISTAKEN, NATIVE
+from billhook.config.nodes import GATE_WORDS, Fields, Node, Read, read_text
+from billhook.config.own_entries import is_billhook
+from billhook.config.sources import SourceFile
+from billhook.core import client_env
+from billhook.core.dialect_traits import MEANINGS
+from billhook.core.events import EVENTS
+from billhook.core.text import Finding, folded, nearest, suggestion
+
+
+class Builtin(msgspec.Struct, frozen=True):
+    """What a file says about one built-in."""
+
+    name: str
+    enabled: bool | None = None
+    options: dict[str, Any] = {}  # what is set, by our names for the options
+    line: int = 0
+    column: int = 0
+    broken: str = ""  # what is wrong with its options: a guard among the built-ins must not go on without them
+
+
+class FileRead(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one file says."""
+
+    source: SourceFile
+    entries: tuple[Declared, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    readable: bool = True
+    variables: frozenset[str] = frozenset()  # what the file's `env` sets for every hook of an agent
+    says_gate: bool = False  # there seems to be a gate in what could not be read
+    parallel: bool | None = None
+    disable_all: bool = False
+    builtins: tuple[Builtin, ...] = ()
+    allowed_urls: tuple[str, ...] | None = None
+    allowed_header_env: tuple[str, ...] | None = None
+    permissions: tuple[tuple[Node, Node], ...] = ()
+    """Every `permissions` of the file, also misspelt, as it stands there: `permitting` reads them."""
+    lost_permissions: bool = False  # rules may have been in what could not be read
+    places: dict[str, tuple[int, int]] = {}
+
+
+# Any accepted shape of file, read into `Declared` records.
+
 
 _DIALECT_OF: Final[dict[Shape, str]] = {
     "strings": "claw",
@@ -68,7 +97,7 @@ def _not_opened(file: str, error: OSError | ValueError) -> Finding:
     if isinstance(error, FileNotFoundError) and os.path.exists(at):
         at = file  # nothing is in the way: there is no such file
     why = (getattr(error, "strerror", "") or str(error)).lower()
-    in_home = caller.expanduser("~").startswith(at)
+    in_home = client_env.expanduser("~").startswith(at)
     if os.path.islink(at) and not os.path.exists(at):
         why, hint = f"the link leads to `{os.readlink(at)}`: {why}", "fix or remove the link"
     elif isinstance(error, PermissionError):

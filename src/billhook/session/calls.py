@@ -1,27 +1,167 @@
-"""One tool call, from PreToolUse to the result that the model gets: exactly one, whatever happens."""
+"""How long a session waits, and for what."""
 
 import asyncio
 import copy
+import inspect
+import os
 import time
 import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from billhook import strictjson, tools
-from billhook.answers import UNSET, Decision, Outcome, Verdict
-from billhook.errors import RuleError, StrictJSONError, UsageError
-from billhook.events import PermissionDenied, PermissionRequest, PostToolUse, PostToolUseFailure, PreToolUse
-from billhook.feedback import denied_result, merge_feedback
-from billhook.meanings import meanings
-from billhook.session.granted import suggestions
-from billhook.session.permission import Question, Ruling
-from billhook.session.waiting import HURRY, awaited
+from billhook.core import strictjson, tools
+from billhook.core.answers import UNSET, Decision, Outcome, Verdict
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import RuleError, StrictJSONError, UsageError
+from billhook.core.events import PermissionDenied, PermissionRequest, PostToolUse, PostToolUseFailure, PreToolUse
+from billhook.core.feedback import denied_result, merge_feedback
+from billhook.effects.rules import Rule, covers
 
 if TYPE_CHECKING:
     from billhook.session.session import Session
+
+
+HURRY: Final = 5.0  # seconds for the hooks of an event that comes with an interrupt, and of the session's end
+
+
+async def awaited(value: Any) -> Any:
+    """The value, or what it becomes: callers may give functions of either kind."""
+    return await value if inspect.isawaitable(value) else value
+
+
+# Who may let a call run beside the hooks:
+
+
+MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto")
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """What the permissions say of a call: ALLOW, ASK or DENY."""
+
+    decision: Decision
+    reason: str = ""
+    by: str = ""  # what decided: a rule, a mode
+    firm: bool = False  # it asks, and only the person may say yes: no hook answers in their place
+    rememberable: bool = True  # a yes may count for the rest of the session
+
+
+class Permissions(Protocol):
+    """The rules beside the hooks."""
+
+    def judge(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str, mode: str, hook: Decision) -> Ruling:
+        """Judge a call, its input as hooks have left it; `hook` is what they said: NONE, ALLOW or ASK."""
+        ...
+
+    def remember(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str) -> None:
+        """The person said yes for the rest of the session."""
+        ...
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What the person is asked."""
+
+    tool_name: str
+    tool_input: dict[str, Any]
+    reason: str = ""
+    by: str = ""
+    rememberable: bool = True
+
+
+Reply = bool | str
+Ask = Callable[[Question], Reply | Awaitable[Reply]]
+"""Gets the person's answer: True or "once", "session" (and don't ask again), False or "no"."""
+
+
+class HookPermissions:
+    """The rules of a loop that has none of its own: what hooks say is all there is, and silence lets a call run."""
+
+    def judge(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str, mode: str, hook: Decision) -> Ruling:
+        if hook is Decision.ASK:
+            return Ruling(Decision.ASK, firm=True, rememberable=False)
+        return Ruling(Decision.ALLOW)
+
+    def remember(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str) -> None:
+        pass
+
+
+# Rules that PermissionRequest hooks add for a session (`updatedPermissions`), and what they are offered.
+
+
+_UPDATES: Final = ("addRules", "replaceRules", "removeRules")
+_PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that make a rule about more than the one call
+
+
+class GrantedRules:
+    """The rules that hooks added, for this session and its subagents only: no file is written."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, list[Rule]] = {"allow": [], "ask": [], "deny": []}
+
+    def update(self, updates: Any) -> str:
+        """Apply `updatedPermissions`, all or nothing; returns the new mode, or nothing. Raises RuleError."""
+        rules = {behavior: list(some) for behavior, some in self._rules.items()}
+        mode = ""
+        for one in updates if isinstance(updates, list) else [updates]:
+            if not isinstance(one, Mapping):
+                raise RuleError("an entry of `updatedPermissions` is not an object")
+            if one.get("type") == "setMode":
+                mode = str(one.get("mode"))
+                if mode not in MODES:
+                    raise RuleError(f"`updatedPermissions` sets an unknown mode `{mode}`")
+            else:
+                _change(rules, one)
+        self._rules = rules
+        return mode
+
+    def applied(self, ruling: Ruling, name: str, tool_input: dict[str, Any], cwd: str) -> Ruling:
+        """A ruling with these rules beside it. An allow rule never overrides other rules, or a hook that asks."""
+        for rule in self._rules["deny"]:
+            if rule.strikes(name, tool_input, cwd):
+                return Ruling(Decision.DENY, f"denied by `{rule}`, a rule that a hook added", _BY)
+        for rule in self._rules["ask"]:
+            if ruling.decision is Decision.ALLOW and rule.strikes(name, tool_input, cwd):
+                return Ruling(
+                    Decision.ASK, f"{name} needs permission: `{rule}`, a rule that a hook added", _BY, firm=True
+                )
+        may_allow = self._rules["allow"] and ruling.decision is Decision.ASK and not ruling.firm
+        if may_allow and covers(self._rules["allow"], name, tool_input, cwd):
+            return Ruling(Decision.ALLOW, by=_BY)
+        return ruling
+
+
+_BY: Final = "a hook, for this session"
+
+
+def suggestions(name: str, tool_input: dict[str, Any], cwd: str) -> list[dict[str, Any]]:
+    """What a hook may answer with so that this very call is not asked about again; nothing where no rule says that."""
+    command, path = tools.command_of(name, tool_input), tools.path_of(name, tool_input)
+    content = command if command is not None else path and "/" + os.path.join(cwd, path)
+    if content is not None and (not content.strip() or _PATTERN & set(content)):
+        return []
+    rule = {"toolName": name, **({"ruleContent": content} if content else {})}
+    return [{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}]
+
+
+def _change(rules: dict[str, list[Rule]], one: Mapping[str, Any]) -> None:
+    kind, behavior, listed = one.get("type"), one.get("behavior"), one.get("rules")
+    if kind not in _UPDATES or behavior not in rules or not isinstance(listed, list):
+        raise RuleError(f"`updatedPermissions` of type `{kind}` can't be acted on here")
+    meant = [_rule(each) for each in listed]
+    kept = [] if kind == "replaceRules" else [rule for rule in rules[str(behavior)] if rule not in meant]
+    rules[str(behavior)] = kept if kind == "removeRules" else kept + meant
+
+
+def _rule(given: Any) -> Rule:
+    if not isinstance(given, Mapping) or not isinstance(given.get("toolName"), str):
+        raise RuleError("a rule of `updatedPermissions` names no tool")
+    content = given.get("ruleContent")
+    return Rule.parse(f"{given['toolName']}({content})" if content else given["toolName"])
+
+
+# One tool call, from PreToolUse to the result that the model gets:
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):

@@ -8,15 +8,25 @@ from typing import Any, Final, Literal, Self
 
 from msgspec.structs import replace
 
-from billhook import events
-from billhook.answers import Outcome, Verdict
-from billhook.engine import Engine
-from billhook.errors import UsageError
-from billhook.meanings import meanings
-from billhook.session.calls import Call, Calls, Execute, SentInput, ToolResult
-from billhook.session.granted import GrantedRules
-from billhook.session.permission import MODES, Ask, HookPermissions, Permissions
-from billhook.session.waiting import HURRY, awaited
+from billhook.core import events
+from billhook.core.answers import Outcome, Verdict
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import UsageError
+from billhook.engine.engine import Engine
+from billhook.session.calls import (
+    HURRY,
+    MODES,
+    Ask,
+    Call,
+    Calls,
+    Execute,
+    GrantedRules,
+    HookPermissions,
+    Permissions,
+    SentInput,
+    ToolResult,
+    awaited,
+)
 
 FORCED_AT_MOST: Final = 8  # how often in a row hooks may keep an agent going that wants to stop
 SOURCES: Final = ("startup", "resume", "clear", "compact", "fork")

@@ -8,13 +8,12 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from billhook import stepping
-from billhook.answers import Verdict
-from billhook.engine import Engine
-from billhook.events import Event
-from billhook.session.calls import INTERRUPTS, Execute, SentInput, ToolResult, copied, interruption, shown
+from billhook.core import drive
+from billhook.core.answers import Verdict
+from billhook.core.events import Event
+from billhook.engine.engine import Engine
+from billhook.session.calls import INTERRUPTS, Execute, SentInput, ToolResult, awaited, copied, interruption, shown
 from billhook.session.session import Session
-from billhook.session.waiting import awaited
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,8 +37,8 @@ def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return stepping.run(coroutine)
-    return stepping.run_aside(coroutine)
+        return drive.run(coroutine)
+    return drive.run_aside(coroutine)
 
 
 class _Attribute(Generic[T]):

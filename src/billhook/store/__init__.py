@@ -1,1 +1,4 @@
-"""What billhook keeps on disk: approvals, later state and the event log. Directories 0700, files 0600, no symlinks."""
+"""Files on disk: state, sessions, the event log and its queries, redaction, approvals.
+
+Imports: core.
+"""

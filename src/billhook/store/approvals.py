@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from billhook.later import later, pattern
+from billhook.core.lazy import later, pattern
 from billhook.store import files
 from billhook.store.files import StoreError
 

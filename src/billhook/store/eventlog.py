@@ -16,14 +16,13 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, Never
 
-from billhook import strictjson
-from billhook.store import appending, files, lines, sidefiles
-from billhook.store.appending import CURRENT, LOCK, End
-from billhook.store.files import StoreError, failed
-from billhook.store.locking import PATIENCE, LockFile
-from billhook.store.places import log_folder
+from billhook.core import strictjson
+from billhook.store import files, log_tail, record, side_files
+from billhook.store.files import StoreError, failed, log_folder
+from billhook.store.locks import PATIENCE, LockFile
+from billhook.store.log_tail import CURRENT, LOCK, End
 from billhook.store.record import LARGEST_LINE
-from billhook.store.sidefiles import LARGEST_BODY
+from billhook.store.side_files import LARGEST_BODY
 
 if sys.platform != "win32":
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
@@ -33,7 +32,7 @@ if sys.platform != "win32":
 MAX_BYTES: Final = 64 << 20  # how long a file of the log grows before the next one is begun
 _OPEN_AT_ONCE: Final = 8  # logs of one process that keep their descriptors
 _LOOK_AGAIN: Final = 0.25  # seconds after which a writer makes sure that its file is still the one at the path
-_ROOM: Final = lines.ROOM + 600
+_ROOM: Final = record.ROOM + 600
 """Bytes that a line adds to its record, and that are left free for the note that the file is full."""
 _QUICK: Final = 128 << 10
 _TRIES: Final = 30
@@ -73,7 +72,7 @@ class EventLog:
         self._roomy = self._full - LARGEST_LINE  # a file that is not longer has room for any line
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
-        self._seal = lines.make_line
+        self._seal = record.make_line
         self._turn = [True]
         """Empty while a thread of this process is at work: who takes the one thing out has the turn. Quicker than a
         lock, and as atomic."""
@@ -96,7 +95,7 @@ class EventLog:
         if not 2 < len(body) <= LARGEST_BODY:
             if not content:
                 raise StoreError("an empty record", place=str(self.path))
-            body = sidefiles.moved(content, self._keep_side)
+            body = side_files.moved(content, self._keep_side)
         return _new(Appended, self.append_encoded(body))
 
     def append_encoded(self, body: bytes) -> tuple[int, str]:
@@ -175,7 +174,7 @@ class EventLog:
 
     def _note(self, body: bytes, before: bytes = b"") -> None:
         """Add a line about the log itself; `before` closes what stands at its end."""
-        line, digest = lines.make_line(self._seq + 1, self._hash, body)
+        line, digest = record.make_line(self._seq + 1, self._hash, body)
         written = write(self._file, before + line)
         if written != len(before + line):
             self._take_back(written, len(before + line))
@@ -237,7 +236,7 @@ class EventLog:
         if size == self._size:
             return False
         since = self._size if size > self._size else 0
-        end = self._read_quickly(since, size) or appending.read_end(self._file, since, size)
+        end = self._read_quickly(since, size) or log_tail.read_end(self._file, since, size)
         if end.last is not None and end.last.seq > self._seq:
             self._seq, self._hash = end.last.seq, end.last.hash
         elif end.last is None and since == 0:
@@ -245,7 +244,7 @@ class EventLog:
         self._size = size
         if (torn := end.fragment) is not None:
             reason = f"a line was never finished: {torn.bytes} bytes before this one are no record"
-            self._note(lines.note("torn", reason, {"bytes": torn.bytes, "sha256": torn.sha256}), before=b"\n")
+            self._note(record.note("torn", reason, {"bytes": torn.bytes, "sha256": torn.sha256}), before=b"\n")
             return False
         return end.last is not None and end.last.note == "rotated"
 
@@ -254,13 +253,13 @@ class EventLog:
         if size - since > _QUICK:
             return None
         data = os.pread(self._file, size - since, since)
-        last = lines.read_line(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if data.endswith(b"\n") else None
+        last = record.read_line(data[data.rfind(b"\n", 0, -1) + 1 : -1]) if data.endswith(b"\n") else None
         return None if last is None else End(last, None)
 
     def _rotate(self) -> None:
         """Begin a new file. Where the old one can't be moved it goes on growing: nothing is lost over this."""
         if self._name_when_full() is not None:
-            self._note(lines.note("rotated", f"the log goes on in {CURRENT}"))
+            self._note(record.note("rotated", f"the log goes on in {CURRENT}"))
             self._move_aside()
 
     def _move_aside(self) -> bool:
@@ -279,16 +278,16 @@ class EventLog:
 
     def _name_when_full(self) -> str | None:
         """None when the file can't be moved: it has no record, or another one has that name already."""
-        first = appending.first_seq(self._file)
+        first = log_tail.first_seq(self._file)
         if first is None or not os.access(self.folder, os.W_OK):
             return None
-        name = appending.rotated_name(first)
+        name = log_tail.rotated_name(first)
         return None if os.path.lexists(self.folder / name) else name
 
     def _open_file(self) -> None:
         with files.opened(self.folder, self.root, create=True) as folder:
             assert folder is not None
-            self._file = appending.open_to_append(folder, self.path)
+            self._file = log_tail.open_to_append(folder, self.path)
             if self.sync:
                 os.fsync(folder)
         self._size = 0  # nothing of it is known
@@ -299,8 +298,8 @@ class EventLog:
         """A file without a record goes on where the newest full one ended, or where we did if that was later."""
         with files.opened(self.folder, self.root) as folder:
             assert folder is not None
-            names = reversed(appending.rotated_names(folder))
-            last = appending.last_of(folder, [self.folder / name for name in names])
+            names = reversed(log_tail.rotated_names(folder))
+            last = log_tail.last_of(folder, [self.folder / name for name in names])
         if last is not None and last.seq > self._seq:
             self._seq, self._hash = last.seq, last.hash
 
@@ -312,7 +311,7 @@ class EventLog:
             return True
 
     def _keep_side(self, sha256: str, data: bytes) -> None:
-        sidefiles.write_side(self.folder, self.root, sha256, data, sync=self.sync)
+        side_files.write_side(self.folder, self.root, sha256, data, sync=self.sync)
 
     def _close_file(self) -> None:
         """What threads of ours wrote to it and did not flush yet is flushed now: they can't any more."""

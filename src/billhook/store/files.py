@@ -8,13 +8,16 @@ can swap one in between a check and its use. Without `root` only the last compon
 import errno
 import functools
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from billhook import caller
-from billhook.errors import BillhookError
+from billhook.core import client_env
+from billhook.core.errors import BillhookError
+from billhook.core.lazy import pattern
+from billhook.store.digest import sha256
 
 TEMPORARY = ".new-"
 """How the names of files that are still being written begin. One that stays behind after a crash means nothing."""
@@ -29,8 +32,8 @@ class StoreError(BillhookError):
 
 def state_root(home: str | os.PathLike[str] | None = None) -> Path:
     """Where everything of ours lies: `home`, else `$BILLHOOK_HOME`, else `~/.claude`. Absolute; it need not exist."""
-    chosen = os.fspath(home) if home is not None else caller.environ().get("BILLHOOK_HOME") or "~/.claude"
-    return _as_path(caller.abspath(caller.expanduser(chosen)))
+    chosen = os.fspath(home) if home is not None else client_env.environ().get("BILLHOOK_HOME") or "~/.claude"
+    return _as_path(client_env.abspath(client_env.expanduser(chosen)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -276,3 +279,48 @@ _HINTS = {
     errno.ELOOP: "replace the link by the real thing; billhook follows none here",
     errno.ENOTDIR: "a file or a link lies where a folder is needed: move it away",
 }
+
+
+# Where things lie below the state root.
+
+
+_PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_RESERVED = pattern(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
+_LONGEST = 200  # bytes of a folder's name: file systems take 255, and something is added to some
+
+
+def file_name(key: str, folder: Path) -> str:
+    """A name in `folder` for any text, without its ending: never a path, never another text's name.
+
+    A plain id is its own name. Anything else, and on a file system that takes `A` for `a` also an id with capitals, is
+    its harmless characters, a tilde, which no plain id has, and a digest.
+    """
+    if _PLAIN.fullmatch(key) and not _RESERVED.fullmatch(key) and (key == key.lower() or not _folds_case(folder)):
+        return key
+    harmless = re.sub(r"[^a-z0-9_-]+", "-", key[:60].lower()).strip("-")
+    return f"{harmless or 'none'}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def project_name(project: str) -> str:
+    """The name of a project's folder: its path, every character outside A-Z a-z 0-9 turned to `-`, as seed 002 has it.
+
+    Two projects may share one (`/a-b` and `/a/b`): every record names its project.
+    """
+    name = re.sub(r"[^A-Za-z0-9]", "-", project)
+    if len(name) <= _LONGEST:
+        return name or "-"
+    return f"{name[: _LONGEST - 17]}-{sha256(os.fsencode(project)).hexdigest()[:16]}"
+
+
+def log_folder(root: Path, project: str) -> Path:
+    """The folder of a project's event log."""
+    return root / "hooks" / project_name(project)
+
+
+def _folds_case(folder: Path) -> bool:
+    """Whether the file system takes capitals and small letters for the same."""
+    swapped = folder.with_name(folder.name.swapcase())
+    try:
+        return os.path.samefile(folder, swapped)
+    except OSError:
+        return False

@@ -1,11 +1,12 @@
-"""Secrets are taken out of what the event log keeps: by the names they have, and by the shapes of well-known tokens.
+"""How much work one event may be for the redactor: a long text must not hold up a verdict.
 
-What was taken out reads `[redacted 40 chars 9f3ac21b77d0]`: its length, and a digest under a key of the user's own, so
-that equal stays equal and nobody without the key can try passwords against it. One call does so much work and no more;
-what is beyond reads `[redacted 38000000 chars 9f3ac21b77d0, too long to search]`. A net, not a wall: docs/redaction.md
-says what it finds and what it can't see.
+Counted and not timed, so that the same event always comes out the same. What is beyond is taken out whole: nothing that
+was not searched is ever written.
 """
 
+import functools
+import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,17 +14,104 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.later import later, pattern
-from billhook.store.files import StoreError
-from billhook.store.redaction_budget import MOST_CHARACTERS, MOST_SECRETS, NAME_STEPS, PIECE_STEPS, Budget
-from billhook.store.secret_hints import FLAGS_RULE, Rule, worth_trying
-from billhook.store.secret_names import Names, may_be_key
+from billhook.core.lazy import later, pattern
+from billhook.store.files import StoreError, create_once, opened, read_in
+from billhook.store.secret_names import FLAGS_RULE, Names, Rule, may_be_key, worth_trying
 from billhook.store.secret_shapes import Span, looks_random
 
 if TYPE_CHECKING:
     import hashlib
 else:
     hashlib = later("hashlib")
+
+
+MOST_CHARACTERS: Final = 4_000_000  # of all texts of one event together
+MOST_SECRETS: Final = 2_000  # that are taken out one by one
+MOST_ITEMS: Final = 50_000  # of all lists and objects together
+MOST_STEPS: Final = 200_000_000  # a step is a character that is compared with something: about a nanosecond
+NAME_STEPS: Final = 6_000  # what it costs to look at a word like `token`, and at what follows it
+PIECE_STEPS: Final = 3_000  # what it costs to look at a piece of text like `ghp_`
+_SHORT: Final = 4096
+"""A text of up to so many characters may have all that is left; what is longer leaves something for the others."""
+_FEW: Final = 64
+
+
+class Budget:
+    """What is left for one event. Lives as long as one call of the redactor."""
+
+    def __init__(self) -> None:
+        self.characters = MOST_CHARACTERS
+        self.secrets = MOST_SECRETS
+        self.items = MOST_ITEMS
+        self.steps = MOST_STEPS
+
+    def room(self, length: int) -> int:
+        """How many characters of a text of this length may be searched; they are used up.
+
+        Of a text that is too long less than there would be room for: redacted once more, it still fits.
+        """
+        left = self.characters
+        if length > (left if length <= _SHORT else left - left // 16):
+            length = left - left // 8
+        self.characters -= length
+        return length
+
+    def take_items(self, count: int) -> bool:
+        """Whether a list or an object of so many items may be looked into."""
+        if count > (self.items if count <= _FEW else self.items - self.items // 16):
+            return False
+        self.items -= count
+        return True
+
+    def take_steps(self, steps: int, *, most: bool = False) -> bool:
+        """Whether there is so much work left; `most`: an eighth of it stays for the other texts."""
+        if steps > (self.steps - self.steps // 8 if most else self.steps):
+            return False
+        self.steps -= steps
+        return True
+
+
+# The key of the digests that stand for what was redacted:
+
+
+KEY_BYTES: Final = 32
+
+
+def key_file(root: Path) -> Path:
+    """Where the key lies."""
+    return root / "billhook" / "redaction.key"
+
+
+def kept_key(root: Path) -> bytes:
+    """The user's key, made if there is none: all who come at the same time get the same one. Raises StoreError."""
+    path = key_file(root)
+    found = _read(path, root)
+    if found is None:
+        create_once(path, os.urandom(KEY_BYTES), root=root)
+    for _ in range(20):  # where there are no hard links, another process may be about to write it
+        found = found or _read(path, root)
+        if found:
+            break
+        time.sleep(0.005)
+    if found is None or len(found) != KEY_BYTES:
+        size = 0 if found is None else len(found)
+        raise StoreError(f"it has {size} bytes and not {KEY_BYTES}", place=str(path), hint=f"remove it: rm {path}")
+    return found
+
+
+def _read(path: Path, root: Path) -> bytes | None:
+    with opened(path.parent, root) as folder:
+        return None if folder is None else read_in(folder, path, KEY_BYTES, private=True)
+
+
+@functools.cache
+def own_key() -> bytes:
+    """A key that nobody but this process has."""
+    return os.urandom(KEY_BYTES)
+
+
+# Secrets are taken out of what the event log keeps:
+
 
 TOO_LONG: Final = ", too long to search"  # what the mark of a text says that was not searched
 _MARKS: Final = pattern(rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]")
@@ -95,7 +183,6 @@ class Redactor:
         return hashlib.blake2b(data, key=self._key[:64], digest_size=6).hexdigest()
 
     def _found_key(self) -> bytes:
-        from billhook.store.redaction_key import kept_key, own_key
 
         try:
             return own_key() if self._root is None else kept_key(self._root)
@@ -115,10 +202,10 @@ class _Pass:
     def __init__(
         self, digest: Callable[[bytes], str], names: Names, rules: Sequence[Rule], triggers: Sequence[str]
     ) -> None:
-        from billhook.store import secret_texts  # only a few events get here
+        from billhook.store import secret_assignments  # only a few events get here
 
-        self._named = secret_texts.named
-        self._stays = secret_texts.stays
+        self._named = secret_assignments.named
+        self._stays = secret_assignments.stays
         self._digest = digest
         self._names = names
         self._rules = rules

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from billhook.later import pattern
-from billhook.store.secret_hints import FLAGS, READERS, USER, USER_VALUE, Flag
+from billhook.core.lazy import pattern
+from billhook.store.secret_assignments import closing, is_placeholder
+from billhook.store.secret_names import FLAGS, READERS, USER, USER_VALUE, Flag
 from billhook.store.secret_shapes import Span, begins, places
-from billhook.store.secret_texts import closing, is_placeholder
 
 _BACK: Final = 512  # how far before a flag its program may stand
 _BEFORE_A_FLAG: Final = frozenset(" \t\n'\"")

@@ -1,22 +1,49 @@
-"""The names of sessions: which id is called what, and which ids were called that in a project.
-
-A session's own record says its name. Beside it each project has a list of its recent sessions, newest last, by which
-names are told apart. Both change under the lock of the list; the record is written first, so that a session whose
-process died in between is added to the list when it is next heard of.
-"""
+"""The words of session names: `jolly-squid`. Short, easy to say, kind in every combination."""
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 import msgspec
 
-from billhook.errors import UsageError
-from billhook.later import pattern
-from billhook.store import names
+from billhook.core.errors import UsageError
+from billhook.core.lazy import pattern
+from billhook.core.strictjson import preview
 from billhook.store.state import FileState, Value
-from billhook.strictjson import preview
+
+ADJECTIVES: Final = tuple(
+    """
+    able agile airy amber ample apt arctic artful autumn balmy bold brave breezy bright brisk bubbly busy calm candid
+    careful cheery chipper civil clear clever coastal copper cosy crisp curious dapper daring deft dreamy eager early
+    earnest easy fair fancy fearless fleet fluffy fond frank free fresh frosty gallant gentle gifted gilded glad golden
+    grand hale handy happy hardy hearty helpful honest humble ideal ivory jaunty jolly jovial keen kind lively loyal
+    lucid lucky lunar mellow merry mighty mild misty modest mossy neat nifty nimble noble olive patient peppy placid
+    plucky polite proud quick quiet rapid rosy rustic sage sandy serene sharp silver sleek smart snowy solar spry
+    steady sunny swift tidy tranquil trusty upbeat velvet vivid warm willing windy wise witty woolly zesty
+    """.split()  # noqa: SIM905 - a list of a hundred strings is harder to read
+)
+ANIMALS: Final = tuple(
+    """
+    alpaca antelope badger bat bear beaver bee bison boar bobcat buffalo camel caribou cat cheetah chipmunk cobra
+    condor corgi cougar coyote crab crane cricket crow deer dingo dolphin dormouse dove dragonfly duck eagle egret elk
+    emu falcon ferret finch firefly flamingo fox frog gazelle gecko gibbon giraffe goat goose gopher hamster hare hawk
+    hedgehog heron horse ibex ibis iguana jackdaw jaguar jay kestrel kingfisher kiwi koala lark lemur leopard lion
+    lizard llama lobster lynx magpie manatee marmot marten meerkat mole moose moth mouse newt nightingale octopus orca
+    oriole osprey otter owl ox panda panther parrot pelican penguin pheasant pigeon pika plover pony puffin puma quail
+    rabbit raccoon raven reindeer robin salmon seal sheep shrew skylark sparrow squid squirrel starling stoat stork
+    swallow swan tapir tern tiger toad toucan trout turtle vole walrus weasel whale wolf wombat wren yak zebra
+    """.split()  # noqa: SIM905
+)
+
+
+def every() -> Iterator[str]:
+    """Each name that can be made."""
+    return (f"{adjective}-{animal}" for adjective in ADJECTIVES for animal in ANIMALS)
+
+
+# The names of sessions:
+
 
 KEPT: Final = 500  # how many recent sessions of a project are remembered by name
 _LONGEST: Final = 1 << 19  # characters of session ids in that list: ids may be of any length
@@ -194,10 +221,10 @@ def _unused(taken: set[str]) -> str:
     import random
 
     for _ in range(20):  # with a few hundred of many thousand taken, the first is as good as sure to be free
-        name = f"{random.choice(names.ADJECTIVES)}-{random.choice(names.ANIMALS)}"
+        name = f"{random.choice(ADJECTIVES)}-{random.choice(ANIMALS)}"
         if name not in taken:
             return name
-    free = [name for name in names.every() if name not in taken]
+    free = [name for name in every() if name not in taken]
     if free:
         return random.choice(free)
     return next(numbered for number in itertools.count(2) if (numbered := f"{name}-{number}") not in taken)

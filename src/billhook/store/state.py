@@ -10,13 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from billhook import strictjson
-from billhook.errors import StrictJSONError
+from billhook.core import strictjson
+from billhook.core.errors import StrictJSONError
 from billhook.store import files
 from billhook.store.digest import sha256
-from billhook.store.files import StoreError
-from billhook.store.locking import PATIENCE, locked
-from billhook.store.places import file_name
+from billhook.store.files import StoreError, file_name
+from billhook.store.locks import PATIENCE, locked
 
 Value = dict[str, Any]  # a record
 LARGEST: Final = 4 << 20  # bytes of a record

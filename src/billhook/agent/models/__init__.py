@@ -1,10 +1,102 @@
-"""The models that the agent can talk to, by name: `scripted:FILE`, `anthropic:MODEL`, `openai:MODEL`."""
+"""What a service needs to know: from the environment that the caller gives, and from nowhere else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
-from billhook.agent.model import Model
-from billhook.agent.models.variables import key_in
-from billhook.errors import UsageError
+import msgspec
+
+from billhook.agent.conversation import Message, Usage
+from billhook.core.errors import BillhookError, UsageError
+
+
+def key_in(env: Mapping[str, str], *names: str) -> tuple[str, str]:
+    """The first of these variables that has a value, and the value. Raises UsageError if it can't be sent."""
+    for name in names:
+        if key := env.get(name, "").strip():
+            if key.isascii() and key.isprintable():
+                return name, key
+            raise UsageError(f"{name} holds a character that no key has", hint="copy the key again")
+    raise UsageError(f"no key: {names[0]} is not set", hint=f"set {' or '.join(names)}")
+
+
+def address_in(env: Mapping[str, str], name: str, otherwise: str) -> str:
+    """The address that a variable gives, or `otherwise`. Raises UsageError if it is none."""
+    address = env.get(name, "").strip() or otherwise
+    try:
+        parts = urlsplit(address)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return address
+    except ValueError:
+        pass  # a bracket without its other half
+    raise UsageError(f"{name} is no address of a service", hint=f"as in {name}={otherwise}")
+
+
+# What the loop asks of a model:
+
+
+UNREADABLE: Final = "unreadable_tool_call"
+"""The name of a use whose input can't be read. No tool has it: it is refused like any use of a tool that isn't there,
+the model sees what it wrote and what is wrong with it, and nothing runs with an input that the model did not give. Its
+input tells the `tool`, the `arguments` as they came, and the `fault`."""
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as the model is told of it. `schema` is the JSON Schema of its input."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Everything that a model is told in one call. Without `tools` a text is wanted: a summary, for example."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    agent: str = "main"  # who asks: `main`, a subagent's type or a teammate's name
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """What the model answered."""
+
+    message: Message
+    usage: Usage = Usage()
+    left_out: str = ""  # which part of the answer may not be used, for the person; nothing: none
+
+
+class ModelError(BillhookError):
+    """The model gave no answer. `kind` is one of the words that StopFailure knows: `rate_limit`, `overloaded`,
+    `authentication_failed`, `billing_error`, `invalid_request`, `model_not_found`, `server_error`, `max_output_tokens`,
+    `unknown`."""
+
+    def __init__(self, message: str, *, kind: str = "unknown", details: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
+        self.details = details
+
+
+Say = Callable[[str], None]  # gets the text of an answer piece by piece, while it comes
+
+
+class Model(Protocol):
+    """Answers. Lives as long as the agent; may be asked by several tasks of one loop at once."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def complete(self, request: Request, say: Say) -> Completion:
+        """The answer to a request. Raises ModelError, after what retries make sense."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+# The models that the agent can talk to, by name:
+
 
 SERVICES = ("scripted", "anthropic", "openai")
 DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
@@ -43,14 +135,14 @@ def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
 
         return OpenAI(model, env)
     except ModuleNotFoundError as error:
-        from billhook.extras import install_command
+        from billhook.core.extras import install_command
 
         message = f"`{service}:{model}` needs the package `{error.name}`"
         raise UsageError(message, hint=install_command(service)) from None
 
 
 def _meant(name: str, service: str) -> str:
-    from billhook.config.findings import nearest
+    from billhook.core.text import nearest
 
     for start, real in (("claude", "anthropic"), ("gpt", "openai")):
         if service.startswith(start):

@@ -7,12 +7,11 @@ from anthropic import AsyncAnthropic, Timeout
 from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
 from anthropic.types import Usage as UsageAtStart
 
-from billhook import strictjson
-from billhook.agent.conversation import Block, Text, ToolResult, Usage
-from billhook.agent.model import Request
-from billhook.agent.models.trying import Service
-from billhook.agent.models.variables import address_in, key_in
-from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
+from billhook.agent.conversation import Block, Text, Usage
+from billhook.agent.models import Request, address_in, key_in
+from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, Service, merged, sayable
+from billhook.core import strictjson
+from billhook.session.calls import ToolResult
 
 MAX_TOKENS = 32_000  # the longest answer, thoughts included
 

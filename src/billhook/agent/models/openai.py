@@ -7,12 +7,11 @@ from openai import AsyncOpenAI, Timeout
 from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
-from billhook import strictjson
-from billhook.agent.conversation import Message, ToolResult, Usage
-from billhook.agent.model import Request
-from billhook.agent.models.trying import Service
-from billhook.agent.models.variables import address_in, key_in
-from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, merged, sayable
+from billhook.agent.conversation import Message, Usage
+from billhook.agent.models import Request, address_in, key_in
+from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, Service, merged, sayable
+from billhook.core import strictjson
+from billhook.session.calls import ToolResult
 
 _ENDS: dict[str, End] = {"length": "cut", "content_filter": "refused"}
 

@@ -1,17 +1,161 @@
-"""A model that says what a file tells it to: for demonstrations and tests, without a key."""
+"""The turns of a scripted model, read from a file or from Python's own lists.
+
+    - text: I'll look.                                 # says something
+    - tool: {name: Bash, input: {command: ls}}         # uses a tool
+    - {tool: Bash, input: {command: ls}}               # the same
+    - text: both at once
+      tools:                                           # several uses in one answer; an `id` may be given
+        - {name: Read, input: {file_path: a}, id: first}
+        - {name: Read, input: {file_path: b}}
+    - error: overloaded                                # the call of the model fails
+    - error: {kind: rate_limit, message: slow down}
+
+Or a mapping: `turns` has such a list, `agents` one for each agent that has turns of its own.
+"""
 
 import asyncio
+import codecs
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from billhook import strictjson
 from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
-from billhook.agent.model import Completion, ModelError, Request, Say
-from billhook.agent.models.turns import Script, Turn, read_script, script_of
+from billhook.agent.models import Completion, ModelError, Request, Say
+from billhook.agent.models.wire import KINDS
+from billhook.core import strictjson
+from billhook.core.errors import UsageError
+from billhook.core.text import nearest
+
+_LARGEST = 1 << 24
+_WHAT = "a script is a YAML or JSON list of turns, such as `- text: done`"
+
+
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One use of a tool. Without an `id` it gets one when it is played."""
+
+    name: str
+    input: dict[str, Any] = {}
+    id: str = ""
+
+
+class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The call of the model fails."""
+
+    kind: str = "unknown"
+    message: str = ""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What the model answers once."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    error: Error | None = None
+
+
+class Script(msgspec.Struct, frozen=True):
+    """Everything that the model will answer. Agents that are not in `agents` share `turns`."""
+
+    turns: tuple[Turn, ...]
+    agents: dict[str, tuple[Turn, ...]] = {}
+
+
+class _WrittenTurn(msgspec.Struct, forbid_unknown_fields=True):
+    text: str | None = None
+    tool: str | Call | None = None
+    tools: list[Call] = []
+    error: str | Error | None = None
+    input: dict[str, Any] | None = None
+    id: str = ""
+
+
+class _WrittenScript(msgspec.Struct, forbid_unknown_fields=True):
+    turns: list[_WrittenTurn] = []
+    agents: dict[str, list[_WrittenTurn]] = {}
+
+
+def read_script(file: Path) -> Script:
+    """The script in a YAML or JSON file. Raises UsageError with the place and what to write there."""
+    from billhook.config.nodes import read_text
+
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), place=str(file), hint=_WHAT) from None
+    if b"\0" in text and not text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UsageError("this is a binary file, not a script", place=str(file), hint=_WHAT)
+    read = read_text(text, str(file), _LARGEST)
+    for finding in read.findings:
+        raise UsageError(finding.message, place=finding.place, hint=finding.hint)
+    script = read.node.plain() if read.node is not None else {}
+    if not script:
+        raise UsageError("the script is empty", place=str(file), hint=_WHAT)
+    try:
+        return script_of(script)
+    except UsageError as error:
+        raise UsageError(error.message, place=str(file), hint=error.hint) from None
+
+
+def script_of(value: Any) -> Script:
+    """The same from Python's lists and dicts. Raises UsageError, which names the JSON path of the fault."""
+    try:
+        if isinstance(value, Mapping):
+            script = msgspec.convert(value, _WrittenScript)
+            agents = {name: _turns(turns, f"$.agents.{name}") for name, turns in script.agents.items()}
+            return Script(_turns(script.turns, "$.turns"), agents)
+        return Script(_turns(msgspec.convert(value, list[_WrittenTurn]), "$"))
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `")
+        message = f"{path.rstrip('`') or '$'}: {text[:1].lower()}{text[1:]}"
+        raise UsageError(message, hint=_hint(text)) from None
+
+
+def _turns(written: Iterable[_WrittenTurn], path: str) -> tuple[Turn, ...]:
+    return tuple(_turn(turn, f"{path}[{number}]") for number, turn in enumerate(written))
+
+
+def _turn(written: _WrittenTurn, path: str) -> Turn:
+    tool, error = written.tool, written.error
+    if error is not None:
+        if written != _WrittenTurn(error=error):
+            raise UsageError(f"{path}: an `error` is a turn of its own", hint="make two turns of it")
+        return Turn(error=_error(error, path))
+    if isinstance(tool, str):
+        tool = Call(tool, written.input or {}, written.id)
+    elif written.input is not None or written.id:
+        raise UsageError(f"{path}: `input` or `id` without a tool", hint="put it beside the tool's `name`")
+    calls = (*([tool] if tool else []), *written.tools)
+    if written.text is None and not calls:
+        raise UsageError(f"{path}: an empty turn", hint="give it a `text`, a `tool`, `tools` or an `error`")
+    if not all(call.name for call in calls):
+        raise UsageError(f"{path}: a tool has no `name`", hint="as in `{name: Bash, input: {command: ls}}`")
+    return Turn(written.text or "", calls)
+
+
+def _error(error: str | Error, path: str) -> Error:
+    given = Error(error) if isinstance(error, str) else error
+    if given.kind not in KINDS:
+        raise UsageError(f"{path}.error: unknown kind `{given.kind}`", hint=_meant(given.kind, KINDS))
+    return Error(given.kind, given.message or f"the script says `{given.kind}`")
+
+
+def _hint(error: str) -> str:
+    if unknown := re.search("unknown field `(.*)`", error):
+        return _meant(unknown[1], (*_WrittenTurn.__struct_fields__, "turns", "agents", "name", "kind", "message"))
+    return "put it in quotes" if error.startswith("Expected `str") else "as in `- text: done`"
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = nearest(word, known)
+    return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
+
+
+# A model that says what a file tells it to:
+
 
 ENDED = Turn(text="The script has ended.")
 _PIECES = 3

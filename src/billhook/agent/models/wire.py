@@ -1,16 +1,116 @@
-"""What the wire formats of all services have in common: how a conversation goes out, and how an answer comes in."""
+"""Why a model gave no answer, in the words that StopFailure knows."""
 
+import asyncio
+import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing
 from itertools import chain, count, groupby
-from typing import Any, Literal
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
-from billhook import strictjson
-from billhook.agent.conversation import Block, Message, Text, ToolResult, ToolUse, Usage, assistant
-from billhook.agent.model import UNREADABLE, Completion, ModelError, Request
-from billhook.errors import StrictJSONError
+from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, Request, Say
+from billhook.core import strictjson
+from billhook.core.errors import StrictJSONError
+from billhook.session.calls import ToolResult
+
+
+class _Kind(NamedTuple):
+    what: str  # what the service did
+    hint: str
+    statuses: tuple[int, ...] = ()
+    words: str = ""  # error types of Anthropic, error codes and types of OpenAI
+
+
+_TABLE: Final = {
+    "authentication_failed": _Kind(
+        "refused the key",
+        "check the key, and that it may use this model",
+        (401, 403),
+        "authentication_error permission_error invalid_api_key",
+    ),
+    "billing_error": _Kind(
+        "wants to be paid first",
+        "look at the account's balance and limits",
+        (402,),
+        "billing_error insufficient_quota billing_not_active billing_hard_limit_reached",
+    ),
+    "rate_limit": _Kind(
+        "got too many requests",
+        "wait a while, or ask for a higher limit",
+        (429,),
+        "rate_limit_error rate_limit_exceeded",
+    ),
+    "overloaded": _Kind("is overloaded", "try again later", (503, 529), "overloaded_error"),
+    "invalid_request": _Kind("refused the request", "", (400, 413, 422), "invalid_request_error"),
+    "model_not_found": _Kind(
+        "has no such model", "check the model's name and the base URL", (404,), "not_found_error model_not_found"
+    ),
+    "server_error": _Kind("failed", "try again later", (408,), "api_error timeout_error server_error"),
+    "unknown": _Kind("gave no answer", ""),
+}
+KINDS: Final = (*_TABLE, "max_output_tokens")
+_BY_WORD: Final = {word: name for name, kind in _TABLE.items() for word in kind.words.split()}
+_BY_STATUS: Final = {status: name for name, kind in _TABLE.items() for status in kind.statuses}
+_SHORTEST = 8  # characters of a secret that is looked for in an error
+
+
+def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelError:
+    """What an SDK's error means, in our words, without the `secrets` that the service may have repeated."""
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) and status >= 400 else None
+    said = _message(error)
+    kind = _kind(error, status, said)
+    what, hint, *_ = _TABLE[kind]
+    if kind == "server_error" and not status:
+        what = _on_the_way(error)
+    for secret in secrets:
+        if len(secret) < _SHORTEST:
+            continue  # `k` stands in every other word
+        said = said.replace(secret, "***")
+    number = f" ({status})" if status else ""
+    return ModelError(f"{service} {what}{number}: {said}", kind=kind, details=said, hint=hint)
+
+
+def _kind(error: Exception, status: int | None, said: str) -> str:
+    if "credit balance" in said:
+        return "billing_error"  # Anthropic says it as an invalid request
+    inner = _inner(error)
+    for word in (inner.get("code"), inner.get("type")):
+        # OpenAI's type for all that a caller can do wrong; the status says more.
+        if isinstance(word, str) and word in _BY_WORD and not (status and word == "invalid_request_error"):
+            return _BY_WORD[word]
+    return _BY_STATUS.get(status, "server_error" if status >= 500 else "unknown") if status else "server_error"
+
+
+def _on_the_way(error: Exception) -> str:
+    name = type(error.__cause__ or error).__name__
+    if "Timeout" in name:
+        return "did not answer in time"
+    return "can't be reached" if "Connect" in name else "broke off"
+
+
+def _inner(error: Exception) -> dict[str, object]:
+    """The part of an answer that describes the error. Both services nest it, and one SDK has unwrapped it already."""
+    body = getattr(error, "body", None)
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    return body if isinstance(body, dict) else {}
+
+
+def _message(error: Exception) -> str:
+    said = _inner(error).get("message")
+    if isinstance(said, str) and said:
+        return said
+    cause = error.__cause__ or error
+    name, text = type(cause).__name__, " ".join(str(cause).split())[:500]
+    return f"{name}: {text}" if text else name
+
+
+# What the wire formats of all services have in common:
+
 
 LONGEST_CONNECT = 10.0  # seconds to wait for a service that may not be there at all
 
@@ -120,3 +220,91 @@ class Answer:
         new = next(one for one in ids if one not in self._taken)
         self._taken.add(new)
         return new
+
+
+# Asking again for an answer that broke off.
+
+
+PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # faults that may be over in a moment
+AGAIN: Final = 3  # how often an answer is asked for again of which something was said
+_FIRST, _LONGEST = 0.5, 8.0
+
+Stream = Callable[[Request, Answer], AsyncGenerator[str, None]]
+"""Asks a service: gives the texts of its answer as they come, and puts all of it into an `Answer`."""
+
+
+class BrokeOffError(ModelError):
+    """An answer broke off after a part of it was shown. It can be asked for again; the person has to be told."""
+
+
+async def answered(stream: Stream, request: Request, say: Say, *, service: str, retries: int) -> Completion:
+    """A service's answer, asked for again until something of it was said; raises BrokeOffError after that."""
+    for tried in count():
+        answer, said = Answer(request), False
+        try:
+            async with aclosing(stream(request, answer)) as pieces:
+                async for piece in pieces:
+                    said = True
+                    say(piece)
+            return answer.completion(service)
+        except ModelError as error:
+            if not answer.begun or error.kind not in PASSING or (tried == retries and not said):
+                raise
+            if said:
+                raise BrokeOffError(error.message, kind=error.kind, details=error.details, hint=error.hint) from None
+        await asyncio.sleep(_pause(tried))
+    raise AssertionError("counting does not end")
+
+
+class Service:
+    """A model behind an SDK of its own. Calls that fail for a while are tried again: by the SDK, and by `answered` once
+    an answer has begun. A subclass gives `_open`, which starts a streamed call, and `_take`."""
+
+    service: ClassVar[str]
+
+    def __init__(self, model: str, key: str, client: Any, max_retries: int) -> None:
+        self._model, self._key, self._client, self._retries = model, key, client, max_retries
+
+    @property
+    def name(self) -> str:
+        return f"{self.service}:{self._model}"
+
+    async def complete(self, request: Request, say: Say) -> Completion:
+        return await answered(self._pieces, request, say, service=self.service, retries=self._retries)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _pieces(self, request: Request, answer: Answer) -> AsyncGenerator[str, None]:
+        """The texts of the answer as they come; the rest goes into `answer`."""
+        try:
+            async with await self._open(request) as events:
+                answer.begun = True
+                async for event in events:
+                    if piece := self._take(event, answer):
+                        yield piece
+        except Exception as error:
+            raise failure(error, self.service, [self._key]) from None
+
+    def _open(self, request: Request) -> Awaitable[Any]:
+        raise NotImplementedError
+
+    def _take(self, event: Any, answer: Answer) -> str:
+        """Put one event into the answer; gives the text that it brought."""
+        raise NotImplementedError
+
+
+async def completed(model: Model, request: Request, say: Say, tell: Callable[[str], None]) -> Completion:
+    """A model's answer, also when it broke off in the middle: then a person is told, and it is asked for again."""
+    for tried in range(AGAIN):
+        try:
+            return await model.complete(request, say)
+        except BrokeOffError as error:
+            tell(f"{error.message}; what it said so far does not count, and it is asked again")
+        await asyncio.sleep(_pause(tried))
+    return await model.complete(request, say)
+
+
+def _pause(tried: int) -> float:
+    """Seconds to wait, as the SDKs do: twice as long each time, and never all clients at once."""
+    return float(min(_FIRST * 2**tried, _LONGEST) * (1 - 0.25 * random.random()))

@@ -1,9 +1,6 @@
-"""Bash: run a command in the workspace. What `cd` did is remembered for the next call.
+"""What a command printed, as far as a model should see it: the beginning, the end, and how much lies between."""
 
-The command comes to the shell on its standard input, not as an argument: it may be as long as it likes, and a
-`pkill -f server` doesn't find its own words in the shell that runs it.
-"""
-
+import codecs
 import os
 import shlex
 import shutil
@@ -11,12 +8,45 @@ import signal
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Self
 
-from billhook import process
-from billhook.agent.tool import Input, Tool, ToolError
-from billhook.agent.tools import inputs
-from billhook.agent.tools.output import Output
-from billhook.agent.tools.workspace import Workspace, shown
+from billhook.agent.tools import base
+from billhook.agent.tools.base import Input, Tool, ToolError
+from billhook.agent.tools.files import Workspace, shown
+from billhook.runners import process
+
+
+class Output(bytearray):
+    """Takes any amount of bytes and keeps `cap` characters of them, both ends. `process` adds to a bytearray what a
+    command prints; as a bytearray this one stays empty."""
+
+    def __init__(self, cap: int) -> None:
+        super().__init__()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._half = cap // 2
+        self._head = self._tail = ""
+        self._count = 0
+
+    def __iadd__(self, chunk: bytes, /) -> Self:  # type: ignore[override,misc]  # nobody adds anything else
+        self._keep(self._decoder.decode(chunk))
+        return self
+
+    def _keep(self, text: str) -> None:
+        room = self._half - len(self._head)
+        self._head += text[:room]
+        self._tail = (self._tail + text[room:])[-self._half :]
+        self._count += len(text)
+
+    def text(self) -> str:
+        """All of it, or both ends with a line between them. Final: call it when nothing more comes."""
+        self._keep(self._decoder.decode(b"", final=True))
+        if left_out := self._count - len(self._head) - len(self._tail):
+            return f"{self._head}\n[... {left_out:,} characters left out ...]\n{self._tail}"
+        return self._head + self._tail
+
+
+# Bash:
+
 
 Background = Callable[[str, str, Callable[[], Awaitable[str]]], Awaitable[str]]
 """Makes a task of a job, from its subject and description; gives what the model is told about it."""
@@ -50,7 +80,7 @@ def bash(workspace: Workspace, background: Background | None = None) -> Tool:
         subject = given.get("description") or command.strip().splitlines()[0][:80]
         return await background(subject, command, lambda: _shell(command, cwd, seconds))
 
-    return inputs.tool(SPEC, run)
+    return base.tool(SPEC, run)
 
 
 def _seconds(given: Input, default: float) -> float:
@@ -130,7 +160,7 @@ def _move(workspace: Workspace, folder: str) -> str:
     return ""
 
 
-SPEC = inputs.spec(
+SPEC = base.spec(
     "Bash",
     "Run a shell command in the workspace. `cd` lasts until the next call; variables and functions don't. Standard "
     "input is empty. What the command leaves running is ended with it: give `run_in_background` for a server or a long "

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from billhook.agent.tool import Input, Tool
-from billhook.agent.tools import inputs
+from billhook.agent.tools import base
+from billhook.agent.tools.base import Input, Tool
 
 _MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "x"}
 
@@ -17,7 +17,7 @@ def todo_write() -> Tool:
         title = f"{done} of {len(todos)} done" if todos else "The list is empty"
         return "\n".join([title, *map(_line, todos)])
 
-    return inputs.tool(SPEC, run)
+    return base.tool(SPEC, run)
 
 
 def _line(todo: Input) -> str:
@@ -26,13 +26,13 @@ def _line(todo: Input) -> str:
     return f"[{_MARKS[todo['status']]}] {' '.join(words.split())}"
 
 
-_TODO = inputs.fields(
+_TODO = base.fields(
     "content status",
     content={"type": "string", "minLength": 1, "description": "What to do"},
     status={"type": "string", "enum": list(_MARKS)},
     activeForm={"type": "string", "description": "The same while it is being done"},
 )
-SPEC = inputs.spec(
+SPEC = base.spec(
     "TodoWrite",
     "Keep a list of what there is to do, for work of several steps. Each call gives the whole list anew. Have one item "
     "in progress at a time, and mark it completed as soon as it is.",

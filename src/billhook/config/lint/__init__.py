@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from billhook.config.declared import Declared, Exec, Run
-from billhook.config.findings import Finding
-from billhook.config.lint.command import lint_command
-from billhook.config.lint.exits import lint_exits
-from billhook.config.lint.found import finding
-from billhook.config.lint.match import lint_match
-from billhook.config.lint.modules import lint_module
-from billhook.config.lint.rule import lint_rules
-from billhook.config.lint.shelltext import lint_bash, lint_variables
-from billhook.config.lint.timing import lint_timing
-from billhook.config.lint.url import lint_url
+from billhook.config.lint.codes import finding
+from billhook.config.lint.commands import lint_command, lint_exits, lint_module
+from billhook.config.lint.hooks import lint_timing, lint_url
+from billhook.config.lint.matchers import lint_match
+from billhook.config.lint.rules import lint_rules
+from billhook.config.lint.shell_text import lint_bash, lint_variables
+from billhook.core.text import Finding
 
 _OF_ONE: tuple[Callable[[Declared], Iterable[Finding]], ...] = (
     lint_match,

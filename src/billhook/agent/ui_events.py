@@ -1,0 +1,177 @@
+"""What happens in a run, as typed events: `--json` prints one line for each, the terminal a line where it helps.
+
+Hook progress (`billhook.progress`) and these are one stream to whoever listens.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from billhook.agent.conversation import Usage
+from billhook.core import strictjson, tools
+from billhook.core.answers import FAILURES, UNSET, Decision, Outcome, Verdict
+from billhook.core.events import Block, Event
+
+
+class Shown(msgspec.Struct, frozen=True, tag_field="type"):
+    """Something that happened."""
+
+    @property
+    def type(self) -> str:
+        return str(type(self).__struct_config__.tag)
+
+
+class SessionStarted(Shown, frozen=True, tag="session_started"):
+    """The session is open, and SessionStart was fired."""
+
+    session_id: str
+    session_name: str
+    source: str
+    model: str
+    cwd: str
+    permission_mode: str
+    transcript_path: str
+
+
+class Prompted(Shown, frozen=True, tag="prompt"):
+    """A prompt was submitted."""
+
+    text: str
+
+
+class TextDelta(Shown, frozen=True, tag="text_delta"):
+    """A piece of what the model says, while it comes."""
+
+    text: str
+    agent: str
+
+
+class Said(Shown, frozen=True, tag="message"):
+    """What the model said in one reply, whole; its tool calls follow."""
+
+    text: str
+    agent: str
+    usage: Usage
+
+
+class ToolCalled(Shown, frozen=True, tag="tool_call"):
+    """The model wants a tool to run; hooks and permissions come first."""
+
+    tool_use_id: str
+    name: str
+    input: dict[str, Any]
+    agent: str
+
+
+class ToolEnded(Shown, frozen=True, tag="tool_result"):
+    """What the model gets for it."""
+
+    tool_use_id: str
+    name: str
+    content: str
+    is_error: bool
+    duration_ms: float
+    agent: str
+
+
+Did = Literal[
+    "denied", "objected", "asked", "deferred", "allowed", "stopped", "kept_going", "rewrote_input", "rewrote_output",
+    "told_model", "told_user", "failed", "failed_open", "warned",
+]  # fmt: skip
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """One thing that a hook did. `objected`: it was too late to prevent it; `failed_open`: it failed, and the event
+    went on without its answer; `warned`: a part of its answer was not taken."""
+
+    hook: str
+    did: Did
+    text: str
+    duration_ms: float
+
+
+class Judged(Shown, frozen=True, tag="verdict"):
+    """Hooks were asked about an event; `verdict` is the same object as everywhere, `deeds` what each hook did."""
+
+    verdict: dict[str, Any]
+    deeds: tuple[Deed, ...] = ()
+    tool_use_id: str | None = None
+    agent: str = "main"  # a subagent's type, when it is an event of one
+    agent_id: str = ""  # its id, then
+
+
+class Notice(Shown, frozen=True, tag="notice"):
+    """Something that the person should know."""
+
+    text: str
+
+
+class Compacted(Shown, frozen=True, tag="compacted"):
+    """The conversation was replaced by a summary."""
+
+    trigger: str
+    summary: str
+
+
+class TaskChanged(Shown, frozen=True, tag="task"):
+    """A background task or a teammate changed its state."""
+
+    task_id: str
+    subject: str
+    state: Literal["started", "done", "failed", "open", "idle"]
+    detail: str = ""
+    agent: str = "main"  # a teammate's name, when it is a task of one
+    agent_id: str = ""  # the same teammate's id, by which verdicts know it
+
+
+class Ended(Shown, frozen=True, tag="ended"):
+    """A turn is over."""
+
+    how: Literal["done", "blocked", "stopped", "failed", "interrupted"]
+    """`blocked`: a hook refused the prompt; `stopped`: a hook ended the run; `failed`: the model gave no answer."""
+    text: str  # the last thing the model said, or the reason
+    usage: Usage = Usage()
+    """Of the whole session so far, its subagents, teammates, background tasks and summaries included."""
+
+
+def judged(verdict: Verdict) -> Judged:
+    """A verdict, as it is shown."""
+    about = verdict.about
+    deeds = tuple(deed for outcome in verdict.outcomes for deed in _deeds(outcome, about))
+    agent = about.agent_type if about.agent_id else None
+    use = getattr(about, "tool_use_id", None) or None
+    return Judged(verdict.to_dict(), deeds, use, agent or "main", about.agent_id or "")
+
+
+def _deeds(outcome: Outcome, about: Event) -> list[Deed]:
+    answer, done = outcome.answer, list[tuple[Did, str]]()
+    if outcome.status in FAILURES:
+        done.append(("failed_open" if outcome.failed_open else "failed", outcome.error))
+    if answer.decision is not Decision.NONE:
+        late = answer.decision is Decision.DENY and about.block in (Block.MODEL, Block.USER, Block.IGNORED)
+        done.append(("objected" if late else _DECIDED[answer.decision], answer.reason))
+    if answer.stop:
+        done.append(("stopped", answer.stop_reason))
+    if answer.keep_going:
+        done.append(("kept_going", answer.reason))
+    if answer.updated_input is not None:
+        command = tools.command_of(getattr(about, "tool_name", ""), answer.updated_input)
+        done.append(("rewrote_input", strictjson.compact(answer.updated_input) if command is None else command))
+    if answer.updated_output is not UNSET:
+        done.append(("rewrote_output", ""))
+    if not answer.quiet:  # `suppressOutput`
+        done += [("told_model", answer.context)] if answer.context else []
+        done += [("told_user", answer.message)] if answer.message else []
+    done += [("warned", lost) for lost in outcome.lost]
+    return [Deed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
+
+
+_DECIDED: dict[Decision, Did] = {
+    Decision.DENY: "denied",
+    Decision.ASK: "asked",
+    Decision.DEFER: "deferred",
+    Decision.ALLOW: "allowed",
+}
+
+Show = Callable[[Any], None]  # gets everything that happens

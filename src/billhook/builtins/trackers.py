@@ -1,0 +1,176 @@
+"""Counts the turns of a session: a turn is the time between two Stop events.
+
+Turn 5 of session `abc` is `abc:5`; what its second subagent did is `abc:5:s:2`. The count lies in
+`turns/{session id}.json`, so it goes on in the next process. Later hooks read it with
+`ctx.find("turn-tracker").data["turnId"]`. Where the agent names no session there is none whose turns could be counted.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import msgspec
+
+from billhook.core.answers import NOTHING, Answer
+from billhook.core.hook import Context, Hook, Source
+from billhook.store.files import StoreError
+from billhook.store.sessions import Sessions
+from billhook.store.state import FileState, Value
+
+TURN_TRACKER: Final = "turn-tracker"
+EVENTS: Final = (
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "Stop", "SessionEnd",
+)  # fmt: skip
+
+
+def turn_tracker(state: FileState, *, preserve_on_resume: bool = True, inject_context: bool = False) -> Hook:
+    """The built-in that counts turns. `preserve_on_resume`: a resumed session continues its count. `inject_context`:
+    the model is told the turn at the start of the session and with each prompt."""
+    return Hook(
+        name=TURN_TRACKER,
+        title="counts the turns of a session",
+        run=TurnTracker(state, preserve_on_resume, inject_context),
+        events=EVENTS,
+        priority=5,
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+def turn_of(state: FileState, session_id: str) -> tuple[str, int]:
+    """The id and the number of the turn that a session is in. Only reads. Raises StoreError."""
+    turn = _turn(state.read("turns", session_id))
+    return turn.id_in(session_id), turn.sequence
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """How far a session has come: the turn that it is in, and how many subagents ended in it."""
+
+    sequence: Annotated[int, msgspec.Meta(ge=1)] = 1
+    subagents: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="subagentSeq")
+
+    def id_in(self, session_id: str) -> str:
+        return f"{session_id}:{self.sequence}"
+
+
+class TurnTracker(msgspec.Struct, frozen=True):
+    """What the built-in does. A state that can't be read or written makes it fail, which stops nobody."""
+
+    state: FileState
+    preserve_on_resume: bool
+    inject_context: bool
+
+    def __call__(self, ctx: Context) -> Answer:
+        if not ctx.session_id:
+            return NOTHING
+        match ctx.event_type:
+            case "SessionStart":
+                return self._start(ctx)
+            case "Stop":
+                return self._stop(ctx.session_id)
+            case "SubagentStop":
+                return self._subagent_stop(ctx.session_id)
+            case "SessionEnd":
+                turn_id, sequence = self._current(ctx.session_id)
+                return Answer(data={"turnId": turn_id, "sequence": sequence, "totalTurns": sequence - 1})
+            case _:
+                return self._told(ctx, *self._current(ctx.session_id))
+
+    def _current(self, session_id: str) -> tuple[str, int]:
+        """The turn that the session is in. A damaged record is replaced at once."""
+        try:
+            return turn_of(self.state, session_id)
+        except StoreError:
+            turn = self._changed(session_id, lambda turn: turn)
+            return turn.id_in(session_id), turn.sequence
+
+    def _start(self, ctx: Context) -> Answer:
+        source = getattr(ctx.event, "source", "startup")
+        anew = source in ("startup", "clear") or (source == "resume" and not self.preserve_on_resume)
+        turn = self._changed(ctx.session_id, lambda turn: Turn() if anew else turn)
+        return self._told(ctx, turn.id_in(ctx.session_id), turn.sequence)
+
+    def _stop(self, session_id: str) -> Answer:
+        turn = self._changed(session_id, lambda turn: Turn(turn.sequence + 1))
+        turns = {"completedTurnId": Turn(turn.sequence - 1).id_in(session_id), "nextTurnId": turn.id_in(session_id)}
+        return Answer(data={**turns, "sequence": turn.sequence})
+
+    def _subagent_stop(self, session_id: str) -> Answer:
+        turn = self._changed(session_id, lambda turn: Turn(turn.sequence, turn.subagents + 1))
+        turn_id = turn.id_in(session_id)
+        about = {"subagentTurnId": f"{turn_id}:s:{turn.subagents}", "turnId": turn_id}
+        return Answer(data={**about, "subagentSeq": turn.subagents})
+
+    def _told(self, ctx: Context, turn_id: str, sequence: int) -> Answer:
+        tells = self.inject_context and ctx.event_type in ("SessionStart", "UserPromptSubmit")
+        return Answer(data={"turnId": turn_id, "sequence": sequence}, context=f"Turn {turn_id}" if tells else "")
+
+    def _changed(self, session_id: str, change: Callable[[Turn], Turn]) -> Turn:
+        """The turn after a change that no other process comes in between of."""
+
+        def replaced(record: Value | None) -> Value:
+            changed: Value = msgspec.to_builtins(change(_turn(record)))
+            return changed
+
+        return _turn(self.state.update("turns", session_id, replaced))
+
+
+def _turn(record: Value | None) -> Turn:
+    """The turn that a record says. A session that is not recorded, or not as a count, is in its first."""
+    if record is None:
+        return Turn()
+    try:
+        return msgspec.convert(record, Turn)
+    except msgspec.ValidationError:
+        return Turn()
+
+
+# Gives each session a name that people can say:
+
+
+SESSION_NAMING: Final = "session-naming"
+
+
+def session_naming(sessions: Sessions, project: str) -> Hook:
+    """The built-in that names the sessions of a project."""
+    return Hook(
+        name=SESSION_NAMING,
+        title="names the session",
+        run=SessionNaming(sessions, project),
+        events=("SessionStart",),
+        priority=10,
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+class SessionNaming(msgspec.Struct, frozen=True):
+    """What the built-in does. A name that can't be kept makes it fail, which stops nobody."""
+
+    sessions: Sessions
+    project: str
+
+    def __call__(self, ctx: Context) -> Answer:
+        if not ctx.session_id:
+            return NOTHING
+        cleared = getattr(ctx.event, "source", "") == "clear"
+        session, new = self.sessions.named(ctx.session_id, self.project, recover=cleared)
+        source = session.source if new or session.source == "user" else "existing"
+        return Answer(data={"sessionName": session.name, "isNew": new, "source": source})
+
+
+# Gives every event the id under which the log will have it.
+
+
+EVENT_LOGGER: Final = "event-logger"
+
+
+def event_logger() -> Hook:
+    """The built-in: `ctx.find("event-logger").data["id"]` is the record's id for every later hook."""
+    return Hook(
+        name=EVENT_LOGGER,
+        title="records every event in the log",
+        run=lambda ctx: Answer(data={"id": ctx.id}),
+        priority=50,
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )

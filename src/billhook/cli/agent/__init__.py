@@ -1,0 +1,270 @@
+"""Which earlier session somebody wants to go on with: its id, its name, or `.` for the newest that can be resumed."""
+
+import asyncio
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from billhook.agent.factory import begin_anew, open_agent
+from billhook.agent.loop import BUDGET
+from billhook.agent.models import open_model
+from billhook.agent.permissions import expected, question_text, read_answer
+from billhook.agent.transcript import transcript_of
+from billhook.agent.ui_events import Ended, Show
+from billhook.cli.agent.chat import Chat, Interrupts, Terminal
+from billhook.cli.agent.screen import Screen, Stream, in_loop, is_terminal
+from billhook.cli.events.log import Here, here
+from billhook.cli.events.session_names import FEWEST
+from billhook.cli.options import config_option, guarding
+from billhook.cli.screen import note, with_shown_paths
+from billhook.config import loader
+from billhook.config.permissions import MODES, Rules
+from billhook.core.errors import UsageError
+from billhook.core.text import suggest
+from billhook.runners import process_tree
+from billhook.session.calls import Question
+from billhook.store.files import StoreError
+from billhook.store.sessions import Recent, Sessions
+from billhook.store.state import FileState
+
+_NAMED = 5  # sessions that a hint names
+
+
+def session_meant(word: str, here: Here) -> str:
+    """The id of the session that a word means: the id itself, a name, the beginning of an id, or `.`. UsageError, with
+    what there is, when none of this project that has a transcript is meant."""
+    resumable = _resumable(here)
+    if word == ".":
+        if not resumable:
+            raise UsageError("there is no session to resume here", hint="start one: billhook agent -p '...'")
+        return resumable[0]
+    if word and _has_transcript(word, here):
+        return word
+    named = [one.session_id for one in _recent(here) if one.name == word and _has_transcript(one.session_id, here)]
+    begun = [one for one in resumable if len(word) >= FEWEST and one.startswith(word)]
+    if not named and len(begun) > 1:
+        hint = f"give more of it: {', '.join(begun[:_NAMED])}"
+        raise UsageError(f"the ids of {len(begun)} sessions begin with `{word}`", hint=hint)
+    if found := named or begun:
+        return found[0]
+    raise UsageError(f"no session `{word}` can be resumed here", hint=_what_there_is(resumable, here))
+
+
+def _has_transcript(session_id: str, here: Here) -> bool:
+    try:
+        return transcript_of(here.root, here.project, session_id).path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _recent(here: Here) -> list[Recent]:
+    try:
+        return Sessions(FileState(here.root)).recent(here.project)
+    except StoreError:
+        return []
+
+
+def _resumable(here: Here) -> list[str]:
+    """The sessions of this project that have a transcript, newest first; where they have no names, by its time."""
+    named = [session.session_id for session in _recent(here) if _has_transcript(session.session_id, here)]
+    return named or [path.stem for path in _by_time(transcript_of(here.root, here.project, "any").path.parent)]
+
+
+def _by_time(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return []
+
+
+def _what_there_is(resumable: list[str], here: Here) -> str:
+    names = {session.session_id: session.name for session in _recent(here)}
+    there = list(dict.fromkeys(names.get(one, one) for one in resumable))
+    if not there:
+        return "none has a transcript here; only sessions of `billhook agent` have one"
+    more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+    return f"there are {', '.join(there[:_NAMED])}{more}; `.` is the newest"
+
+
+# `billhook agent`:
+
+
+def _mode(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value not in MODES:
+        raise UsageError(f"unknown --permission-mode `{value}`", hint=suggest(value, MODES))
+    return value
+
+
+@click.command(
+    "agent",
+    epilog="""\b
+Examples:
+  billhook agent                                 a chat
+  billhook agent -p 'tidy up' > answer           one prompt, its answer alone
+  git diff | billhook agent                      all of stdin is the prompt
+  billhook agent --resume . -p 'go on'           the newest session here goes on
+  billhook agent --model scripted:t.yaml -p hi   without a key, as a file has it
+  billhook agent -p hi --json                    typed events, one a line
+
+\b
+Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
+output that can't be written, 130 interrupted (128 and its number for other
+signals).""",
+)
+@click.option("-p", "--prompt", metavar="TEXT", help="One prompt: the agent works until it is done, and ends.")
+@click.option(
+    "--model",
+    metavar="M",
+    default="",
+    help="scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the service whose key is set, and MODEL_ID]",
+)
+@config_option
+@click.option(
+    "--permission-mode",
+    "mode",
+    metavar="M",
+    callback=_mode,
+    help="default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
+)
+@click.option("--resume", metavar="ID", help="Go on with a session: its id, its name, or `.` for the newest here.")
+@click.option("--init", is_flag=True, help="Fire Setup (init) first.")
+@click.option("--maintenance", is_flag=True, help="Fire Setup (maintenance) first.")
+@click.option(
+    "--context-budget", "budget", metavar="TOKENS", type=int, help="Compact the conversation when it is longer."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print typed events, one line of JSON each.")
+def verb(**given: Any) -> int:
+    """Run an agent in this folder: a model, tools (Bash, Read, Write, Edit, Task ...) and your hooks around every step.
+
+    What hooks decide is shown where it happens: who denied, why, in how many milliseconds. In a chat /help shows the
+    commands; Ctrl-C stops the turn, twice the session.
+    """
+    if given["budget"] is not None and given["budget"] < 1:
+        raise UsageError("--context-budget must be at least 1", hint="a number of tokens, as in --context-budget 50000")
+    if given["init"] and given["maintenance"]:
+        raise UsageError("--init and --maintenance are two triggers of Setup", hint="run one after the other")
+    run = _Run(given)
+    process_tree.adopt_orphans()
+    try:
+        return asyncio.run(run.main())
+    finally:
+        run.close()
+        process_tree.settle()
+
+
+class _Run:
+    """One run of the verb."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.given = given
+        self.model = open_model(given["model"], os.environ)
+        self.config = guarding(given["configs"])
+        self.resume = "" if given["resume"] is None else session_meant(given["resume"], here())
+        self.prompt = _prompt(given["prompt"])
+        self._close: Callable[[], None] | None = None
+
+    async def main(self) -> int:
+        """The whole session; the exit code."""
+        show, screen = self._shower()
+        terminal, interrupts = Terminal(screen), Interrupts(screen.interrupted)
+        interrupts.catch()
+        for text in (*loader.notes(self.config), *_rules_that_wait(self.config.permissions)):
+            note(with_shown_paths(text))
+        ended = Ended("interrupted", "")
+        try:
+            ended = await self._session(show, screen, terminal, interrupts)
+        except asyncio.CancelledError:
+            if not interrupts.code:
+                raise
+        finally:
+            screen.flush()
+            await self.model.close()
+            interrupts.ignore()
+        if self.given["as_json"]:
+            show(ended)
+        return interrupts.code or _CODES[ended.how] or (2 if show.unwritten else 0)
+
+    async def _session(self, show: Show, screen: Screen, terminal: Terminal, interrupts: Interrupts) -> Ended:
+        async with open_agent(
+            self.config,
+            self.model,
+            cwd=os.getcwd(),
+            show=in_loop(show),
+            ask=self._asker(terminal),
+            permission_mode=self.given["mode"],
+            resume=self.resume,
+            setup="init" if self.given["init"] else "maintenance" if self.given["maintenance"] else None,
+            budget=self.given["budget"] or BUDGET,
+        ) as agent:
+            self._close = agent.session.engine.background.cancel
+            try:
+                if self.prompt is None:
+                    clear = functools.partial(begin_anew, agent, self.config)
+                    return await Chat(agent, terminal, interrupts, clear=clear, tell=screen.urgent).run()
+                ended = await interrupts.turn(agent.run(self.prompt), agent)
+                if ended.how == "interrupted":
+                    agent.session.end_background()
+                if not self.given["as_json"]:
+                    show(ended)
+                return ended
+            finally:
+                interrupts.leave(agent.session.end_background)
+
+    def _shower(self) -> tuple[Screen | Stream, Screen]:
+        """What gets the events, and where lines for the person go."""
+        hooks = sum(entry.state == "runs" for entry in self.config.entries)
+        later = frozenset(hook.name for hook in self.config.hooks if hook.background)
+        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
+        return (Stream(), screen) if self.given["as_json"] else (screen, screen)
+
+    def _asker(self, terminal: Terminal) -> Any:
+        """Asks the person; None where there is nobody."""
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            return None
+
+        async def ask(question: Question) -> str:
+            def read(line: str) -> str | None:
+                return read_answer(line, rememberable=question.rememberable)
+
+            return await terminal.answer(question_text(question), "? ", read, "no", expected=expected(question))
+
+        return ask
+
+    def close(self) -> None:
+        """End hooks that still run in the background."""
+        if self._close is not None:
+            self._close()
+
+
+_CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130}
+
+
+def _rules_that_wait(rules: Rules) -> list[str]:
+    """At most one line about allow rules that are not approved, and one about rules that are wrong."""
+    found = []
+    if pending := rules.pending:
+        number = sum(len(waiting.rules) for waiting in pending)
+        one, many = ("1 allow rule is", "does", "it"), (f"{number} allow rules are", "do", "them")
+        are, do, them = one if number == 1 else many
+        where = ", ".join(waiting.shown for waiting in pending)
+        found.append(f"{are} not approved and {do} not count: {where} (`billhook trust` shows {them})")
+    if problems := rules.problems:
+        first = problems[0]
+        found.append(f"a permission rule is wrong: {first.place}: {first.message} (`billhook check` shows all)")
+    return found
+
+
+def _prompt(given: str | None) -> str | None:
+    """The one prompt: of -p, or all of standard input when that is no terminal; None: a chat."""
+    if given is None and is_terminal(sys.stdin):
+        return None
+    stdin = "" if given is not None or sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    text = given if given is not None else stdin
+    if not text.strip():
+        raise UsageError("the prompt is empty", hint="billhook agent -p 'what to do'; without -p in a terminal: a chat")
+    return text

@@ -1,0 +1,380 @@
+"""What a person sees of an agent's run: its text as it comes, and a line for what tools and hooks do.
+
+The model's text is for standard output, all else for standard error: `billhook agent -p ... > answer` gets the answer.
+"""
+
+import asyncio
+import errno
+import os
+import sys
+import threading
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any, Final
+
+import click
+import msgspec
+
+from billhook.agent.ui_events import (
+    Compacted,
+    Deed,
+    Ended,
+    Judged,
+    Notice,
+    Said,
+    SessionStarted,
+    Show,
+    TaskChanged,
+    TextDelta,
+    ToolCalled,
+    ToolEnded,
+)
+from billhook.cli.screen import not_written, say, shown_path, width
+from billhook.core import strictjson, tools
+from billhook.core.text import counted, one_line, visible
+from billhook.engine.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
+
+SLOW: Final = 0.5  # seconds after which a hook is said to be still running
+_RESULT_LINES: Final = 3
+_SAYINGS: Final = {
+    "denied": ("denied by", "red"),
+    "objected": ("objected to by", "red"),
+    "asked": ("asked by", "yellow"),
+    "deferred": ("deferred by", "yellow"),
+    "allowed": ("allowed by", "green"),
+    "stopped": ("stopped by", "red"),
+    "kept_going": ("more wanted by", "yellow"),
+    "rewrote_input": ("input rewritten by", "cyan"),
+    "rewrote_output": ("output rewritten by", "cyan"),
+    "told_model": ("context from", "cyan"),
+    "told_user": ("message from", "cyan"),
+    "failed": ("failed:", "yellow"),
+    "failed_open": ("FAILED OPEN:", "red"),
+    "warned": ("not taken whole:", "yellow"),
+}
+_QUIET: Final = frozenset({"session-naming", "turn-tracker"})
+"""Built-ins that tell the model at each start what the person knows anyway."""
+
+
+class _Output:
+    """Standard output, which may be full: the run goes on then, because what it does was asked for."""
+
+    unwritten = False  # something of it is lost, and not because its reader has seen enough
+
+    def lose(self, error: OSError) -> None:
+        not_written(error)
+        self.unwritten = self.unwritten or error.errno != errno.EPIPE
+
+
+class Stream(_Output):
+    """Everything as JSON, one typed event a line, on standard output."""
+
+    def __call__(self, event: Any) -> None:
+        try:
+            say(strictjson.dumps(msgspec.to_builtins(event)))
+        except OSError as error:
+            self.lose(error)
+
+
+class Screen(_Output):
+    """The terminal. Lives as long as the run. `streams`: the model's text is shown as it comes; otherwise only the last
+    one is for standard output, whole, and what it said on the way goes to standard error. `later`: hooks that nobody
+    waits for, however long they take."""
+
+    def __init__(self, *, hooks: int, streams: bool, later: Collection[str] = ()) -> None:
+        self._hooks, self._streams = hooks, streams
+        self._verbatim = not is_terminal(sys.stdout)
+        self._held: list[str] | None = []  # lines that wait for the first one, which says what this is
+        self._in_line = self._streamed = False
+        self._prompt = ""
+        self._last = ""  # what the model said last, not shown yet
+        self._callers: dict[str | None, str] = {}
+        """Who made the calls that are open: an event knows a teammate's type only."""
+        self._mates: dict[str, str] = {}  # teammates by their ids
+        self._refused = False  # a hook's line says why the prompt was blocked
+        self._denied: set[str | None] = set()
+        self._slow = _SlowHooks(self.urgent, later)
+
+    def __call__(self, event: Any) -> None:
+        """Show something that happened."""
+        match event:
+            case SessionStarted():
+                self._begin(event)
+            case TextDelta() if event.agent == "main" and self._streams:
+                self._streamed = True
+                self._write(event.text)
+            case Said():
+                self._said(event)
+            case ToolCalled():
+                self._called(event)
+            case ToolEnded():
+                self._result(event)
+            case Judged():
+                self._judged(event)
+            case Notice():
+                self.line(f"note: {visible(event.text)}")
+            case Compacted():
+                self.line(f"compacted ({event.trigger}): {one_line(event.summary, width() - 20)}")
+            case TaskChanged():
+                self._mates |= {event.agent_id: event.agent} if event.agent_id else {}
+                self.line(_task(event))
+            case HookStarted() | HookFinished() | HookTimedOut() | HookCancelled():
+                self._slow.hear(event)
+            case Ended():
+                self._ended(event)
+
+    def line(self, text: str) -> None:
+        """A line on standard error."""
+        if self._held is not None:
+            self._held.append(text)
+            return
+        self._break_line()
+        self._wipe_prompt()
+        say(text, err=True)
+        if self._prompt:
+            _put(self._prompt.rpartition("\n")[2])
+
+    def urgent(self, text: str) -> None:
+        """A line that does not wait for the first one."""
+        self.flush()
+        self.line(text)
+
+    def interrupted(self, text: str) -> None:
+        """A line in answer to Ctrl-C, in place of what the terminal shows for it."""
+        self.flush()
+        if not self._in_line and not self._prompt and _can_wipe():
+            _put("\r\x1b[K")
+        self.line(text)
+
+    def flush(self) -> None:
+        """Show what waits, whatever comes."""
+        held, self._held = self._held or [], None
+        for text in held:
+            self.line(text)
+
+    def prompt(self, text: str) -> None:
+        """Ask the person for a line; nothing: they have answered."""
+        if text:
+            self.flush()
+            self._wipe_prompt()
+            self._prompt = ""
+            *before, last = text.split("\n")
+            for one in before:
+                self.line(one)
+            self._break_line()
+            _put(last)
+        self._prompt = text
+
+    def withdraw(self) -> None:
+        """Take the prompt away: nobody will answer it."""
+        self._wipe_prompt()
+        self._prompt = ""
+
+    def _break_line(self) -> None:
+        """What comes now does not belong to the model's line; in a file of its own that line stays whole."""
+        if self._in_line and not self._verbatim:
+            self._write("\n")
+
+    def _wipe_prompt(self) -> None:
+        """What comes now stands in place of the prompt, or below it."""
+        if self._prompt:
+            _put("\r\x1b[K" if _can_wipe() else "\n")
+
+    # -- events
+
+    def _begin(self, event: SessionStarted) -> None:
+        name = event.session_name or event.session_id[:8]
+        facts = [event.model, shown_path(event.cwd, here=False), counted(self._hooks, "hook")]
+        facts += [f"mode {event.permission_mode}"]
+        facts += [event.source] if event.source != "startup" else []
+        first = f"{click.style(visible(name), bold=True)}  {visible(', '.join(facts))}"
+        self._held = [first, *(self._held or [])]
+        self.flush()
+
+    def _said(self, event: Said) -> None:
+        if event.agent != "main":
+            if event.text:
+                self.line(f"{_who(event.agent)}{one_line(event.text, width() - len(event.agent) - 2)}")
+        elif not self._streams:
+            self._on_the_way()
+            self._last = event.text
+        else:
+            self._write("" if self._streamed else event.text)  # not every model gives it piece by piece
+            self._write("\n" * self._in_line)
+            self._streamed = False
+
+    def _called(self, event: ToolCalled) -> None:
+        self._callers[event.tool_use_id] = event.agent
+        if event.agent == "main":
+            self._on_the_way()
+        self.line(f"{_who(event.agent)}{click.style(event.name, bold=True)}  {_short(event.name, event.input)}")
+
+    def _on_the_way(self) -> None:
+        """What the model said was not its last word."""
+        if self._last:
+            self.line(visible(self._last))
+        self._last = ""
+
+    def _result(self, event: ToolEnded) -> None:
+        denied = event.tool_use_id in self._denied
+        self._denied.discard(event.tool_use_id)
+        self._callers.pop(event.tool_use_id, None)
+        if denied and event.is_error:
+            return  # the hook's line says it
+        lines = [line for line in event.content.split("\n") if line.strip()]
+        for number, line in enumerate(lines[:_RESULT_LINES]):
+            mark = "error: " if event.is_error and number == 0 else ""
+            shown = one_line(f"{mark}{line}", width() - 4)
+            self.line("    " + click.style(shown, fg="red" if mark else None, dim=not event.is_error))
+        if len(lines) > _RESULT_LINES:
+            self.line(click.style(f"    ... {counted(len(lines) - _RESULT_LINES, 'more line')}", dim=True))
+
+    def _judged(self, event: Judged) -> None:
+        name = event.verdict["event"]
+        if event.verdict["keep_going"] and event.agent == "main":
+            self._on_the_way()
+        decided = {deed.hook for deed in event.deeds if deed.did in ("denied", "asked")}
+        for deed in event.deeds:
+            if deed.did == "told_model" and deed.hook in _QUIET:
+                continue
+            if deed.did == "failed" and deed.hook in decided:
+                continue  # the reason of what it counts as says it
+            if deed.did in ("denied", "stopped") and name == "PreToolUse":
+                self._denied.add(event.tool_use_id)
+            self._refused |= deed.did == "denied" and name == "UserPromptSubmit"
+            who = self._callers.get(event.tool_use_id) or self._mates.get(event.agent_id, event.agent)
+            self.line(f"    {_who(who)}{_deed(deed, name)}")
+
+    def _ended(self, event: Ended) -> None:
+        if event.how == "done":
+            self._answer(event.text)
+            return
+        self._on_the_way()
+        if event.how == "interrupted":
+            self.line(click.style("stopped", fg="yellow"))
+        else:
+            word = "error" if event.how == "failed" else event.how
+            said = event.how == "blocked" and self._refused
+            text = "the model has not seen it" if said else visible(event.text)
+            self.line(f"{click.style(word, fg='red')}: {text}" if text else word)
+        self._refused = False
+
+    def _answer(self, text: str) -> None:
+        if not text.strip():
+            self.line(click.style("(no answer)", dim=True))
+        elif not self._streams:
+            self.flush()
+            self._write(text if text.endswith("\n") else f"{text}\n")
+        self._last = ""
+
+    # -- standard output
+
+    def _write(self, text: str) -> None:
+        """The model's own words, as they are where no terminal reads them."""
+        if not text:
+            return
+        terminal = None if self._verbatim else sys.stdout.encoding
+        shown = text if self._verbatim else visible(text)
+        try:
+            click.echo(shown.encode(terminal or "utf-8", "replace"), nl=False)
+        except OSError as error:
+            self.lose(error)
+        self._in_line = self._streams and not text.endswith("\n")
+
+
+class _SlowHooks:
+    """Says that a hook is still running, once, and then how that ended."""
+
+    def __init__(self, line: Show, later: Collection[str]) -> None:
+        self._line, self._later = line, later
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._named: set[int] = set()
+
+    def hear(self, event: HookStarted | HookFinished | HookTimedOut | HookCancelled) -> None:
+        if isinstance(event, HookStarted):
+            if event.hook not in self._later:
+                self._timers[event.asking] = asyncio.get_running_loop().call_later(SLOW, self._late, event)
+            return
+        if timer := self._timers.pop(event.asking, None):
+            timer.cancel()
+        if event.asking in self._named:
+            self._named.discard(event.asking)
+            self._line(f"    hook `{visible(event.hook)}` {_how(event)} after {event.duration_ms / 1e3:.1f} s")
+
+    def _late(self, event: HookStarted) -> None:
+        self._named.add(event.asking)
+        left = f"it has {round(event.timeout, 1):g} s"
+        self._line(
+            f"    hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}; {left} ..."
+        )
+
+
+def _how(event: HookFinished | HookTimedOut | HookCancelled) -> str:
+    if isinstance(event, HookFinished):
+        return "finished" if event.status == "ok" else event.status.replace("_", " ")
+    return "timed out" if isinstance(event, HookTimedOut) else "was ended"
+
+
+def in_loop(show: Show) -> Show:
+    """The same for hooks in the background, which are heard from threads of their own: only the loop's own shows."""
+    loop, own = asyncio.get_running_loop(), threading.get_ident()
+
+    def shown(event: Any) -> None:
+        if threading.get_ident() == own:
+            show(event)
+            return
+        with suppress(RuntimeError):  # the loop has ended: nobody watches any more
+            loop.call_soon_threadsafe(show, event)
+
+    return shown
+
+
+def _deed(deed: Deed, event: str) -> str:
+    """`denied by guard (12 ms): no rm`; what is not about a tool call names its event first."""
+    words, colour = _SAYINGS[deed.did]
+    where = "" if event == "PreToolUse" else f"{event}: "
+    took = f"{deed.duration_ms:.0f} ms" if deed.duration_ms >= 10 else f"{deed.duration_ms:.1f} ms"
+    first = f"{where}{click.style(words, fg=colour)} {visible(deed.hook)} ({took})"
+    if deed.did == "failed_open":
+        first += ", and the event went on without its answer"
+    if deed.did == "rewrote_input":
+        return f"{first}: {one_line(deed.text, max(20, width() - len(click.unstyle(first)) - 6))}"
+    text = visible(deed.text[:2000]).replace("\n", "\n      ")
+    return f"{first}: {text}" if deed.text else first
+
+
+def _who(agent: str) -> str:
+    return "" if agent == "main" else f"{visible(agent)}: "
+
+
+def _short(name: str, given: dict[str, Any]) -> str:
+    """The short of a tool's input: what it is about, in one line."""
+    room = max(20, width() - len(name) - 4)
+    command = tools.command_of(name, given)
+    if command is not None:
+        return one_line(command, room)
+    for field in ("file_path", "path", "description", "to", "task_id"):
+        if isinstance(given.get(field), str):
+            return one_line(shown_path(given[field]), room)
+    return one_line(strictjson.compact(given), room) if given else ""
+
+
+def _task(event: TaskChanged) -> str:
+    state = {"open": "is not accepted as done", "idle": "has nothing to do"}.get(event.state, event.state)
+    who = event.detail if event.state == "idle" else event.task_id
+    detail = f": {event.detail}" if event.detail and event.state != "idle" else ""
+    return one_line(f"{who} {state} ({event.subject}){detail}", width())
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether somebody sits there; a stream that was closed before we began is None."""
+    return stream is not None and not stream.closed and bool(stream.isatty())
+
+
+def _can_wipe() -> bool:
+    return is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+
+
+def _put(text: str) -> None:
+    with suppress(OSError):
+        click.echo(text, nl=False, err=True)

@@ -1,0 +1,215 @@
+"""The environment in which an agent is started for a canary: its own settings, and no model.
+
+The address of the model is a loopback port on which nothing listens, and so is that of every proxy: nothing leaves the
+machine, nothing costs, and an agent without a model runs no tool.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from billhook.agents.base import Agent, Start
+from billhook.cli.doctor.entries import path_of
+from billhook.cli.doctor.finding import Finding, Level
+from billhook.cli.doctor.folder_trust import settings_of
+from billhook.core import client_env, strictjson
+from billhook.runners.process_tree import processes
+from billhook.store.files import log_folder
+from billhook.store.log_reader import LogReader
+from billhook.store.record import Record, Wanted
+
+
+def environment(start: Start, url: str, around: Mapping[str, str]) -> dict[str, str]:
+    """What the agent is started with: what is around us, no way out, and the agent's own words."""
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    nowhere = {name: url for upper in proxies for name in (upper, upper.lower())}
+    local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+    given = {**around, **nowhere, **local, "NO_COLOR": "1", "CI": "1", **start.environ}
+    return {name: value for name, value in given.items() if value}
+
+
+# `billhook doctor --canary`:
+
+
+SECONDS: Final = 60.0  # how long an agent may take to ask
+_POLL: Final = 0.1
+_LATE: Final = 2.0  # seconds after the agent's end in which a record may still be written
+_OFFLINE: Final = "waiting for network"
+"""What one agent prints for ever once it calls its model: nothing that comes before is still to come."""
+_SETTLES: Final = 0.5
+_TAIL: Final = 4096
+_ENDS: Final = 3.0  # seconds between TERM and KILL
+_EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})  # events that come before a model is asked
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What came of one run."""
+
+    record: Record | None
+    seconds: float
+    exit: int | None  # how the agent ended; None: it was ended
+    said: str  # the end of what it printed
+
+
+def canary_finding(
+    host: Agent, project: str, root: Path, findings: Sequence[Finding], seconds: float = SECONDS
+) -> Finding:
+    """Start the agent, and say what came of it. `findings` are what is known about it."""
+    try:
+        ran = run(host, path_of(host), project, root, seconds)
+    except OSError as error:
+        text = f"{path_of(host)} can't be started: {error.strerror or error}"
+        return Finding("fail", "canary", text, f"start `{host.program}` here, and see what it wants")
+    if ran.record is not None:
+        return Finding("ok", "canary", _fired(ran.record, ran.seconds))
+    why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
+    text = f"no hook fired: {_ended(host, ran)}"
+    if why is not None:
+        return Finding("fail", "canary", f"{text}; likely because {why.text}", why.remedy)
+    told = f"; it said: {ran.said}" if ran.said else ""
+    level: Level = "warn" if ran.exit else "fail"  # it may have wanted something else, such as an account
+    return Finding(level, "canary", f"{text}{told}", f"start `{host.program}` here, and see what it wants")
+
+
+def not_possible(host: Agent, events: Sequence[str], *, logged: bool) -> Finding | None:
+    """What keeps the agent from being started, or its start from proving anything; None: nothing does."""
+    if host.start is None:
+        text = f"can't be proved: {host.title} does not start without an account and a window"
+        return Finding("unknown", "canary", text)
+    if not events:
+        return Finding("fail", "canary", "nothing can fire: not installed", f"billhook install {host.name}")
+    if not path_of(host):
+        return Finding("unknown", "canary", f"can't be proved: no `{host.program}` on PATH")
+    if not logged:
+        return Finding("unknown", "canary", "can't be proved: the event log is switched off")
+    if not _EARLY & set(events):
+        text = "can't be proved: of the installed events, none comes before the model is asked"
+        return Finding("unknown", "canary", text, f"billhook install {host.name}")
+    return None
+
+
+def _fired(record: Record, seconds: float) -> str:
+    text = f"the hook fired after {seconds:.1f} s ({record.event}, session {record.session_id[:8]})"
+    if record.decision in ("deny", "ask") or record.stop:
+        text += f"; its answer was {record.decision if record.decision != 'none' else 'stop'}: {record.reason or ''}"
+    return text.rstrip(": ")
+
+
+def _ended(host: Agent, ran: Ran) -> str:
+    if ran.exit is None:
+        return f"{host.title} ran for {ran.seconds:.0f} s, and asked nobody"
+    return f"{host.title} ended after {ran.seconds:.1f} s with exit code {ran.exit}, and asked nobody"
+
+
+def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> Ran:
+    """Start the agent, wait until it asks or ends, and end it with all that it started."""
+    nonce = os.urandom(8).hex()
+    prompt = f"This is a canary of `billhook doctor`, {nonce}. Do nothing."
+    with _closed_port() as url, tempfile.TemporaryFile() as output:
+        assert host.start is not None
+        start = host.start(host, url, prompt, settings_of)
+        began, since = time.monotonic(), _now()
+        process = subprocess.Popen(
+            [program, *start.words],
+            cwd=client_env.getcwd(),
+            env=environment(start, url, client_env.environ()),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            record = _awaited(process, _Watch(root, project, host.name, nonce, since), output, began + seconds)
+            took = time.monotonic() - began
+            exited = process.poll() if record is None else None
+            if record is not None:
+                time.sleep(_SETTLES)  # whoever asked shall have its answer
+        finally:
+            end_all(process)
+        return Ran(record, took, exited, _last_words(output))
+
+
+@contextmanager
+def _closed_port() -> Iterator[str]:
+    """An address on which nobody listens, and which nobody else gets meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class _Watch:
+    """Looks for the record of our prompt."""
+
+    def __init__(self, root: Path, project: str, host: str, nonce: str, since: str) -> None:
+        self._log = LogReader(log_folder(root, project), root)
+        self._host, self._nonce = host, nonce
+        self._wanted = Wanted(since=since, events=_EARLY)
+
+    def found(self) -> Record | None:
+        """The first that has our word; where nobody's prompts are kept, the start of a session since we began."""
+        blind: Record | None = None
+        for entry in self._log.backward(self._wanted):
+            record = entry.record
+            if record.host != self._host:
+                continue
+            if self._nonce in strictjson.dumps(msgspec.to_builtins(self._log.whole(record).input)):
+                return record
+            if record.event == "UserPromptSubmit" and record.input is None:
+                blind = record
+        return blind
+
+
+def _awaited(process: "subprocess.Popen[bytes]", watch: _Watch, output: IO[bytes], end: float) -> Record | None:
+    while time.monotonic() < end:
+        over = process.poll() is not None or _OFFLINE in _last_words(output)
+        if (record := watch.found()) is not None:
+            return record
+        if over:
+            return _late(watch, min(end, time.monotonic() + _LATE))
+        time.sleep(_POLL)
+    return None
+
+
+def _late(watch: _Watch, end: float) -> Record | None:
+    while (record := watch.found()) is None and time.monotonic() < end:
+        time.sleep(_POLL)
+    return record
+
+
+def end_all(process: "subprocess.Popen[bytes]") -> None:
+    """End an agent and what it started: its own session. The daemon that a hook may have started has another one."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        members = [one for one in processes() if one.session == process.pid and one.alive]
+        if not members and process.poll() is not None:
+            return
+        for one in members:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(one.pid, number)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDS)
+    process.wait()
+
+
+def _last_words(output: IO[bytes]) -> str:
+    """The last line of what it printed."""
+    size = os.fstat(output.fileno()).st_size
+    tail = os.pread(output.fileno(), _TAIL, max(0, size - _TAIL))  # where it writes stays where it is
+    lines = tail.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""

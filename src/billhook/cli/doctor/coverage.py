@@ -1,0 +1,423 @@
+"""What the event log knows of tool calls: which were judged, and which sessions ever asked."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import click
+import msgspec
+
+from billhook.agents.base import Agent
+from billhook.agents.transcripts import Call, Lines, Result, Transcript
+from billhook.cli.doctor.finding import Finding
+from billhook.cli.screen import filled, width, with_shown_paths
+from billhook.cli.times import shown_time
+from billhook.config import sources
+from billhook.config.loader import standing
+from billhook.core.text import counted, one_line
+from billhook.store.files import log_folder
+from billhook.store.log_reader import LogReader
+from billhook.store.record import Record, Wanted
+
+_BEFORE: Final = frozenset({"PreToolUse"})
+_AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
+_ALSO: Final = {"claude": ("claude-agent-sdk",)}
+"""Other names for an agent in the log: its transcripts are the same when a program of Python runs it."""
+_CLOCKS: Final = 60.0  # seconds that a record may be older than its call
+
+Kind = Literal["judged", "unjudged", "afterwards"]
+"""Hooks were asked before it ran; it came to us, and no hook could be asked; it came only when it had run."""
+
+
+class _Came(NamedTuple):
+    kind: Kind
+    session: str
+    when: float
+
+
+class Seen:
+    """The logs of some projects, read once: ids and no more, so that memory grows with the calls alone."""
+
+    def __init__(self, root: Path, host: str) -> None:
+        self._root = root
+        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}
+        """What the agent is called in the log; it may ask over HTTP as well."""
+        self._projects: set[str] = set()
+        self._came: dict[str, list[_Came]] = {}
+        """What came of a call, by its id. Models that run at home give the same ids again and again."""
+        self.sessions: set[str] = set()
+        self.asking: set[str] = set()  # sessions that brought a PreToolUse
+        self.agents: set[str] = set()  # subagents that brought a PreToolUse
+        self.first = ""  # the oldest record of this agent
+        self.oldest = ""  # the oldest record at all
+        self.ends: dict[str, tuple[str, str]] = {}  # of each session, its first and last record
+
+    @property
+    def logs(self) -> int:
+        """How many were read."""
+        return len(self._projects)
+
+    def read(self, project: str) -> None:
+        """Take in the log of one more project. Raises StoreError."""
+        if project in self._projects:
+            return
+        self._projects.add(project)
+        for entry in LogReader(log_folder(self._root, project), self._root).forward(Wanted(project=project)):
+            self._add(entry.record)
+
+    def _add(self, record: Record) -> None:
+        self.oldest = min(self.oldest or record.time, record.time)
+        if record.host not in self._as:
+            return
+        self.first = min(self.first or record.time, record.time)
+        self.sessions.add(record.session_id)
+        began, _ = self.ends.get(record.session_id, (record.time, ""))
+        self.ends[record.session_id] = began, record.time
+        if record.event in _BEFORE:
+            self.asking.add(record.session_id)
+            if record.agent_id:
+                self.agents.add(record.agent_id)
+        if record.event in _AROUND and record.tool_use_id:
+            self._keep(record.tool_use_id, record)
+
+    def _keep(self, id_: str, record: Record) -> None:
+        came = self._came.setdefault(id_, [])
+        if record.event in _BEFORE:
+            came.append(_Came("judged" if record.judged else "unjudged", record.session_id, moment(record.time)))
+        elif not any(one.session == record.session_id for one in came):
+            came.append(_Came("afterwards", record.session_id, moment(record.time)))
+
+    def taken(self, call: Call) -> Kind | None:
+        """What came of a call; None: it never came. Each record answers for one call."""
+        came, when = self._came.get(call.id, []), moment(call.time)
+        for one in came:
+            if one.session == call.session and one.when >= when - _CLOCKS:
+                came.remove(one)
+                return one.kind
+        return None
+
+
+def moment(text: str) -> float:
+    """A time in seconds; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0
+
+
+# Why no hook saw a call:
+
+
+class Reasons:
+    """Says of one call after another why it was not seen."""
+
+    def __init__(
+        self, host: Agent, seen: Seen, findings: Iterable[Finding], events: Iterable[str], *, logged: bool
+    ) -> None:
+        """`findings` and `events` are what the doctor found now; `logged`: the event log is switched on."""
+        self._host, self._seen, self._logged = host, seen, logged
+        self._events = set(events)
+        self._keeping = next(
+            (one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")), ""
+        )
+
+    def why(self, call: Call, *, ended: bool) -> str:
+        """The likeliest reason. `ended`: the transcript has what the tool said."""
+        host, seen = self._host, self._seen
+        if call.elsewhere:
+            return "it runs at the model's own service, where no hook is asked"
+        if call.tool in host.unhooked:
+            return f"{host.title} asks no hook about {call.tool}"
+        if not self._logged:
+            return "the event log is switched off, so what was judged is not known"
+        if not seen.first:
+            return f"nothing that {host.title} did was ever logged here{self._now()}"
+        if call.time < seen.first:
+            return f"before {host.title} first asked billhook here"
+        if call.session in seen.asking:
+            return self._in_a_session_that_asked(call, ended)
+        if call.session in seen.sessions:
+            return "that session asked about other events, and not before tool calls" + self._not_installed()
+        return f"that session asked nobody{self._now() or _COMMON}"
+
+    def _now(self) -> str:
+        return f"; now: {self._keeping}" if self._keeping else ""
+
+    def _not_installed(self) -> str:
+        missing = self._events and "PreToolUse" not in self._events
+        return f": {self._host.spellings['PreToolUse']} is not among the installed events" if missing else ""
+
+    def _in_a_session_that_asked(self, call: Call, ended: bool) -> str:
+        began, last = self._seen.ends[call.session]
+        if call.agent and call.agent not in self._seen.agents:
+            return "in a subagent that asked nobody"
+        if call.time < began:
+            return "before the entries were read in that session"
+        if call.time > last:
+            return "after the last event that came from that session: entries were removed or switched off, or it ended"
+        if not ended:
+            return "it was stopped, before it began or while it ran"
+        return "other calls of that session were judged; the hook could not start, or was too late"
+
+
+_COMMON: Final = (
+    ": it began before the entries were written, with hooks switched off, in a folder not yet trusted, "
+    "or with another home"
+)
+
+
+# `billhook doctor --coverage`:
+
+
+MOST_SHOWN: Final = 1000  # unseen calls that are kept one by one; beyond that they are counted
+_STILL_OPEN: Final = 600.0  # seconds since a transcript was written in which a call without a result may yet get one
+_MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs are read as well
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """A call that no hook ever saw."""
+
+    call: Call
+    why: str
+
+
+class Coverage(msgspec.Struct, kw_only=True):
+    """Transcripts and log, compared."""
+
+    host: Agent
+    transcripts: int = 0
+    sessions: int = 0
+    calls: int = 0
+    judged: int = 0
+    unjudged: int = 0  # they came to billhook, and no hook could be asked
+    afterwards: int = 0  # only seen when they had run
+    not_run: int = 0
+    """The agent refused these itself: a tool that it has not, or called wrongly. No hook is asked about such."""
+    open: int = 0  # just being made
+    unseen: int = 0
+    shown: list[Unseen] = []  # the first of these
+    reasons: Counter[str] = msgspec.field(default_factory=Counter)
+    unread: int = 0  # lines that could not be read
+    bytes: int = 0
+    first: str = ""  # the oldest record of this agent in the log; empty: there is none
+
+    @property
+    def well(self) -> bool:
+        return not (self.unseen or self.unjudged or self.afterwards)
+
+
+def compared(
+    host: Agent, project: str, root: Path, why: Callable[[Seen], Reasons], since: str = "", now: float | None = None
+) -> Coverage:
+    """Read both. `since`: a time as records have it. Raises StoreError when the log can't be read."""
+    comparison = _Comparison(host, project, root, since)
+    newest = datetime.fromisoformat(since).timestamp() if since else 0.0
+    transcripts = import_module(host.transcripts).transcripts
+    for one in transcripts(project, lambda folder: project_of(folder) == project, newest):
+        comparison.take(one, now if now is not None else time.time())
+    return comparison.finish(why)
+
+
+@cache
+def project_of(folder: str) -> str:
+    """The project that a folder belongs to, or did when it was there."""
+    return sources.find(standing(folder), layers=("project", "local")).project
+
+
+class _Comparison:
+    """One look at all transcripts of a project."""
+
+    def __init__(self, host: Agent, project: str, root: Path, since: str) -> None:
+        self.seen = Seen(root, host.name)
+        self.seen.read(project)
+        self.result = Coverage(host=host)
+        self._since, self._project = since, project
+        self._known: set[tuple[str, str]] = set()
+        self._sessions: set[str] = set()
+        self._open: dict[tuple[str, str], tuple[Call, bool]] = {}
+        """Calls that were not found in the log so far, and whether they ended."""
+
+    def take(self, transcript: Transcript, now: float) -> None:
+        """Go through one file. Of calls that were judged no more is kept than their ids."""
+        lines = Lines(transcript.path)
+        waiting: dict[str, Call] = {}
+        for found in transcript.read(lines):
+            if isinstance(found, Result):
+                self._result(waiting, found)
+            elif found.time >= self._since[: len(found.time)]:
+                self._call(found, waiting)
+        result = self.result
+        result.transcripts += 1
+        result.unread += lines.unread
+        result.bytes += lines.bytes
+        self._without_result(waiting, fresh=now - _written(transcript.path) < _STILL_OPEN)
+
+    def _call(self, call: Call, waiting: dict[str, Call]) -> None:
+        """A session that was forked repeats, under its own id, what was; such a call is one, and judged if any is."""
+        key = (call.id, call.time)
+        again = key in self._known
+        if again and key not in self._open:
+            return
+        self._known.add(key)
+        self._sessions.add(call.session)
+        self._follow(call.cwd)
+        self.result.calls += not again
+        came = self.seen.taken(call)
+        if came is not None:
+            setattr(self.result, came, getattr(self.result, came) + 1)
+            self._open.pop(key, None)
+        elif call.elsewhere:
+            self._open[key] = call, True  # its result has another form, and nothing depends on it
+        elif not again:
+            waiting[call.id] = call
+
+    def _follow(self, folder: str) -> None:
+        """A session that went to another project asked there, too."""
+        if folder and (project := project_of(folder)) != self._project and self.seen.logs < _MOST_LOGS:
+            self.seen.read(project)
+
+    def _result(self, waiting: dict[str, Call], result: Result) -> None:
+        call = waiting.pop(result.id, None)
+        if call is not None and result.came == "refused":
+            self.result.not_run += 1
+        elif call is not None:
+            self._open[call.id, call.time] = call, result.came == "ran"
+
+    def _without_result(self, waiting: dict[str, Call], *, fresh: bool) -> None:
+        if fresh:
+            self.result.open += len(waiting)
+        else:
+            self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
+
+    def finish(self, why: Callable[[Seen], Reasons]) -> Coverage:
+        result, reasons = self.result, why(self.seen)
+        for call, ended in self._open.values():
+            text = reasons.why(call, ended=ended)
+            result.unseen += 1
+            result.reasons[text] += 1
+            if len(result.shown) < MOST_SHOWN:
+                result.shown.append(Unseen(call, text))
+        result.sessions, result.first = len(self._sessions), self.seen.first
+        return result
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def shortly(call: Call) -> str:
+    """What a call was about, in one line and without secrets."""
+    from billhook.store.redaction import Redactor
+
+    said = call.input
+    value = next((said[key] for key in _TELLING if said.get(key)), None)
+    if value is None:
+        value = ", ".join(f"{key}={said[key]!r:.60}" for key in list(said)[:4])
+    words = (
+        [str(word) for word in value] if isinstance(value, Sequence) and not isinstance(value, str) else [str(value)]
+    )
+    return Redactor().text(" ".join(words))[:_LONGEST]
+
+
+_TELLING: Final = ("command", "cmd", "file_path", "path", "notebook_path", "url", "query", "pattern", "input")
+_LONGEST: Final = 300
+
+
+# `billhook doctor --coverage`:
+
+
+_SHOWN: Final = 20  # calls on the screen; --json has more
+
+
+def coverage_lines(found: Coverage) -> Iterator[str]:
+    """What came of one agent."""
+    yield click.style(f"{found.host.title}: transcripts against the log", bold=True)
+    if not found.transcripts:
+        yield "  no transcript of this project was found"
+        return
+    head = f"{counted(found.transcripts, 'transcript')}, {counted(found.sessions, 'session')} with tool calls"
+    yield f"  {head}, {found.bytes / 1e6:.1f} MB"
+    yield ""
+    for number, what in _rows(found):
+        yield f"  {number:>7,}  {what}"
+    if found.unread:
+        yield f"  {counted(found.unread, 'line')} could not be read"
+    yield from _unseen(found)
+
+
+def _rows(found: Coverage) -> Iterator[tuple[int, str]]:
+    yield found.calls, "tool calls"
+    yield found.judged, "judged before they ran"
+    rows = (
+        (found.unjudged, "came to billhook, and no hook could be asked (`billhook events` shows why)"),
+        (found.afterwards, "were seen only after they had run"),
+        (found.not_run, "never ran: the agent itself refused them, called wrongly or not there"),
+        (found.open, "are being made right now"),
+    )
+    yield from (row for row in rows if row[0])
+    yield found.unseen, "no hook ever saw"
+
+
+def _unseen(found: Coverage) -> Iterator[str]:
+    if not found.unseen:
+        return
+    yield ""
+    yield click.style("Likely why", bold=True)
+    for why, number in found.reasons.most_common():
+        first, *rest = filled(why, 11)
+        yield f"  {number:>7,}  {first.strip()}"
+        yield from rest
+    yield ""
+    yield click.style("Not seen", bold=True)
+    for one in found.shown[:_SHOWN]:
+        yield _call(one)
+    if found.unseen > _SHOWN:
+        yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
+
+
+def _call(one: Unseen) -> str:
+    call = one.call
+    who = f"{call.session[:8]}{'/' + call.agent[:8] if call.agent else ''}"
+    head = f"  {shown_time(call.time)}  {one_line(who, 17):<8}  {one_line(call.tool, 24)}  "
+    return head + one_line(with_shown_paths(shortly(call)), max(20, width() - len(head)))
+
+
+def coverage_data(found: Coverage) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "agent": found.host.name,
+        "ok": found.well,
+        "transcripts": found.transcripts,
+        "sessions": found.sessions,
+        "calls": found.calls,
+        "judged": found.judged,
+        "unjudged": found.unjudged,
+        "afterwards": found.afterwards,
+        "not_run": found.not_run,
+        "open": found.open,
+        "unseen": found.unseen,
+        "unread_lines": found.unread,
+        "first_asked": found.first or None,
+        "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],
+        "unseen_calls": [
+            {
+                "time": one.call.time,
+                "session_id": one.call.session,
+                "agent_id": one.call.agent or None,
+                "tool": one.call.tool,
+                "tool_use_id": one.call.id,
+                "input": shortly(one.call),
+                "why": one.why,
+            }
+            for one in found.shown
+        ],
+    }

@@ -1,0 +1,252 @@
+"""`billhook events verify`: is the log as it was written?"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import click
+
+from billhook.cli.events.filters import Filters, chosen, filter_options, slice_options
+from billhook.cli.events.log import Slice, here
+from billhook.cli.events.table import width
+from billhook.cli.events.view import counted_records, show_nothing
+from billhook.cli.options import loaded
+from billhook.cli.screen import filled, note, picked, progress, say, say_json, shown_path, with_shown_paths
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import counted, visible
+from billhook.store.files import StoreError
+from billhook.store.log_heads import export, exported
+from billhook.store.log_query import Entry
+from billhook.store.log_verify import Head, Verified, export_head, exported_head, verify
+
+_SHOWN = 20  # findings on the screen; `--json` has more
+
+
+def _head(ctx: click.Context, param: click.Parameter, value: str | None) -> Head | None:
+    if value is None:
+        return None
+    try:
+        return Head.from_text(value)
+    except ValueError as error:
+        raise UsageError(f"--expect: {error}", hint="what `billhook events verify --head` printed") from None
+
+
+@click.command(
+    "verify",
+    epilog="""\b
+Examples:
+  billhook events verify
+  billhook events verify --head > /mnt/elsewhere/head
+  billhook events verify --expect "$(cat /mnt/elsewhere/head)"
+
+\b
+Exit code: 0 all is as it was written, 1 something was changed,
+removed, moved or added, 2 usage or a log that can't be read.""",
+)
+@click.option("--head", "wants_head", is_flag=True,
+              help="Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")  # fmt: skip
+@click.option("--expect", metavar="SEQ:HASH", callback=_head,
+              help="A head that the log must contain.  [default: all that were exported]")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
+    """Check that every record of this project's log is as it was written, and that none is missing, moved or added.
+
+    Each record carries the hash of the one before. A log that was rewritten as a whole, or cut off at its end, is found
+    only by a head that was exported before: by the daemon, to the folder that `export_head_to` names, or by --head.
+    """
+    reader = here().reader()
+    target = head_folder()
+    heads = [expect] if expect else _known_heads(reader.folder, reader.root, target)
+    expected = max(heads, key=lambda head: head.seq, default=None)
+    with progress("checking the log") as bar:
+        found = verify(reader.folder, reader.root, progress=bar, expected=heads)
+    if found.ok and wants_head and found.head is not None:
+        _export(found.head, reader.folder, reader.root, target)
+    if as_json:
+        say_json(_as_data(found, expected))
+    elif wants_head and found.ok:
+        if found.head is None:
+            raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
+        say(str(found.head))
+    else:
+        say("\n".join(_screen(found, expected, target)))
+    return 0 if found.ok else 1
+
+
+def head_folder() -> str:
+    """Where heads are exported to, as the user's configuration says; nothing without it. A broken one is no reason not
+    to check the log."""
+    from billhook.config.builtin_options import filled
+
+    try:
+        config = loaded(())
+        return str(filled("event-logger", config.builtins["event-logger"].options)["export_head_to"])
+    except BillhookError as error:
+        note(f"the configuration can't be read, so exported heads are not used: {error.message}")
+        return ""
+
+
+def _known_heads(folder: Path, root: Path, target: str) -> list[Head]:
+    """Every head that was given out: the one that was printed last, and those in the folder for heads."""
+    printed = exported_head(folder, root)
+    kept = [one.head for one in exported(Path(target), folder)] if target else []
+    return [*([printed] if printed else []), *kept]
+
+
+def _export(head: Head, folder: Path, root: Path, target: str) -> None:
+    """Remember it. Where that can't be written, it is printed all the same."""
+    try:
+        export_head(folder, root, head)
+        if target:
+            export(Path(target), folder, root)
+    except StoreError as error:
+        note(str(error))
+
+
+def _as_data(found: Verified, expected: Head | None) -> dict[str, object]:
+    return {
+        **picked(found, "ok records files first_seq"),
+        "head": str(found.head) if found.head else None,
+        "expected": str(expected) if expected else None,
+        **picked(found, "torn foreign"),
+        "findings": [{"file": str(one.file), **picked(one, "line seq what")} for one in found.findings],
+        "more_findings": found.more,
+    }
+
+
+def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
+    for one in found.findings[:_SHOWN]:
+        file = shown_path(str(one.file), here=False)
+        place = f"{file}:{one.line}" if one.line else file
+        yield f"{click.style(visible(place), fg='red')}: {visible(with_shown_paths(one.what))}"
+    hidden = max(0, len(found.findings) - _SHOWN) + found.more
+    if hidden:
+        yield f"and {hidden:,} more (--json lists {'them' if not found.more else 'the first thousand'})"
+    if found.findings:
+        yield ""
+    yield from _summary(found, expected, target)
+
+
+def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
+    size = f"{counted(found.records, 'record')} in {counted(found.files, 'file')}"
+    if not found.ok:
+        yield f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
+        return
+    if found.head is None:
+        yield "the log is empty: nothing to check"
+        return
+    yield f"{size}: {click.style('all as they were written', fg='green')}"
+    if found.torn:
+        yield f"{counted(found.torn, 'line')} that a dying writer left unfinished; noted then, nothing recorded is lost"
+    yield f"head {found.head}"
+    if expected is None:
+        remedy = "set `export_head_to` (docs/event-log.md), or keep what `billhook events verify --head` prints"
+        if target:
+            remedy = "the daemon exports one while it runs, and `billhook events verify --head` does it now"
+        yield from filled(f"no head was exported{f' to {shown_path(target)}' if target else ''} so far, so records "
+                          "could be cut off from the end, or the whole log rewritten, without being noticed: "
+                          f"{remedy}", 0, width())  # fmt: skip
+    else:
+        yield f"it contains the head that was exported at record {expected.seq}"
+
+
+# `billhook events export`:
+
+
+class Exported(NamedTuple):
+    records: int
+    bytes: int
+    with_side_files: int
+
+
+@click.command(
+    "export",
+    epilog="""\b
+Examples:
+  billhook events export --output audit.jsonl
+  billhook events export jolly-squid --since 1d | gzip > session.jsonl.gz
+  billhook events export --decision deny --output denied.jsonl --force""",
+)
+@click.argument("sessions", metavar="[SESSION]", nargs=-1)
+@filter_options
+@slice_options("all")
+@click.option("--output", "-o", metavar="FILE", help="Write there, for nobody else to read (0600); `-` is the screen.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--json", "as_json", is_flag=True, help="With --output, say what was written as one line of JSON.")
+def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, as_json: bool) -> int:
+    """Print the records as they stand in the log, byte for byte, one JSON object a line, oldest first.
+
+    Without filters the whole log of this project, with its notes about itself, so that the chain of hashes can be
+    checked elsewhere. What lies in a side file stays there; `billhook events --json` prints records whole.
+    """
+    logs = chosen(filters, here())
+    if not logs.count():
+        return show_nothing(logs, in_json=True)
+    whole = filters == Filters() and part.end is None and not part.offset
+    with _target(output, force) as stream, progress("exporting the log", prints=output in (None, "-")) as bar:
+        done = _write(logs.chosen(part, bar, notes=whole), stream)
+    _report(done, output, logs.foreign, as_json=as_json)
+    return 0
+
+
+def _write(entries: Iterable[Entry], stream: IO[bytes]) -> Exported:
+    records = size = aside = 0
+    for entry in entries:
+        stream.write(entry.line + b"\n")
+        records, size, aside = records + 1, size + len(entry.line) + 1, aside + (entry.record.side is not None)
+    stream.flush()
+    return Exported(records, size, aside)
+
+
+def _report(done: Exported, output: str | None, foreign: int | None, *, as_json: bool) -> None:
+    to_file = output not in (None, "-")
+    if as_json and to_file:
+        say_json({"output": os.path.abspath(output or ""), **done._asdict(), "skipped": foreign})
+    elif to_file:
+        say(visible(f"wrote {counted_records(done.records)}, {done.bytes:,} bytes, to {output}"))
+    if done.with_side_files:
+        what = "1 record has a part" if done.with_side_files == 1 else f"{done.with_side_files} records have parts"
+        note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")
+    if foreign:
+        note(f"skipped {counted(foreign, 'line')} that billhook did not write")
+
+
+@contextmanager
+def _target(output: str | None, force: bool) -> Iterator[IO[bytes]]:
+    """Where to write. A file appears when it is whole; what is there is replaced only by force."""
+    if output in (None, "-"):
+        yield sys.stdout.buffer
+        return
+    assert output is not None
+    if os.path.lexists(output) and not force:
+        raise UsageError(f"`{output}` is there already", hint="--force replaces it")
+    folder = os.path.dirname(os.path.abspath(output))
+    temporary = os.path.join(folder, f".billhook-export-{os.urandom(6).hex()}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(temporary, flags, 0o600), "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        _put(temporary, output, force)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"--output {output}: {why}", hint="name a file in a folder that you can write") from None
+    finally:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+
+
+def _put(temporary: str, output: str, force: bool) -> None:
+    if os.path.isdir(output) and not os.path.islink(output):
+        raise UsageError(f"`{output}` is a folder", hint="name a file in it")
+    if force:
+        os.replace(temporary, output)
+        return
+    try:
+        os.link(temporary, output)  # fails where somebody else's file has appeared meanwhile
+    except PermissionError:  # a file system without hard links
+        os.rename(temporary, output)

@@ -1,0 +1,334 @@
+"""`billhook events search`: the events in which a text occurs."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+import msgspec
+
+from billhook.cli import times
+from billhook.cli.events.filters import FAILED, Filters, chosen, filter_options, json_options, slice_options
+from billhook.cli.events.log import Here, Slice, every_log, here, line_of
+from billhook.cli.events.session_names import Names
+from billhook.cli.events.table import Row, Table, about, cells, coloured, cut, told, turn, width, word
+from billhook.cli.events.view import Printer, format_options
+from billhook.cli.screen import filled, hint, progress, say, shown_path, word_of
+from billhook.core import strictjson
+from billhook.core.errors import UsageError
+from billhook.core.text import flat, visible
+from billhook.store.files import StoreError, opened
+from billhook.store.log_query import Entry
+from billhook.store.log_reader import LogReader
+from billhook.store.record import Record, Said
+
+_LIMIT = 50
+_MOST_HITS = 3  # places of one record that are shown; the rest is counted
+_BEFORE = 25
+_LONGEST_PLACE = 40
+_INDENT = 8
+_NOT_SAID: Final = frozenset({"v", "seq", "mono", "side"})  # fields in which nobody looks for a text
+
+
+@click.command(
+    "search",
+    epilog="""\b
+Examples:
+  billhook events search "turn-tracker"
+  billhook events search 'git push' --decision deny
+  billhook events search .env --session . --since 1d
+  billhook events search terraform --json | jq -r .session_name""",
+)
+@click.argument("words", metavar="QUERY", nargs=-1, required=True)
+@click.option(
+    "--session", "-s", "sessions", metavar="S,..", multiple=True, help="Only these sessions, as `.` or a name."
+)
+@filter_options
+@slice_options("50")
+@format_options
+def search_verb(words: tuple[str, ...], filters: Filters, part: Slice, in_json: bool, minimal: bool) -> int:
+    """Show the events in which a text occurs: in a command, a reason, a hook's name, its data, an output.
+
+    The text is taken as it is, and capitals count (`billhook events | grep -i TEXT` finds it in any case). At most 50
+    are shown, the newest, unless --limit says otherwise. The order is oldest first.
+    """
+    query = " ".join(words)
+    if not query.strip():
+        raise UsageError("the text is empty", hint='billhook events search "turn-tracker"')
+    if not part.given:
+        part = msgspec.structs.replace(part, limit=_LIMIT)
+    where = here()
+    logs = chosen(msgspec.structs.replace(filters, text=query), where)
+    printer = Printer(where, in_json=in_json, minimal=minimal)
+    with progress("searching the log") as bar:
+        found = list(logs.chosen(part, bar))
+    if in_json or minimal:
+        printer.show(logs, found)
+    elif found:
+        say("\n".join(_screen([logs.whole(entry) for entry in found], query, printer)))
+    printer.count(logs, len(found), part, filters=True)
+    if not found and logs.count() and query != query.lower():
+        hint(f"capitals count; try `{flat(query.lower())}`")
+    return 0
+
+
+def _screen(records: list[Record], query: str, printer: Printer) -> Iterator[str]:
+    rows = [Row(record) for record in records]
+    table = Table(rows, printer.names, quiet=True)
+    yield table.head()
+    for row in rows:
+        yield from table.lines(row)
+        found = list(hits(row.record, query))
+        for place, text in found[:_MOST_HITS]:
+            shown = f"{cut(place, _LONGEST_PLACE)}: "
+            yield " " * _INDENT + click.style(shown, dim=True) + marked(text, query, cells(shown))
+        if len(found) > _MOST_HITS:
+            yield f"{' ' * _INDENT}and {len(found) - _MOST_HITS} more: billhook events show {row.record.seq}"
+
+
+def hits(record: Record, query: str) -> Iterator[tuple[str, str]]:
+    """Where in a record a text occurs: the place as `jq` would name it, and the text around it."""
+    fields = {name: getattr(record, name) for name in Record.__struct_fields__ if name not in _NOT_SAID}
+    for place, text in _texts(msgspec.to_builtins(fields), ""):
+        if query in text:
+            yield place.removeprefix("."), text
+
+
+def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Every text, key and number in a JSON value, in order, with its place. Deep values are no trouble."""
+    left: list[tuple[str, Any]] = [(place, value)]
+    while left:
+        where, one = left.pop()
+        if isinstance(one, dict):
+            if where:
+                yield from ((where, str(key)) for key in one)
+            left += [(f"{where}.{key}", part) for key, part in reversed(one.items())]
+        elif isinstance(one, list | tuple):
+            left += [(f"{where}[{number}]", part) for number, part in reversed(list(enumerate(one)))]
+        elif one is not None and not isinstance(one, bool):
+            yield where, str(one)
+
+
+def marked(text: str, query: str, used: int) -> str:
+    """The text around the first hit, as much as fits into a line, with what was sought in bold."""
+    at = text.find(query)
+    begin = max(0, at - _BEFORE)
+    room = max(20, width() - _INDENT - used)
+    before = ("..." if begin else "") + flat_keeping_ends(text[begin:at])
+    hit = flat_keeping_ends(query)
+    rest = room - cells(before) - cells(hit)
+    after = flat_keeping_ends(text[at + len(query) : at + len(query) + max(0, rest) + 1])
+    if cells(after) > rest:
+        after = after[: max(0, rest - 3)] + "..."
+    return before + click.style(hit, fg="black", bg="yellow") + after
+
+
+def flat_keeping_ends(text: str) -> str:
+    """As `flat`, with a blank at either end where there was one."""
+    if not text.strip():
+        return " " if text else ""
+    return f"{' ' * text[0].isspace()}{flat(text)}{' ' * text[-1].isspace()}"
+
+
+# `billhook events show ID`:
+
+
+_ID = re.compile(r"[0-9a-f]{6,32}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+"""No id begins so: their first digits are the time, and that takes centuries to fill them."""
+_BLOCK = 4 << 20
+_LABEL = 9
+_LONGEST = 20_000  # characters of one value on the screen; `--json` has all
+
+
+@click.command(
+    "show",
+    epilog="""\b
+Examples:
+  billhook events show 12
+  billhook events show 019a8f3b52c7 | jq .outcomes""",
+)
+@click.argument("id_", metavar="NR|ID")
+@json_options(
+    "A line of JSON: the record as it was logged, and its event. This is what a pipe gets.",
+    "The text for people, also in a pipe.",
+)
+def show_verb(id_: str, in_json: bool) -> int:
+    """Show one record in full: what was asked, what every hook said, what came of it.
+
+    NR is a record's number in this project's log, as the table shows it. ID is its id, or the first 6 digits of that or
+    more; records of other projects are found by it, too. `billhook explain ID` says why it came so.
+    """
+    where = here()
+    reader, entry = found(id_, where)
+    record, problem = whole(reader, entry)
+    if in_json:
+        click.echo(line_of(entry, record))
+    else:
+        say("\n".join(_events_show_screen(record, entry, Names(where))))
+    if problem:
+        say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
+    if not in_json:
+        hint(f"`billhook explain {record.id}` says which hook decided, and what differs today")
+    return 0
+
+
+def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
+    """The record of a number or an id, here or in another project; UsageError when there is none, or several."""
+    if _NUMBER.fullmatch(id_):
+        return _numbered(int(id_), where.reader())
+    digits = id_.strip().lower().replace("-", "")
+    if not _ID.fullmatch(digits):
+        how = "a number as the table shows it, or at least 6 digits of an id"
+        raise UsageError(f"`{id_}` is neither the number nor the id of a record", hint=how)
+    try:
+        match = by_id(digits, where, notes=True)
+    except StoreError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    if match is None:
+        raise UsageError(f"no record has the id `{id_}`", hint="`billhook events --minimal --json` shows ids")
+    return match
+
+
+def by_id(digits: str, where: Here, *, notes: bool) -> tuple[LogReader, Entry] | None:
+    """The record whose id begins so, here or in another project; StoreError when there are several."""
+    own = where.reader()
+    for reader in (own, *(other for other in every_log(where) if other.folder != own.folder)):
+        if (entry := reader.find(digits, notes=notes)) is not None:
+            return reader, entry
+    return None
+
+
+def _numbered(number: int, reader: LogReader) -> tuple[LogReader, Entry]:
+    """The record of a number: its id is found by the first bytes of its line, so that nothing else is decoded."""
+    for path in reversed(reader.files()):
+        with opened(reader.folder, reader.root) as folder:
+            line = _line(folder, path.name, b'{"v":1,"seq":%d,' % number) if folder is not None else b""
+        found = strictjson.loads_leniently(line, max_depth=500) if line else None
+        entry = reader.find(str(found.get("id")), notes=True) if isinstance(found, dict) else None
+        if entry is not None and entry.record.seq == number:
+            return reader, entry
+    newest = next(reader.backward(notes=True), None)
+    there = f"the newest is {newest.record.seq}" if newest else "the log of this project is empty"
+    raise UsageError(f"no record here has the number {number}", hint=there)
+
+
+def _line(folder: int, name: str, start: bytes) -> bytes:
+    """The line of a log's file that begins so; empty when there is none."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with open(descriptor, "rb") as stream:
+        held = b"\n"
+        while block := stream.read(_BLOCK):
+            held += block
+            at = held.find(b"\n" + start)
+            if at >= 0:
+                return (held[at + 1 :] + stream.readline()).split(b"\n", 1)[0]
+            held = held[-len(start) - 1 :]
+    return b""
+
+
+def whole(reader: LogReader, entry: Entry) -> tuple[Record, str]:
+    """The record with its side file; without it, when that is gone, and why."""
+    try:
+        return reader.whole(entry.record), ""
+    except StoreError as error:
+        return entry.record, f"a part of this record can't be shown: {error.place}: {error.message}"
+
+
+def _events_show_screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
+    head = f"{record.event} {record.tool or ''}".strip()
+    subject = about(record)
+    yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
+    said = word(record)
+    instead = told(record)
+    quiet = f" ({instead})" if instead else " (no objection)" if said == "none" and record.note is None else ""
+    quiet = quiet if record.judged else ": the event was never judged"
+    yield f"{'verdict':<{_LABEL}} {coloured(said, said)}{quiet}"
+    yield from _labelled("reason", record.reason)
+    for text in record.context:
+        yield from _labelled("to model", text)
+    for text in record.messages:
+        yield from _labelled("to user", text)
+    yield from _facts(record, entry, names)
+    yield from _hooks(record)
+    for title, value in (
+        ("input", record.input),
+        ("input as rewritten", record.rewritten_input),
+        ("output", record.output),
+        ("output as rewritten", record.rewritten_output),
+        ("what else the event said", record.fields),
+    ):
+        if value is not None:
+            yield from ("", click.style(title, bold=True), *_value(value))
+
+
+def _facts(record: Record, entry: Entry, names: Names) -> Iterator[str]:
+    when = times.local(record.time)
+    yield ""
+    yield from _labelled("time", when.isoformat(" ", "milliseconds") if when else record.time)
+    if record.session_id:
+        turn_ = f", turn {turn(record)}" if record.turn_id else ""
+        yield from _labelled("session", f"{names.of(record)} ({record.session_id}){turn_}")
+    yield from _labelled("tool use", record.tool_use_id)
+    yield from _labelled("agent", " ".join(filter(None, (record.agent_type, record.agent_id))))
+    yield from _labelled("mode", record.permission_mode)
+    yield from _labelled("folder", shown_path(record.cwd, here=False))
+    yield from _labelled("asked by", record.host)
+    yield from _labelled("took", f"{record.duration_ms:.1f} ms")
+    if record.redacted:
+        yield from _labelled("redacted", f"{record.redacted} secret{'s' * (record.redacted > 1)} taken out")
+    yield from _labelled("config", record.config)
+    yield from _labelled("id", record.id)
+    yield f"{'log':<{_LABEL}} record {record.seq} of {visible(shown_path(str(entry.file), here=False))}"
+
+
+def _hooks(record: Record) -> Iterator[str]:
+    asked = [said for said in record.outcomes if said.status != "skipped"]
+    not_asked = {said.hook: said.error or "skipped" for said in record.outcomes if said.status == "skipped"}
+    not_asked |= record.not_asked
+    column = min(32, max(map(len, [said.hook for said in asked] + list(not_asked)), default=0))
+    if asked:
+        yield from ("", click.style("hooks that were asked", bold=True))
+    for said in asked:
+        yield from _asked(said, column)
+    if not_asked:
+        yield from ("", click.style("hooks that were not asked", bold=True))
+    for name, why in not_asked.items():
+        yield f"  {cut(name, column):<{column}}  {cut(why, width() - column - 4)}"
+
+
+def _asked(said: Said, column: int) -> Iterator[str]:
+    failed = said.status in FAILED
+    shown = word_of(said)
+    tone = "failed" if failed else said.decision
+    name = click.style(f"{cut(said.hook, column):<{column}}", fg="cyan")
+    source = shown_path(said.source) if said.source else ""
+    line = f"  {name}  {coloured(f'{flat(shown):<15}', tone)}  {said.duration_ms:>8.1f} ms  {flat(source)}"
+    yield line.rstrip()
+    texts = [said.reason if not failed else None, said.error]
+    texts.append("went on without its answer (on_failure: allow)" if said.failed_open else None)
+    texts += [f"note: {lost}" for lost in said.lost]
+    if said.data is not None:
+        texts.append(strictjson.compact(said.data))
+    for text in texts:
+        if text:
+            yield from filled(text, column + 4, width())
+
+
+def _labelled(label: str, text: str | None) -> Iterator[str]:
+    if not text:
+        return
+    first, *rest = filled(text, _LABEL + 1, width())
+    yield f"{label:<{_LABEL}} {first.strip()}"
+    yield from rest
+
+
+def _value(value: Any) -> Iterator[str]:
+    """A value as people read it: text as it is, everything else as JSON in lines."""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    shown = (
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters (--json)"
+    )
+    yield from (f"  {visible(line)}".rstrip() for line in shown.split("\n"))

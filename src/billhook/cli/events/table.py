@@ -1,0 +1,344 @@
+"""What a record is about, in a few words: rows of the table, with a tool's call and its result joined."""
+
+import shutil
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from billhook.cli import times
+from billhook.cli.events.filters import FAILED
+from billhook.cli.events.session_names import Names
+from billhook.cli.screen import word_of
+from billhook.core import strictjson, tools
+from billhook.core.events import EVENTS
+from billhook.core.text import flat
+from billhook.store.log_query import called
+from billhook.store.record import Record, Said
+
+TRUST: Final = "Trust"  # The event of an approval. It belongs to no session.
+
+_AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
+_SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
+"""What is shown of a pair: the first of these that one of the two has."""
+_TELLING: Final = (
+    "prompt", "message", "url", "pattern", "query", "description", "task", "subject", "error", "name", "task_subject",
+    "teammate_name",
+)  # fmt: skip
+"""Fields that say what something is about, where the event or the tool has none of its own for that."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the table: a record, or a tool's call together with its result."""
+
+    record: Record
+    after: Record | None = None
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        return (self.record,) if self.after is None else (self.record, self.after)
+
+    @property
+    def event(self) -> str:
+        if self.after is None:
+            return self.record.event
+        return "Pre+Post" if self.after.event == "PostToolUse" else "Pre+PostFailure"
+
+    @property
+    def word(self) -> str:
+        """What became of it."""
+        words = [word(record) for record in self.records]
+        return next((one for one in _SEVERE if one in words), "none")
+
+    @property
+    def ms(self) -> float:
+        return sum(record.duration_ms for record in self.records)
+
+
+def joined(records: Iterable[Record]) -> list[Row]:
+    """Rows in the order of their first record. A pair has one session, tool and tool_use_id."""
+    rows: list[Row] = []
+    calls: dict[tuple[str | None, ...], int] = {}
+    for record in records:
+        key = (record.session_id, record.tool, record.tool_use_id)
+        if record.event in _AFTER and key in calls:
+            place = calls.pop(key)
+            rows[place] = Row(rows[place].record, record)
+            continue
+        if record.event == "PreToolUse" and record.tool_use_id:
+            calls[key] = len(rows)
+        rows.append(Row(record))
+    return rows
+
+
+def word(record: Record) -> str:
+    """What became of an event: the decision, or what else there is to say."""
+    if record.stop:
+        return "deny" if record.decision == "deny" else "stop"
+    if record.decision in ("deny", "defer", "ask"):
+        return record.decision
+    if record.failed_open:
+        return "failed open"
+    return "keep going" if record.keep_going else record.decision
+
+
+def told(record: Record) -> str:
+    """What the agent was told instead, where it has no word for what the hooks decided; nothing where it has."""
+    became = any("became a deny" in text or "becomes deny" in text for text in record.lost)
+    return f"{record.host or 'the agent'} was told deny" if became and record.decision != "deny" else ""
+
+
+def what(record: Record) -> str:
+    """The tool, and what the event was about."""
+    return f"{record.tool or ''} {about(record)}".strip()
+
+
+def about(record: Record) -> str:
+    """What a tool was to do, or what the event tells: a command, a path, a prompt, a source."""
+    given = record.input
+    if record.note is not None:
+        return record.reason or record.note
+    if record.tool:
+        found = tools.command_of(record.tool, given) or _path(record)
+        return found or _telling(given) or (strictjson.compact(given) if given else "")
+    if not isinstance(given, dict):
+        return "" if given is None else strictjson.compact(given)
+    if record.event == TRUST:
+        names = [str(one.get("name", "")) for one in given.get("hooks", ()) if isinstance(one, dict)]
+        return f"{given.get('action', '')} {', '.join(names)}".strip()
+    event = EVENTS.get(record.event)
+    own = given.get(event.match_field) if event is not None and event.match_field else None
+    return own if isinstance(own, str) and own else _telling(given)
+
+
+def _path(record: Record) -> str:
+    """The file that a call is about, as people write it: from the folder that its session stood in."""
+    path = tools.path_of(record.tool or "", record.input) or ""
+    return path.removeprefix(f"{record.cwd}/") if record.cwd else path
+
+
+def _telling(given: Any) -> str:
+    if not isinstance(given, dict):
+        return ""
+    return next((found for key in _TELLING if isinstance(found := given.get(key), str) and found), "")
+
+
+def turn(record: Record) -> str:
+    """The number of the turn, and after a dot that of the subagent's."""
+    prefix = f"{record.session_id}:"
+    if not record.turn_id.startswith(prefix):
+        return record.turn_id.rpartition(":")[2]
+    return record.turn_id.removeprefix(prefix).replace(":s:", ".")
+
+
+def details(row: Row, hook: str | None = None) -> Iterator[tuple[str, str]]:
+    """What else is to be said of a row, each with the word that gives it its colour. `hook`: what it did, too."""
+    for record in row.records:
+        decided = list(_deciding(record))
+        yield from ((word(record), text) for text in decided)
+        if instead := told(record):
+            yield "deny", instead
+        yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in _failed(record))
+        for name, text in parts_of(hook, record) if hook is not None else ():
+            if not any(one.startswith(f"{name}: ") for one in decided):
+                yield "", f"{name}: {text}"
+        if record.event == "PostToolUseFailure" and isinstance(record.output, str):
+            yield "failed", f"the tool failed: {record.output}"
+
+
+def _deciding(record: Record) -> Iterator[str]:
+    """The reasons with the hooks that gave them; the reason alone when no hook gave it."""
+    found = [
+        f"{said.hook}: {said.reason}"
+        for said in record.outcomes
+        if said.reason and said.decision == record.decision and said.status not in FAILED
+    ]
+    if found and record.decision != "none":
+        yield from found
+    elif record.reason and not any(said.error and said.error in record.reason for said in record.outcomes):
+        yield record.reason
+
+
+def _failed(record: Record) -> list[Said]:
+    return [said for said in record.outcomes if said.status in FAILED]
+
+
+def failure(said: Said) -> str:
+    """How a hook failed, and what that meant."""
+    text = f"{said.hook} {said.status.replace('_', ' ')}{', let pass' if said.failed_open else ''}"
+    return f"{text}: {said.error}" if said.error else text
+
+
+def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
+    """The hooks that are called so, each with what it did about an event; none when they have no part in it."""
+    for said in record.outcomes:
+        if called(said.hook, hook) and said.status not in ("skipped", *FAILED):
+            yield said.hook, f"{word_of(said)}, {said.duration_ms:.1f} ms"
+    for name, why in record.not_asked.items():
+        if called(name, hook):
+            yield name, f"not asked, {why}"
+
+
+# The table of events:
+
+
+COLOURS: Final = {
+    "deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow", "allow": "green", "keep going": "cyan",
+    "failed open": "magenta", "failed": "magenta",
+}  # fmt: skip
+_NARROWEST, _WIDEST = 60, 200
+_LEAST = 16  # columns for what an event was about; others are left out before it gets less
+_DISPENSABLE: Final = ("ms", "turn", "session")
+_LONGEST_SESSION = 18
+_INDENT = 8
+_MOST_DETAILS = 4
+
+
+class Column(NamedTuple):
+    title: str
+    right: bool = False
+    most: int = 30
+    least: int = 0
+
+
+_COLUMNS: Final = {
+    "nr": Column("NR", right=True, most=12),
+    "time": Column("TIME"),
+    "session": Column("SESSION", most=_LONGEST_SESSION),
+    "turn": Column("TURN", right=True, most=6),
+    "event": Column("EVENT", most=18),
+    "what": Column("WHAT"),
+    "decision": Column("DECISION", most=11),
+    "ms": Column("MS", right=True, most=9, least=7),
+}
+_FOLLOWING: Final = {"nr": 5, "time": 8, "session": 14, "turn": 4, "event": 12, "decision": 11, "ms": 7}
+"""Widths where the rows are not known beforehand."""
+
+
+def width() -> int:
+    """Columns to fill: those of the terminal, within reason."""
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+
+
+class Table:
+    """Draws rows. Widths follow the rows that it is made for; without any they fit what usually comes."""
+
+    def __init__(
+        self, rows: Sequence[Row], names: Names, *, hook: str | None = None, alone: bool = False, quiet: bool = False
+    ) -> None:
+        """`alone`: all rows are of one session, which need not be said in each. `hook`: say what it did. `quiet`: no
+        details below a row."""
+        self._names, self._hook, self._quiet = names, hook, quiet
+        self._shown = [name for name in _COLUMNS if not (alone and name == "session")]
+        drawn = [self._cells(row) for row in rows]
+        self._widths = self._fitted(drawn)
+        for name in _DISPENSABLE:
+            if self._widths["what"] < _LEAST and name in self._shown:
+                self._shown.remove(name)
+                self._widths = self._fitted(drawn)
+        self._day = ""
+
+    def head(self) -> str:
+        titles = {name: column.title for name, column in _COLUMNS.items()}
+        return click.style(self._line(titles), dim=True)
+
+    def lines(self, row: Row) -> Iterator[str]:
+        """A row, the day before it where a new one begins, and below it what else is to be said."""
+        day = times.day(row.record.time)
+        if day != self._day:
+            self._day = day
+            yield click.style(day, bold=True)
+        yield self._line(self._cells(row), row.word)
+        said = [] if self._quiet else list(details(row, self._hook))
+        for word, text in said[:_MOST_DETAILS]:
+            yield coloured(" " * _INDENT + cut(text, width() - _INDENT), word)
+        if len(said) > _MOST_DETAILS:
+            yield f"{' ' * _INDENT}and {len(said) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
+
+    def _cells(self, row: Row) -> dict[str, str]:
+        record = row.record
+        return {
+            "nr": str(record.seq),
+            "time": times.clock(record.time),
+            "session": self._names.of(record),
+            "turn": turn(record),
+            "event": row.event,
+            "what": what(record),
+            "decision": row.word,
+            "ms": f"{row.ms:.1f}",
+        }
+
+    def _fitted(self, rows: Sequence[dict[str, str]]) -> dict[str, int]:
+        widths = {name: _FOLLOWING.get(name, 0) for name in self._shown}
+        if rows:
+            for name in self._shown:
+                column = _COLUMNS[name]
+                longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
+                widths[name] = min(longest, column.most)
+        rest = sum(widths[name] + 2 for name in self._shown if name != "what")
+        return {**widths, "what": width() - rest}
+
+    def _line(self, row: dict[str, str], word: str = "") -> str:
+        parts = []
+        for name in self._shown:
+            text = padded(row[name], self._widths[name], right=_COLUMNS[name].right)
+            shown = text.rstrip()  # colour on the words only
+            parts.append(coloured(shown, word) + text[len(shown) :] if name == "decision" else text)
+        return "  ".join(parts).rstrip()
+
+
+def coloured(text: str, word: str) -> str:
+    """A text in the colour of a decision; as it is, to the byte, where that has none."""
+    return click.style(text, fg=COLOURS[word]) if word in COLOURS else text
+
+
+def minimal(row: Row, names: Names) -> str:
+    """A row in one short line, without a table around it."""
+    record = row.record
+    day, clock = times.day(record.time), times.clock(record.time)
+    head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
+    room = max(_LEAST, width() - cells(head) - len(row.word) - 1)
+    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
+
+
+def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), flexible: int) -> str:
+    """A small table: columns as wide as they must be, and one that takes what is left."""
+    drawn = [list(titles), *(list(map(flat, row)) for row in rows)]
+    widths = [max(map(cells, column)) for column in zip(*drawn, strict=True)]
+    rest = sum(widths) - widths[flexible] + 2 * (len(titles) - 1)
+    widths[flexible] = min(widths[flexible], max(_LEAST, width() - rest))
+    to_right = set(right)
+    head, *lines = (
+        "  ".join(padded(text, widths[at], right=at in to_right) for at, text in enumerate(row)).rstrip()
+        for row in drawn
+    )
+    return "\n".join([click.style(head, dim=True), *lines])
+
+
+def padded(text: str, room: int, *, right: bool = False) -> str:
+    shown = cut(text, room)
+    blank = " " * (room - cells(shown))
+    return blank + shown if right else shown + blank
+
+
+def cut(text: str, room: int) -> str:
+    """A text in one line, harmless, and cut where it is too long."""
+    shown = flat(text[: 20 * room + 100])
+    if cells(shown) <= room:
+        return shown
+    kept, used = "", 0
+    for char in shown:
+        used += cells(char)
+        if used > room - 3:
+            break
+        kept += char
+    return kept + "..."
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char) for char in text)

@@ -1,0 +1,404 @@
+"""What `install` and `uninstall` share: which agents are meant, and going through them one by one."""
+
+import difflib
+import functools
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import click
+import msgspec
+
+from billhook.agents import AGENTS, TABLE, agent
+from billhook.agents.base import Agent, Scope
+from billhook.cli.inside_agent import agent_around
+from billhook.cli.install import checks
+from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, Options
+from billhook.cli.install.plan import (
+    Change,
+    FileChange,
+    Needs,
+    Target,
+    carry_out,
+    chosen_events,
+    plan_install,
+    widened,
+)
+from billhook.cli.main import VERBS
+from billhook.cli.options import one_of
+from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
+from billhook.config import sources
+from billhook.config.approve import approve_entry, record_trust
+from billhook.config.known_gates import acknowledge, missing
+from billhook.config.loader import load_config
+from billhook.core import client_env, strictjson
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import counted, suggest, visible
+from billhook.store.files import state_root
+
+ALL = "all"
+ANOTHER = [*AGENTS][1]  # for examples: an agent that is not Claude Code
+_NO_FILE = "{} has no file of its own: it reads those of {} and of Claude Code, so name `{}` or `claude`"
+READS_OTHERS = {
+    alias: _NO_FILE.format(agent(name).title, agent(row.module).title, row.module)
+    for name, row in TABLE.items()
+    if row.speaks
+    for alias in agent(name).aliases
+}
+"""Names that people may try, and whose files they mean."""
+
+
+def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
+    """`--user`, `--project`."""
+
+    @functools.wraps(verb)
+    def chosen(*arguments: object, user: bool, project: bool, **given: object) -> object:
+        if user and project:
+            raise UsageError("--user and --project exclude each other", hint="call it once for each")
+        return verb(*arguments, scope="user" if user else "project" if project else None, **given)
+
+    ours = click.option("--user", is_flag=True, help="Your own settings, for every project.  [default]")
+    theirs = click.option("--project", is_flag=True, help="The settings of this project, for everybody.")
+    return ours(theirs(chosen))
+
+
+def refuse_agents(verb: str) -> None:
+    """Whoever is judged by hooks does not put them in or out."""
+    if agent := agent_around():
+        raise UsageError(
+            f"{verb} is refused here: this runs inside {agent}, and its hooks are a person's to change",
+            hint="run it yourself, in a terminal of your own; --dry-run is open to everybody",
+        )
+
+
+def project_here(scope: Scope) -> str:
+    """The project that we are in. Raises UsageError where there can be none."""
+    found = sources.find(layers=("project", "local")).project
+    if scope == "project" and found == os.path.realpath(client_env.expanduser("~")):
+        raise UsageError("the home folder is no project", hint="change into a project, or leave out --project")
+    if scope == "project" and os.path.dirname(found) == found:
+        raise UsageError(f"{found} is no project", hint="change into a project, or leave out --project")
+    return found
+
+
+def named(agents: Sequence[str]) -> tuple[list[Agent], bool]:
+    """The agents that were named, each once; and whether that was `all`. Raises UsageError."""
+    if not agents:
+        raise UsageError("which agent?", hint=f"one of {', '.join(AGENTS)}, or {ALL}")
+    for name in agents:
+        if name not in AGENTS and name != ALL:
+            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, (*AGENTS, ALL)))
+    if ALL in agents:
+        return list(AGENTS.values()), True
+    return [AGENTS[name] for name in dict.fromkeys(agents)], False
+
+
+def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
+    """Go on with the others when one fails; the exit code. `do` says whether the agent was meant at all."""
+    meant, failed = 0, False
+    for host in hosts:
+        try:
+            meant += do(host)
+        except BillhookError as error:
+            error.hint = error.hint or f"`billhook {_verb()} --help` shows how it is meant"
+            say(error_text(error), err=True)
+            failed = True
+    return 2 if failed else 0 if meant else 1
+
+
+def _verb() -> str:
+    context = click.get_current_context(silent=True)
+    return context.info_name or "" if context else ""
+
+
+# What a person sees of a change to an agent's file:
+
+
+_DONE = {"installed": "installed", "updated": "updated", "removed": "removed"}
+_WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
+
+
+def show_difference(change: Change) -> None:
+    """Print what changes in which file."""
+    if change.state not in ("already", "absent"):
+        for line in (line for one in change.files for line in diff(one)):
+            say(line)
+
+
+def show_outcome(change: Change, *, dry: bool) -> None:
+    """Print what was done, or would be."""
+    say("\n".join(_lines(change, dry)))
+    for text in change.notes:
+        note(with_shown_paths(text))
+
+
+def _lines(change: Change, dry: bool) -> Iterator[str]:
+    title, file = change.host.title, visible(shown_path(change.file))
+    if change.state == "already":
+        yield f"{title}: already installed in {file}; nothing was changed"
+        return
+    if change.state == "absent":
+        yield f"{title}: not installed in {file}; nothing was changed"
+        return
+    word = (_WOULD if dry else _DONE)[change.state]
+    if change.state == "removed":
+        yield f"{title}: {word} billhook's entries in {file}{_as_before(change)}"
+        if change.adopted:
+            yield f"  {counted(len(change.adopted), 'hook')} put back: {', '.join(map(visible, change.adopted))}"
+    else:
+        yield f"{title}: {word} in {file}; it asks billhook at"
+        yield from filled(", ".join(change.events), 2)
+        if change.adopted:
+            where = visible(shown_path(change.files[1].path))
+            names = ", ".join(map(visible, change.adopted))
+            yield f"  {counted(len(change.adopted), 'hook')} moved to {where}: {names}"
+        if change.files[0].before is not None and not dry and change.shelf.backup.exists():
+            yield f"  the file as it was: {visible(shown_path(str(change.shelf.backup), here=False))}"
+    if dry:
+        yield "  nothing was written (--dry-run)"
+
+
+def _as_before(change: Change) -> str:
+    if change.files[0].after is None:
+        return ", and the file, which was made for them"
+    return "; it is what it was before, byte for byte" if change.untouched else ""
+
+
+def diff(change: FileChange) -> Iterator[str]:
+    """A unified difference, as `diff -u` and Git have it."""
+    name = visible(shown_path(change.path))
+    before, after = _split(change.before), _split(change.after)
+    old = name if change.before is not None else "/dev/null"
+    new = name if change.after is not None else "/dev/null"
+    lines = list(difflib.unified_diff(before, after, old, new, lineterm=""))
+    for number, line in enumerate(lines):
+        yield _coloured(visible(line.rstrip("\r")), head=number < 2)
+    if lines:
+        yield ""
+
+
+def _split(data: bytes | None) -> list[str]:
+    """Lines, and a word about the last one when it has no end."""
+    text = (data or b"").decode("utf-8", "replace")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        return lines[:-1]
+    return [*lines[:-1], lines[-1] + "\n\\ No newline at end of file"]
+
+
+def _coloured(line: str, *, head: bool) -> str:
+    if head:
+        return click.style(line, bold=True)
+    return click.style(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
+
+
+def as_data(change: Change, *, dry: bool) -> dict[str, Any]:
+    """The same for programs."""
+    wrote = change.state not in ("already", "absent")
+    backup = str(change.shelf.backup) if wrote and not dry and change.shelf.backup.exists() else None
+    return {
+        "agent": change.host.name,
+        "scope": change.scope,
+        "file": change.file,
+        "state": change.state,
+        "dry_run": dry,
+        "changed": [one.path for one in change.files if one.before != one.after],
+        "events": list(change.events),
+        "adopted": list(change.adopted),
+        "backup": backup,
+        "notes": list(change.notes),
+        "diff": click.unstyle("\n".join(line for one in change.files for line in diff(one))),
+    }
+
+
+# `billhook install`:
+
+
+_ADDRESS = "127.0.0.1:8123"
+
+
+@click.command(
+    "install",
+    epilog=f"""\b
+Examples:
+  billhook install claude             in your own settings, for every project
+  billhook install all --dry-run      what would change in every agent here
+  billhook install {ANOTHER} --project    in this repository, for all who clone it
+  billhook install claude --adopt     and move the hooks there to billhook
+  billhook install claude --events PreToolUse,Stop
+
+\b
+Exit code: 0 done, or installed already; 1 no agent was found;
+2 refused, or a file can't be changed.""",
+)
+@click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
+@scope_options
+@click.option("--events", multiple=True, metavar="NAME,...", help="Only these events.  [default: what hooks need]")
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
+@click.option(
+    "--adopt", is_flag=True, help="Move the hooks that stand in that file to billhook; uninstall puts them back."
+)
+@click.option("--http", is_flag=True, help="Ask the daemon over HTTP, where the agent can.")
+@click.option("--if-missing", **one_of("deny", "allow"), help="What happens on a machine without billhook.")
+@click.option("--program", default="", metavar="PATH", help="The billhook-hook that your own settings shall call.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
+def verb(
+    agents: tuple[str, ...],
+    scope: Scope | None,
+    events: tuple[str, ...],
+    dry: bool,
+    adopt: bool,
+    http: bool,
+    if_missing: str,
+    program: str,
+    as_json: bool,
+) -> int:
+    """Write into an agent's settings that it shall ask billhook, and nothing else.
+
+    Shows the difference, keeps the file as it was, and can be repeated. Comments, order and layout stay; `billhook
+    uninstall` gives back the file byte for byte.
+
+    --user writes the absolute path of billhook-hook into your own settings. --project writes what is committed and
+    shared: on a machine without billhook the entry itself refuses, and says how to install it.
+    """
+    hosts, everybody = named(agents)
+    where: Scope = scope or "user"
+    if not dry:
+        refuse_agents("install")
+    project = project_here(where)
+    options = _options(where, http, if_missing, program)
+    asked = _Asked(where, project, options, events, dry=dry, adopt=adopt, as_json=as_json)
+    here = checks.agents_here(where, project) if everybody else {}
+    code = one_by_one(hosts, partial(_install, asked=asked, here=here if everybody else None))
+    asked.finish()
+    return code
+
+
+class _Asked:
+    """What a person asked for, for every agent alike; and what came of it."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        project: str,
+        options: Options,
+        events: tuple[str, ...],
+        *,
+        dry: bool,
+        adopt: bool,
+        as_json: bool,
+    ) -> None:
+        self.scope, self.project, self.options, self.events = scope, project, options, events
+        self.dry, self.adopt, self.as_json = dry, adopt, as_json
+        self.done: list[Change] = []
+
+    def finish(self) -> None:
+        """Say what is left for the person to do."""
+        lines = list(dict.fromkeys(line for change in self.done for line in _next_steps(change, self.options)))
+        if lines and not self.as_json and not self.dry:
+            say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
+
+
+def _options(scope: Scope, http: bool, if_missing: str, program: str) -> Options:
+    if scope == "project":
+        if program:
+            raise UsageError("--program is for your own settings", hint=f"a project's call `{PROGRAM}` by its name")
+        if http:
+            message = "--http is for your own settings: on a machine without billhook such an entry could not say so"
+            raise UsageError(message, hint="leave out --http, or --project")
+        if not shutil.which(PROGRAM, path=client_env.environ().get("PATH")):
+            note(f"`{PROGRAM}` is not on PATH here, so these entries will act as if billhook were missing")
+        return Options(scope=scope, if_missing="allow" if if_missing == "allow" else "deny")
+    path = checks.named(program) if program else checks.lasting()
+    if program and (place := checks.soon_gone(path)):
+        note(f"{path} is in {place}; when it is gone, your agents refuse what it would have judged")
+    if not program and (owner := checks.of_a_project(path)):
+        note(f"your settings will call the billhook of {owner}; `uv tool install billhook` gives you one of your own")
+    return Options(
+        scope=scope,
+        program=path,
+        if_missing="allow" if if_missing == "allow" else "deny",
+        http=_daemon_address() if http else "",
+    )
+
+
+def _daemon_address() -> str:
+    """Where the daemon listens for HTTP, or would."""
+    from billhook.serve import control
+
+    try:
+        found = control.ask(state_root())
+    except control.SilentError:
+        found = None
+    return found.http.rstrip("/") if found is not None and found.http else f"http://{_ADDRESS}"
+
+
+def _install(host: Agent, asked: _Asked, here: dict[str, str] | None) -> bool:
+    if here is not None and not here[host.name]:
+        lacking = "nothing of it in" if os.path.exists(host.home()) else "no"
+        _skipped(host, f"not found: no `{host.program}` on PATH, {lacking} {host.home()}", asked)
+        return False
+    if asked.options.http and not host.http:
+        why = host.why_no_http
+        if here is None:
+            raise UsageError(f"--http is refused for {host.title}: {why}", hint="leave out --http")
+        _skipped(host, why, asked)
+        return False
+    target = Target(host, asked.scope, asked.project, state_root())
+    needs = Needs(target)
+    events = chosen_events(host, asked.events) if asked.events else needs.events
+    change = plan_install(target, events, asked.options, adopt=asked.adopt, seconds=needs.seconds)
+    if not asked.as_json:
+        show_difference(change)
+    if not asked.dry:
+        carry_out(change)
+        _approve(change, asked)
+    if wider := widened(host, asked.events):
+        change = msgspec.structs.replace(change, notes=(*wider, *change.notes))
+    asked.done.append(change)
+    if asked.as_json:
+        say(strictjson.dumps(as_data(change, dry=asked.dry)))
+    else:
+        show_outcome(change, dry=asked.dry)
+    return True
+
+
+def _skipped(host: Agent, why: str, asked: _Asked) -> None:
+    if asked.as_json:
+        say(strictjson.dumps({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why}))
+    else:
+        say(f"{host.title}: skipped, {with_shown_paths(why)}")
+
+
+def _approve(change: Change, asked: _Asked) -> None:
+    """Hooks that a person moves here run on: they were shown, and the agent has run them so far."""
+    if not change.adopted or change.scope != "project":
+        return
+    config = load_config(asked.project, builtins=False)
+    moved = [entry for entry in config.pending if entry.declared.file == change.files[1].real]
+    how = "by `billhook install --adopt`"
+    approvals = [approve_entry(entry, config.root, how) for entry in moved if entry.declared.name in change.adopted]
+    record_trust("approved", approvals, config)
+    acknowledge(config, missing(config))
+
+
+def _next_steps(change: Change, options: Options) -> Iterator[str]:
+    host = change.host
+    if change.state == "already":
+        return
+    if options.http:
+        address = options.http.removeprefix("http://")
+        yield f"billhook daemon start --http {address}"
+        token = state_root() / "billhook" / "daemon" / "token"
+        yield "and where the agent is started:"
+        yield f'export {TOKEN_VARIABLE}="$(cat {shlex.quote(str(token))})"'
+    yield from (text for scope, text in host.next_steps if scope in ("any", change.scope))
+    if change.scope == "project":
+        yield from (f"git add {shown_path(one.path)}" for one in change.files)
+        if change.adopted:
+            yield "billhook trust, for everybody else: you have approved the hooks that were moved, they have not"
+    if "doctor" in VERBS:
+        yield f"billhook doctor {host.name}"

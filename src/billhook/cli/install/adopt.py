@@ -1,0 +1,221 @@
+"""An agent's own handlers as hooks of a hooks.yaml, so that they are logged, explained and kept warm."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from billhook.agents.base import Agent
+from billhook.agents.names import own_events
+from billhook.cli.install.entries import Handler, is_written
+from billhook.cli.install.files import Adopted, Moved
+from billhook.config.declared import Action, Exec, Run, Url, checked_name, free_name, made_name
+from billhook.config.edit_yaml import hooks_in, pieces_of
+from billhook.config.fields import BUILTINS
+from billhook.config.own_entries import is_billhook
+from billhook.core.dialect_traits import meanings
+from billhook.core.tools import NAMINGS
+
+MARK: Final = "x-adopted"
+"""The key of an adopted hook that says what it was: for whoever has only the repository, and uninstalls."""
+_SAID_ELSEWHERE: Final = frozenset({"asyncRewake", "type", "matcher", "name", "description", "once"})
+_SAME: Final = {
+    "if": "if",
+    "shell": "shell",
+    "async": "background",
+    "statusMessage": "title",
+    "headers": "headers",
+    "allowedEnvVars": "allowedEnvVars",
+}
+"""Keys of handlers that a hooks.yaml has, too, and what they are called there."""
+_OF_GROUPS: Final = frozenset({"matcher", "sequential", "description"})
+_EVERYTHING: Final = ("", "*", ".*")
+_TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
+
+
+class Adoption:
+    """What can be moved, and what has to stay where it is."""
+
+    def __init__(self, host: Agent, found: Iterable[Handler], taken: set[str]) -> None:
+        """`taken` are names that hooks have already."""
+        self._host, self._taken = host, set(taken)
+        self._events = {own: own_events(host.name, own) for own in host.spellings.values()}
+        self.hooks: dict[str, dict[str, Any]] = {}
+        self.handlers: list[Adopted] = []
+        self.picked: list[Handler] = []
+        self.staying: list[str] = []
+        self.seconds: dict[str, float] = {}
+        for one in found:
+            if not is_written(one.data):
+                self._take(one)
+        groups = [one.group for one in self.picked]
+        self.parallel = host.parallel and not any(group.get("sequential") is True for group in groups)
+
+    def _take(self, handler: Handler) -> None:
+        action = _action(handler.data, self._host)
+        if why := self._stays(handler, action):
+            self.staying.append(f"the {handler.event} hook in line {handler.line} stays where it is: {why}")
+            return
+        assert action is not None
+        name = self._name(handler, action)
+        event = self._events[handler.event]
+        entry = {**handler.group, "hooks": [handler.data]} if handler.inner >= 0 else handler.data
+        self.hooks[name] = {**self._fields(handler, event, action), MARK: _mark(self._host, handler.event, entry)}
+        self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
+        self.handlers.append(Adopted(handler.event, entry, name))
+        self.picked.append(handler)
+
+    def _stays(self, handler: Handler, action: Action | None) -> str:
+        if action is None:
+            return (
+                f"billhook runs no hooks of type `{handler.data.get('type')}`" if _typed(handler) else "it runs nothing"
+            )
+        if handler.data.get("asyncRewake") is True:
+            return "`asyncRewake` wakes the agent, and billhook can't"
+        if is_billhook(action):
+            return "it calls billhook, and would do so a second time; remove it"
+        if handler.event not in self._events:
+            return "billhook has no such event"
+        known = _SAID_ELSEWHERE | set(_SAME) | set(_keys_of(action, self._host)) | _failure_keys(self._host)
+        odd = [key for key in handler.data if key not in known] + [
+            key for key in handler.group if key not in _OF_GROUPS
+        ]
+        odd += [key for key in ("matcher", "timeout") if not _plain(handler, key)]
+        return f"a hooks.yaml has no words for its `{odd[0]}`" if odd else ""
+
+    def _name(self, handler: Handler, action: Action) -> str:
+        given = handler.data.get("name")
+        event = self._events[handler.event]
+        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
+        name = free_name(stem, event, self._taken | set(BUILTINS))
+        self._taken.add(name)
+        return name
+
+    def _fields(self, handler: Handler, event: str, action: Action) -> dict[str, Any]:
+        data, host = handler.data, self._host
+        fields: dict[str, Any] = {"events": event}
+        pattern = data.get("matcher", handler.group.get("matcher"))
+        if isinstance(pattern, str) and pattern not in _EVERYTHING:
+            fields["match"] = _matcher(pattern, host) if event in _TOOL_EVENTS else pattern
+        fields |= _does(action)
+        fields |= {mine: data[key] for key, mine in _SAME.items() if key in data and key not in fields}
+        if host.name != "claude":
+            fields["dialect"] = host.name
+        if isinstance(data.get("description"), str) and "title" not in fields:
+            fields["title"] = data["description"]
+        seconds = data.get(host.timeout_key)
+        if seconds is not None:
+            fields["timeout"] = _number(seconds / host.unit_per_second)
+        elif event != "SessionEnd":
+            fields["timeout"] = _number(meanings(host.name).timeout_for(event))
+        if host.fail_closed and data.get(host.fail_closed[0]) == host.fail_closed[1]:
+            fields["gate"] = True
+        if fields.get("background") is True:  # nothing waits for it, so the agent ignores what its failure would do
+            fields.pop("gate", None)
+        return fields
+
+
+def _mark(host: Agent, event: str, entry: Mapping[str, Any]) -> str:
+    """The agent, what it calls the event, and what stood there."""
+    return f"{host.name} {event} {json.dumps(entry)}"
+
+
+def _typed(handler: Handler) -> bool:
+    return isinstance(handler.data.get("type"), str) and handler.data["type"] not in ("command", "http")
+
+
+def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
+    """What a handler does; None when it is nothing that we can do."""
+    command, url, args = data.get(host.command_key, data.get("command")), data.get("url"), data.get("args")
+    kind = data.get("type", "command" if not host.typed else None)
+    if kind == "http" and isinstance(url, str):
+        return Url(url)
+    if kind != "command" or not isinstance(command, str) or not command.strip():
+        return None
+    if isinstance(args, list) and all(isinstance(one, str) for one in args):
+        return Exec((command, *args))
+    return Run(command)
+
+
+def _does(action: Action) -> dict[str, Any]:
+    match action:
+        case Run(text):
+            return {"run": text}
+        case Exec(argv):
+            return {"exec": list(argv)}
+        case Url(url):
+            return {"url": url}
+    raise AssertionError(action)
+
+
+def _keys_of(action: Action, host: Agent) -> tuple[str, ...]:
+    of_it = {Run: (host.command_key, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
+    return (*of_it, host.timeout_key)
+
+
+def _failure_keys(host: Agent) -> set[str]:
+    return {host.fail_closed[0]} if host.fail_closed else set()
+
+
+def _plain(handler: Handler, key: str) -> bool:
+    """Whether a value is of the kind that everybody can read."""
+    value = handler.data.get(key, handler.group.get(key))
+    if key == "matcher":
+        return value is None or isinstance(value, str)
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
+
+
+def _matcher(pattern: str, host: Agent) -> str:
+    """A matcher that also selects the tools by their canonical names."""
+    names = NAMINGS[meanings(host.name).naming]
+    try:
+        wanted = [canonical for own, canonical in names.items() if re.search(pattern, own)]
+    except re.error:
+        return pattern
+    return "|".join(dict.fromkeys([pattern, *wanted]))
+
+
+def _number(seconds: float) -> int | float:
+    return int(seconds) if seconds == int(seconds) else seconds
+
+
+# What an adopted hook says about where it came from, in the hooks.yaml itself.
+
+
+def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
+    """What a hooks.yaml says was moved there from an agent's file; None when nothing was. Raises FaultyFileError."""
+    hooks = hooks_in(data, file)
+    found = [one for name, fields in hooks.items() if (one := _adopted(name, fields.get(MARK), host)) is not None]
+    if not found:
+        return None
+    # a hook that was rewritten since is not taken out: its text is another than the one that came
+    pieces = pieces_of(data, {one.name: _as_it_came(one, host) for one in found})
+    return Moved(file=file, existed=True, after="", pieces=pieces, handlers=tuple(found))
+
+
+def _adopted(name: str, said: object, host: Agent) -> Adopted | None:
+    words = said.split(" ", 2) if isinstance(said, str) else []
+    if len(words) < 3 or words[0] != host.name or words[1] not in host.spellings.values():
+        return None
+    try:
+        entry = json.loads(words[2])
+    except ValueError:
+        return None
+    return Adopted(words[1], entry, name) if _is_entry(entry, host) else None
+
+
+def _as_it_came(one: Adopted, host: Agent) -> dict[str, Any]:
+    """The hook that was made of it."""
+    nested = host.shape == "nested"
+    data = one.entry["hooks"][0] if nested else one.entry
+    group = {key: value for key, value in one.entry.items() if key != "hooks"} if nested else {}
+    made = Adoption(host, [Handler(one.event, 0, 0 if nested else -1, data, group, 0)], set()).hooks
+    return next(iter(made.values()), {})
+
+
+def _is_entry(entry: object, host: Agent) -> bool:
+    """Whether it is what `Adopted` holds: a group with one handler, or the handler itself."""
+    if not isinstance(entry, dict) or host.shape == "flat":
+        return isinstance(entry, dict)
+    inner = entry.get("hooks")
+    return isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], dict)

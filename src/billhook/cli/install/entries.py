@@ -1,0 +1,331 @@
+"""The entries that make an agent ask billhook: what is written into its file, and how it is known again."""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from billhook.agents.base import Agent, Scope
+from billhook.agents.names import whole
+from billhook.config.edit_json import (
+    Document,
+    FaultyFileError,
+    Value,
+    appended,
+    at_path,
+    begun,
+    emptied,
+    inside,
+    measured,
+    removed,
+)
+
+SECONDS: Final = 60.0  # the time-out that is written where no hook needs more
+PROGRAM: Final = "billhook-hook"
+NAME: Final = "billhook"  # what an entry is called, where the agent lets it have a name
+TOKEN_VARIABLE: Final = "BILLHOOK_TOKEN"
+PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
+REFUSED_WITHOUT: Final = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch"})
+"""Events that are refused where billhook is missing: before something happens, and never where a refusal would keep an
+agent going."""
+MISSING_HERE: Final = (
+    "billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again."
+)
+MISSING_THERE: Final = (
+    "billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install {})."
+)
+UNGUARDED: Final = "billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook"
+_WARNED: Final = REFUSED_WITHOUT | {"SessionStart"}
+
+IfMissing = Literal["deny", "allow"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person chose for the entries."""
+
+    scope: Scope
+    program: str = PROGRAM  # what is run: an absolute path for the user's own file, the bare name in a project's
+    if_missing: IfMissing = "deny"
+    http: str = ""  # The daemon's address, such as `http://127.0.0.1:8123`; empty: a command is run
+    seconds: Mapping[str, float] = {}  # events whose hooks need more time than usual
+
+
+def entry(host: Agent, event: str, options: Options) -> dict[str, Any]:
+    """One entry, as it stands in the list of an event."""
+    handler = _http(host, event, options) if options.http and event not in host.no_http else _run(host, event, options)
+    if host.fail_closed and is_refused(host, event):
+        handler[host.fail_closed[0]] = host.fail_closed[1]
+    return {**host.group, "hooks": [handler]} if host.shape == "nested" else handler
+
+
+def is_refused(host: Agent, event: str) -> bool:
+    """Whether an event is refused where billhook is missing, or fails altogether."""
+    return whole(event) in REFUSED_WITHOUT or event in host.also_refused
+
+
+def _run(host: Agent, event: str, options: Options) -> dict[str, Any]:
+    seconds, deadline = times(host, event, options.seconds.get(event, 0))
+    return {
+        **({"name": NAME} if host.named else {}),
+        **({"type": "command"} if host.typed else {}),
+        host.command_key: command(host, event, options, deadline),
+        host.timeout_key: seconds * host.unit_per_second,
+    }
+
+
+def _http(host: Agent, event: str, options: Options) -> dict[str, Any]:
+    seconds, deadline = times(host, event, options.seconds.get(event, 0))
+    rule = "on_failure=deny&" if event in REFUSED_WITHOUT else ""
+    return {
+        "type": "http",
+        "url": f"{options.http}/hook/{host.name}?{rule}deadline={deadline}",
+        "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}", "X-Billhook-Project": f"${PROJECT_VARIABLE}"},
+        "allowedEnvVars": [TOKEN_VARIABLE, PROJECT_VARIABLE],
+        host.timeout_key: seconds * host.unit_per_second,
+    }
+
+
+def times(host: Agent, event: str, needed: float) -> tuple[int, int]:
+    """The agent's time-out in seconds and our deadline in milliseconds, which lies below it."""
+    if event == "SessionEnd" and needed <= host.ending[0]:
+        return int(host.ending[0]), host.ending[1]
+    wanted = max(SECONDS if event != "SessionEnd" else 0, needed + _margin(needed))
+    seconds = math.ceil(min(wanted, host.longest.get(event, wanted)))
+    return seconds, int((seconds - _margin(seconds)) * 1000)
+
+
+def _margin(seconds: float) -> float:
+    """What an agent and a shell may need before we begin, and to read what we said."""
+    return min(2.0, max(0.5, seconds / 10))
+
+
+def command(host: Agent, event: str, options: Options, deadline: int) -> str:
+    """The command line: billhook where it is there, and otherwise what shall happen without it."""
+    # of a narrower event it says that only the hooks for just that event are meant: the others hear of the whole one
+    argument = f" {host.spellings[event]}" if host.event_argument or whole(event) != event else ""
+    program = shlex.quote(options.program)
+    run = f"exec {program} --as {host.name} --deadline {deadline} --from {options.scope}{argument}"
+    if options.scope == "user" and not is_refused(host, event):
+        return run
+    return f"command -v {program} >/dev/null 2>&1 || {_without(host, event, options)}; {run}"
+
+
+def _without(host: Agent, event: str, options: Options) -> str:
+    """What a shell does in billhook's place."""
+    if options.if_missing == "allow":
+        return _warning(host) if event in _WARNED else "exit 0"
+    if not is_refused(host, event):
+        return "exit 0"
+    reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
+    fields, code = host.refusals.get(whole(event), {}), 0 if whole(event) in host.refusals else 2
+    if options.scope == "project" and event in host.shared_refusals:
+        fields, code = host.shared_refusals[event]
+    said = {key: value if value != "" else reason for key, value in fields.items()}
+    told = f"echo {shlex.quote(json.dumps(said, ensure_ascii=False))}; " if said else ""
+    heard = f"echo {shlex.quote(reason)} >&2; " if code else ""
+    return f"{{ {told}{heard}exit {code}; }}"
+
+
+def _warning(host: Agent) -> str:
+    heard = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
+    return f"{{ {heard}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
+
+
+_WORD: Final = r"(?:[\w@%+=:,./-]+|'(?:[^']|'\"'\"')*')"
+_WRITTEN: Final = re.compile(
+    rf"(?:command -v {_WORD} >/dev/null 2>&1 \|\| (?:exit 0|\{{ .* \}}); )?"
+    rf"exec (?P<program>{_WORD}) --as (?P<name>[a-z-]+) --deadline (?P<deadline>\d+)(?: --from \w+)?(?: \w+)?",
+    re.DOTALL,
+)
+"""Exactly what `command` makes; earlier versions did not say whose file it is."""
+
+
+def is_written(handler: object) -> bool:
+    """Whether a handler of an agent's file was written by `install`, for whichever agent."""
+    if not isinstance(handler, dict):
+        return False
+    for key in ("command", "bash"):
+        text = handler.get(key)
+        if isinstance(text, str) and (found := _WRITTEN.fullmatch(text)):
+            return _program(found["program"]) == PROGRAM
+    return _is_our_address(handler)
+
+
+def _program(word: str) -> str:
+    return (shlex.split(word) or [""])[0].rpartition("/")[2]
+
+
+def _is_our_address(handler: dict[str, Any]) -> bool:
+    url, allowed = handler.get("url"), handler.get("allowedEnvVars")
+    known = ([TOKEN_VARIABLE, PROJECT_VARIABLE], [TOKEN_VARIABLE])  # earlier versions did not carry the project
+    if handler.get("type") != "http" or not isinstance(url, str) or allowed not in known:
+        return False
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return re.fullmatch(r"/hook/[a-z-]+", parts.path) is not None and "deadline=" in parts.query
+
+
+def wanted(host: Agent, events: Iterable[str], options: Options) -> dict[str, dict[str, Any]]:
+    """The entries of these canonical events, by what the agent calls each."""
+    return {host.spellings[event]: entry(host, event, options) for event in events}
+
+
+# An agent's file:
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """One handler of an agent's file."""
+
+    event: str  # what the agent calls it
+    at: int  # which item of the event's list it is, or stands in
+    inner: int  # which item of that group's `hooks`; -1 in a flat file
+    data: dict[str, Any]
+    group: dict[str, Any]  # the group that it stands in, without its handlers; empty in a flat file
+    line: int
+
+
+def checked(text: str, host: Agent, file: str) -> Document:
+    """The text with its places, if entries can be put into it. Raises FaultyFileError."""
+    document = measured(text)
+    root = document.root
+    if root is None:
+        return document
+    if root.kind != "object":
+        raise _wrong(document, root, file, "the file is no mapping", "put it all between `{` and `}`")
+    hooks = root.get("hooks")
+    if hooks is None:
+        return document
+    if hooks.kind != "object":
+        raise _wrong(document, hooks, file, "`hooks` is no mapping", 'write "hooks": {}, or remove it')
+    for (name, _), value in zip(hooks.keys, hooks.items, strict=True):
+        if value.kind != "array" and name in host.spellings.values():
+            raise _wrong(document, value, file, f"`{name}` is no list", f'put it into a list: "{name}": [...]')
+    return document
+
+
+def _wrong(document: Document, value: Value, file: str, message: str, hint: str) -> FaultyFileError:
+    return FaultyFileError(message, place=f"{file}:{document.place(value)}", hint=hint)
+
+
+def handlers(document: Document, host: Agent) -> list[Handler]:
+    """Every handler that the agent would run, in the order of the file."""
+    hooks = at_path(document, ["hooks"])
+    if hooks is None:
+        return []
+    return [one for event in dict.fromkeys(name for name, _ in hooks.keys) for one in _of(document, host, event)]
+
+
+def _of(document: Document, host: Agent, event: str) -> Iterator[Handler]:
+    listed = at_path(document, ["hooks", event])
+    if listed is None or listed.kind != "array":
+        return
+    for at, item in enumerate(listed.items):
+        data = document.plain(item)
+        if not isinstance(data, dict):
+            continue
+        if host.shape == "flat":
+            yield Handler(event, at, -1, data, {}, document.place(item))
+            continue
+        inner = item.get("hooks")
+        group = {key: value for key, value in data.items() if key != "hooks"}
+        for number, one in enumerate(inner.items if inner is not None and inner.kind == "array" else ()):
+            handler = document.plain(one)
+            if isinstance(handler, dict):
+                yield Handler(event, at, number, handler, group, document.place(one))
+
+
+def ours(document: Document, host: Agent) -> list[Handler]:
+    """The handlers that `install` has written."""
+    return [one for one in handlers(document, host) if is_written(one.data)]
+
+
+def holds(document: Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether exactly these entries of ours are there."""
+    found = [
+        (one.event, {**one.group, "hooks": [one.data]} if one.inner >= 0 else one.data) for one in ours(document, host)
+    ]
+    return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
+
+
+def with_entries(text: str, host: Agent, wanted: Mapping[str, Any]) -> str:
+    """The text with one more entry at the end of each event's list."""
+    text = begun(text)
+    document = measured(text)
+    for key, value in host.head.items():
+        if document.root is not None and document.root.get(key) is None:
+            text = appended(text, [], value, key)
+    if at_path(document, ["hooks"]) is None:
+        return appended(text, [], {event: [entry] for event, entry in wanted.items()}, "hooks")
+    for event, entry in wanted.items():
+        if at_path(measured(text), ["hooks", event]) is None:
+            text = appended(text, ["hooks"], [entry], event)
+        else:
+            text = appended(text, ["hooks", event], entry)
+    return text
+
+
+def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original: str | None = None) -> str:
+    """The text without the handlers that `leaves` picks, and without what only held them.
+
+    What `original` has stays, empty as it is; without it, whatever is empty then goes.
+    """
+    document = measured(text)
+    found = handlers(document, host)
+    leaving = [one for one in found if leaves(one)]
+    whole = {(one.event, one.at) for one in leaving} - {(one.event, one.at) for one in found if one not in leaving}
+    done = set()
+    for one in reversed(leaving):
+        path = ["hooks", one.event]
+        if one.inner < 0 or (one.event, one.at) not in whole:
+            text = (
+                removed(text, path, one.at)
+                if one.inner < 0
+                else removed(text, [*path, str(one.at), "hooks"], one.inner)
+            )
+        elif (one.event, one.at) not in done:
+            done.add((one.event, one.at))
+            text = removed(text, path, one.at)
+    before = measured(original) if original is not None else None
+    for event in dict.fromkeys(one.event for one in leaving):
+        text = _pruned(text, ["hooks", event], before)
+    return _without_head(_pruned(text, ["hooks"], before), host, before) if leaving else text
+
+
+def _pruned(text: str, path: list[str], original: Document | None) -> str:
+    """The text without an empty container that was not there before."""
+    document = measured(text)
+    container = at_path(document, path)
+    if container is None or container.items or inside(document, container).strip():
+        return text
+    kept = at_path(original, path) if original is not None else None
+    if kept is not None and original is not None:
+        return emptied(text, path, inside(original, kept) if not kept.items else "")
+    above = at_path(document, path[:-1])
+    assert above is not None
+    return removed(text, path[:-1], above.index(path[-1]))
+
+
+def _without_head(text: str, host: Agent, original: Document | None) -> str:
+    """The text without the keys that came with our entries: when nothing else is left, or the others did without."""
+    root = measured(text).root
+    had = {key for key, _ in original.root.keys} if original is not None and original.root is not None else set()
+    alone = root is not None and not {key for key, _ in root.keys} - set(host.head)
+    if root is not None and (alone or had):
+        for key in [key for key, _ in reversed(root.keys) if key in host.head and key not in had]:
+            now = measured(text).root
+            text = removed(text, [], now.index(key)) if now is not None else text
+    return _empty_root(text, original)
+
+
+def _empty_root(text: str, original: Document | None) -> str:
+    kept = original.root if original is not None else None
+    return emptied(
+        text, [], inside(original, kept) if kept is not None and original is not None and not kept.items else ""
+    )

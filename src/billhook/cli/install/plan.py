@@ -1,0 +1,455 @@
+"""Installing into an agent's file, and out of it again: first what would change, then the change itself."""
+
+import functools
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from billhook.agents.base import Agent, Scope
+from billhook.agents.names import NARROWER, canonical_event
+from billhook.cli.install import files
+from billhook.cli.install.adopt import Adoption, moved_into
+from billhook.cli.install.checks import notes_about
+from billhook.cli.install.entries import (
+    SECONDS,
+    Handler,
+    Options,
+    checked,
+    handlers,
+    holds,
+    is_written,
+    ours,
+    wanted,
+    with_entries,
+    without,
+)
+from billhook.cli.install.files import Adopted, Kept, Moved, Shelf, digest
+from billhook.config import sources
+from billhook.config.declared import Declared, Layer, needs_consent
+from billhook.config.edit_json import Document, at_path, decoded, measured
+from billhook.config.edit_yaml import is_bare, names_in, says_parallel, with_hooks
+from billhook.config.loader import load_config
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.events import EVENTS
+
+State = Literal["installed", "updated", "already", "removed", "absent"]
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """One file, before and after; None: there is none."""
+
+    path: str
+    real: str  # what is written: links are followed
+    before: bytes | None
+    after: bytes | None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What installing or uninstalling does to one agent."""
+
+    host: Agent
+    scope: Scope
+    state: State
+    files: tuple[FileChange, ...] = ()  # The agent's own file first, then the hooks.yaml, if handlers are moved
+    events: tuple[str, ...] = ()  # what the agent calls those that ask billhook from then on
+    adopted: tuple[str, ...] = ()  # the names of handlers that are moved, as hooks
+    notes: tuple[str, ...] = ()
+    shelf: Shelf
+    untouched: bool = False  # nobody has changed the agent's file since we did
+    kept: Kept | None = None
+    restore: bytes | None = None  # the agent's file as it shall be without us
+    yaml_restore: bytes | None = None  # The hooks.yaml as it shall be then
+
+    @property
+    def file(self) -> str:
+        return self.files[0].path
+
+
+class Target:
+    """An agent's file, as it is now and as it is remembered."""
+
+    def __init__(self, host: Agent, scope: Scope, project: str, root: Path) -> None:
+        self.host, self.scope, self.project = host, scope, project
+        self.path = host.file(scope, project)
+        self.real = files.behind(self.path, scope, project)
+        self.data = files.content(self.real)
+        self.shelf = Shelf(root, host, scope, self.real)
+        self.kept = self.shelf.kept()
+        self.untouched = self.kept is not None and digest(self.data) == self.kept.after
+        """Nobody has changed it since we did."""
+
+    @functools.cached_property
+    def moved(self) -> Moved | None:
+        """What was adopted from it: as we remember, or, when somebody else installed it, as the hooks.yaml says."""
+        if self.kept is not None or not ours(measured(self.text()), self.host):
+            return self.kept.moved if self.kept is not None else None
+        real = files.behind(hooks_file(self.scope, self.project), self.scope, self.project)
+        data = files.content(real)
+        return moved_into(real, data, self.host) if data is not None else None
+
+    def text(self) -> str:
+        """What stands in it. Raises FaultyFileError."""
+        text = decoded(self.data or b"", self.path)
+        checked(text, self.host, self.path)
+        return text
+
+    def clean(self) -> str:
+        """Its text without our entries."""
+        text = self.text()
+        return without(text, self.host, _is_ours, self._original()) if ours(measured(text), self.host) else text
+
+    def _original(self) -> str | None:
+        data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
+        return decoded(data, self.path) if data is not None else None
+
+    def restored(self) -> bytes | None:
+        """The file as it shall be without us; None: there shall be none."""
+        if self.untouched and self.kept is not None:
+            return self.shelf.restored() if self.kept.existed else None
+        if self.moved is None and (self.data is None or not ours(measured(self.text()), self.host)):
+            return self.data
+        text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
+        text = as_it_was(text, self._original() if self.moved else None, self.host)
+        mine = self.kept is not None and not self.kept.existed
+        return None if (mine or self.host.own_file) and _is_empty(text) else text.encode()
+
+    def change(self, after: bytes | None) -> FileChange:
+        return FileChange(self.path, self.real, self.data, after)
+
+
+def _is_ours(handler: Handler) -> bool:
+    return is_written(handler.data)
+
+
+def _is_empty(text: str) -> bool:
+    root = measured(text).root
+    return root is None or (not root.items and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
+
+
+def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:
+    """The text with handlers where they came from, as far as they are not there."""
+    there = [(one.event, one.data) for one in handlers(measured(text), host)]
+    for one in adopted:
+        data = one.entry["hooks"][0] if host.shape == "nested" else one.entry
+        if (one.event, data) not in there:
+            text = with_entries(text, host, {one.event: one.entry})
+    return text
+
+
+def as_it_was(text: str, original: str | None, host: Agent) -> str:
+    """The text with its `hooks` byte for byte as they were, if it has the same handlers."""
+    if original is None:
+        return text
+    now, before = measured(text), measured(original)
+    here, there = at_path(now, ["hooks"]), at_path(before, ["hooks"])
+    if here is None or there is None or _each(now, host) != _each(before, host):
+        return text
+    return text[: here.start] + original[there.start : there.end] + text[here.end :]
+
+
+def _each(document: Document, host: Agent) -> list[str]:
+    """Every handler with its group, whatever their order."""
+    found = handlers(document, host)
+    return sorted(json.dumps([one.event, one.group, one.data], sort_keys=True) for one in found)
+
+
+def plan_install(
+    target: Target, events: Iterable[str], options: Options, *, adopt: bool, seconds: Mapping[str, float]
+) -> Change:
+    """What installing would change. `events` are canonical names, `seconds` what configured hooks need."""
+    host = target.host
+    clean = target.clean()
+    adoption, moving = _adoption(target, clean) if adopt else (None, None)
+    names = list(events)
+    if adoption is not None:
+        names += [event for event in adoption.seconds if event not in names]
+        seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
+        # what only held them stays, empty, so that `hooks` and its events keep their places
+        clean = without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
+    entries = wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
+    found = ours(measured(target.text()), host)
+    notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
+    if holds(measured(target.text()), host, entries) and not (adoption and adoption.picked):
+        same = (target.change(target.data),)
+        return _made(target, "already", same, entries, notes=notes)
+    base = _base(target, clean, adoption)
+    after = with_entries(base, host, entries).encode()
+    _understood(after, target, entries)
+    changes = (target.change(after), *([moving[0]] if moving else ()))
+    state: State = "updated" if found else "installed"
+    kept = _kept(target, after, moving[1] if moving else target.moved)
+    adopted = tuple(adoption.hooks) if adoption else ()
+    change = _made(target, state, changes, entries, notes=notes, adopted=adopted)
+    yaml_restore = _yaml_without(target, moving[0].before) if moving else None
+    return msgspec.structs.replace(change, kept=kept, restore=target.restored(), yaml_restore=yaml_restore)
+
+
+def _base(target: Target, clean: str, adoption: Adoption | None) -> str:
+    """What our entries are put into: byte for byte what was there before us, where that is known."""
+    if target.untouched and target.moved is None and not (adoption and adoption.picked):
+        return decoded(target.restored() or b"", target.path)
+    return clean
+
+
+def _made(
+    target: Target,
+    state: State,
+    files: tuple[FileChange, ...],
+    entries: Mapping[str, object],
+    *,
+    notes: tuple[str, ...] = (),
+    adopted: tuple[str, ...] = (),
+) -> Change:
+    return Change(
+        host=target.host,
+        scope=target.scope,
+        state=state,
+        files=files,
+        events=tuple(entries),
+        adopted=adopted,
+        notes=notes,
+        shelf=target.shelf,
+        untouched=target.untouched,
+        kept=target.kept,
+    )
+
+
+def _understood(after: bytes, target: Target, entries: Mapping[str, dict[str, object]]) -> None:
+    """Make sure that what is going to be written can be read, and says what it should."""
+    document = checked(decoded(after, target.path), target.host, target.path)
+    if not holds(document, target.host, entries):
+        raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
+
+
+def _kept(target: Target, after: bytes, moved: Moved | None) -> Kept:
+    before = target.kept
+    return Kept(
+        host=target.host.name,
+        scope=target.scope,
+        file=target.real,
+        existed=target.restored() is not None,
+        after=digest(after),
+        made=before.made if before is not None else (),
+        moved=moved,
+    )
+
+
+def hooks_file(scope: Scope, project: str) -> str:
+    """The hooks.yaml that handlers are moved into."""
+    if scope == "user":
+        return _existing(sources.user_files()[1:])
+    return _existing([os.path.join(project, ".billhook", name) for name in ("hooks.yaml", "hooks.yml")])
+
+
+def _existing(paths: list[str]) -> str:
+    return next((path for path in paths if os.path.lexists(path)), paths[0])
+
+
+def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, Moved] | None]:
+    """What is moved, and the hooks.yaml with it."""
+    path = hooks_file(target.scope, target.project)
+    real = files.behind(path, target.scope, target.project)
+    data = files.content(real)
+    adoption = Adoption(target.host, handlers(measured(clean), target.host), names_in(data, path))
+    if not adoption.picked:
+        return adoption, None
+    after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
+    if adoption.parallel and not says_parallel(after, path):
+        how = "add `parallelExecution: true` to it to run all of its hooks at once, as the agent did"
+        adoption.staying.append(f"in {path} hooks run in turn; {how}")
+    before = target.moved
+    original = _yaml_without(target, data)
+    return adoption, (
+        FileChange(path, real, data, after),
+        Moved(
+            file=real,
+            existed=original is not None,
+            after=digest(after),
+            pieces=(*(before.pieces if before else ()), *pieces),
+            handlers=(*(before.handlers if before else ()), *adoption.handlers),
+            made=before.made if before else (),
+        ),
+    )
+
+
+def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
+    """The hooks.yaml as it shall be without what was moved there."""
+    if target.moved is None:
+        return data
+    change = _unmoved(target, target.moved, [])
+    return change.after if change is not None else None
+
+
+def plan_uninstall(target: Target) -> Change:
+    """What uninstalling would change."""
+    restored = target.restored()
+    notes: list[str] = []
+    changes = [target.change(restored)]
+    if target.moved is not None and (back := _unmoved(target, target.moved, notes)) is not None:
+        changes.append(back)
+    names = tuple(one.name for one in target.moved.handlers) if target.moved else ()
+    same = all(one.before == one.after for one in changes)
+    state: State = "absent" if same else "removed"
+    return _made(target, state, tuple(changes), {}, notes=tuple(notes), adopted=names)
+
+
+def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | None:
+    """The hooks.yaml without what was moved there."""
+    data = files.content(moved.file)
+    if data is None:
+        return None
+    if digest(data) == moved.after:
+        return FileChange(moved.file, moved.file, data, target.shelf.yaml() if moved.existed else None)
+    text, left = data.decode("utf-8", "surrogateescape"), False
+    for piece in reversed(moved.pieces):
+        if text.count(piece) == 1:
+            text = text.replace(piece, "")
+        else:
+            left = True
+    if left:
+        names = ", ".join(one.name for one in moved.handlers)
+        notes.append(f"{moved.file} was changed, so remove what went back from it yourself: {names}")
+    after = None if is_bare(text) else text.encode("utf-8", "surrogateescape")
+    return FileChange(moved.file, moved.file, data, after)
+
+
+def carry_out(change: Change) -> None:
+    """Make the change. What has to be put back one day is remembered before anything is written."""
+    if change.state == "already":
+        return
+    if change.state in ("removed", "absent"):
+        _take_out(change)
+        return
+    assert change.kept is not None
+    # What was there before us stays the backup as long as nobody but us has changed it.
+    change.shelf.keep(change.kept, None if change.untouched else change.files[0].before, change.restore)
+    change.shelf.keep_yaml(change.yaml_restore)
+    made = {}
+    for one in reversed(change.files):  # moved handlers arrive before they leave
+        assert one.after is not None
+        made[one.real] = files.replace(one.real, one.after, change.scope, one.before)
+    change.shelf.keep(_with_folders(change.kept, made, change.files[0].real), None, None)
+
+
+def _with_folders(kept: Kept, made: Mapping[str, list[str]], real: str) -> Kept:
+    moved = kept.moved
+    if moved is not None and made.get(moved.file):
+        moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
+    return msgspec.structs.replace(kept, made=tuple(made[real]) or kept.made, moved=moved)
+
+
+def _take_out(change: Change) -> None:
+    for one in change.files:
+        if one.before == one.after:
+            continue
+        if one.after is not None:
+            files.replace(one.real, one.after, change.scope, one.before)
+        else:
+            files.remove(one.real, one.before, _made_for(one, change.kept))
+    if change.kept is not None:
+        change.shelf.forget()
+
+
+def _made_for(one: FileChange, kept: Kept | None) -> list[str]:
+    """The folders that go with a file, when they are empty."""
+    if kept is None:
+        return []
+    if kept.moved is not None and one.real == kept.moved.file:
+        return list(kept.moved.made) or [os.path.dirname(one.real)]
+    return list(kept.made)
+
+
+# Which events an agent shall ask about, and how long each may take.
+
+
+_MARGIN = 2.0
+_OF_A_PROJECT: tuple[Layer, ...] = ("project", "local")
+
+
+class Needs:
+    """What configured hooks need, beside what every agent is asked about."""
+
+    def __init__(self, target: Target) -> None:
+        host = target.host
+        self.events = list(host.events)
+        self.seconds: dict[str, float] = {}
+        for event, seconds in (*_configured(target), *_standing(target)):
+            if event not in host.spellings:
+                continue
+            if host.spellings[event] not in [host.spellings[one] for one in self.events]:
+                self.events.append(event)
+            if seconds > self.seconds.get(event, 0):
+                self.seconds[event] = seconds
+
+
+def _configured(target: Target) -> list[tuple[str, float]]:
+    """The events of hooks that apply here and that the agent doesn't run itself, with their time-outs.
+
+    What nobody approved has no say in the user's own settings: it may come from a clone.
+    """
+    own = target.scope == "user"
+    config = load_config(target.project, layers=None if own else _OF_A_PROJECT, builtins=False, host=target.host.name)
+    hooks = [
+        one.declared
+        for one in config.entries
+        if one.state != "elsewhere" and not (own and needs_consent(one.declared.layer) and not one.consent.given)
+    ]
+    wanting = [one for one in hooks if one.enabled and not one.ours]
+    return [(event, one.timeout or 0) for one in wanting for event in target.host.spellings if _is_for(one, event)]
+
+
+def _is_for(hook: Declared, event: str) -> bool:
+    if hook.part:
+        return event == hook.part
+    return hook.wants(event) if event in EVENTS else event in hook.events
+
+
+def _standing(target: Target) -> list[tuple[str, float]]:
+    """What was installed before: hooks of another folder may need it."""
+    host = target.host
+    found = []
+    for one in ours(measured(target.text()), host):
+        event = next((name for name, own in host.spellings.items() if own == one.event), "")
+        number = one.data.get(host.timeout_key)
+        seconds = number / host.unit_per_second if isinstance(number, int | float) else 0
+        usual = host.ending[0] if event == "SessionEnd" else SECONDS
+        found.append((event, seconds - _MARGIN if seconds > usual else 0.0))
+    return found
+
+
+def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
+    """The canonical names of events that a person named, in any agent's spelling. Raises UsageError."""
+    found: dict[str, str] = {}
+    for word in _split(words):
+        event = canonical_event(word)
+        if not event:
+            from difflib import get_close_matches
+
+            near = get_close_matches(word, [*host.spellings, *host.spellings.values()], 1, 0.6)
+            hint = f"did you mean `{near[0]}`?" if near else f"{host.title} has {', '.join(host.spellings)}"
+            raise UsageError(f"no event `{word}`", hint=hint)
+        if event not in host.spellings:
+            hint = f"it has {', '.join(host.spellings)}"
+            raise UsageError(f"{host.title} has no event `{event}`", hint=hint)
+        found.setdefault(host.spellings[event], event)
+    if not found:
+        raise UsageError("--events names no event", hint="as in --events PreToolUse,Stop; or leave it out")
+    return list(found.values())
+
+
+def widened(host: Agent, words: Iterable[str]) -> list[str]:
+    """Sentences about names that stand for a part of what is asked about instead."""
+    narrow = {name.lower(): name for name in NARROWER.get(host.name, {})}
+    named = [narrow[word.lower()] for word in _split(words) if word.lower() in narrow]
+    return [
+        f"{name} is asked about as {host.spellings[NARROWER[host.name][name]]}, which comes for every tool"
+        for name in dict.fromkeys(named)
+    ]
+
+
+def _split(words: Iterable[str]) -> list[str]:
+    return [part for given in words for part in given.replace(",", " ").split()]

@@ -1,0 +1,154 @@
+"""The values of options: numbers, words, and JSON that is given as it is, in a file or on standard input."""
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from billhook.config import loader
+from billhook.config.config import Config
+from billhook.core import strictjson
+from billhook.core.errors import StrictJSONError, UsageError
+from billhook.core.events import EVENTS
+from billhook.core.text import suggest
+from billhook.serve.hook_server import canonical
+
+_QUOTING = {
+    "--input": 'quote it for the shell, as in --input \'{"command": "ls"}\'',
+    "--event": 'quote it for the shell, as in --event \'{"hook_event_name": "Stop"}\'',
+}
+
+
+def one_of(*words: str) -> dict[str, Any]:
+    """The arguments of an option that takes one of a few words; a mistyped one is answered with the nearest."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: str) -> str:
+        if value not in words:
+            raise UsageError(f"unknown {param.opts[0]} `{value}`", hint=suggest(value, words))
+        return value
+
+    return {"metavar": "|".join(words), "default": words[0], "show_default": True, "callback": check}
+
+
+def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Reads a positive number of seconds."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if 0 < number < math.inf:
+        return number
+    option = param.opts[0]
+    raise UsageError(f"{option} `{value}` is not a positive number of seconds", hint=f"as in {option} 2.5")
+
+
+def words(texts: Iterable[str]) -> tuple[str, ...]:
+    """The words between the commas of an option that may be repeated."""
+    return tuple(word for text in texts for part in text.split(",") if (word := part.strip()))
+
+
+def text_of(value: str, option: str) -> str:
+    """An option's value, or what stands in the file that it names with @."""
+    if not value.startswith("@"):
+        # In a locale other than UTF-8, Python has not understood the bytes of the command line; JSON is always UTF-8.
+        return os.fsencode(value).decode("utf-8", "surrogateescape")
+    try:
+        return _bytes_of(value[1:]).decode("utf-8", "replace").removeprefix("\ufeff")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{option} {value}: {why}", hint="@FILE reads a file, @- standard input") from None
+
+
+def json_of(text: str, option: str, value: str) -> Any:
+    """A text as JSON, whatever its size; UsageError says where it breaks. `value` is what stood on the command line."""
+    try:
+        return strictjson.loads(text, max_depth=400, max_bytes=None)
+    except StrictJSONError as error:
+        read = value.startswith("@")
+        raise UsageError(
+            f"{option} is not JSON: {error.message}: {strictjson.preview(text)}",
+            place=value if read else "",
+            hint="it must hold exactly one JSON document" if read else _QUOTING[option],
+        ) from None
+
+
+def json_or_text(value: str, option: str) -> Any:
+    text = text_of(value, option)
+    try:
+        return strictjson.loads(text, max_depth=400, max_bytes=None)
+    except StrictJSONError:
+        return text
+
+
+_taken: list[str] = []
+
+
+def _bytes_of(path: str) -> bytes:
+    if path != "-":
+        with open(path, "rb") as file:
+            return file.read()
+    if sys.stdin is None:
+        raise ValueError("standard input is closed")
+    if _taken:
+        raise ValueError("standard input was read already, for another option")
+    _taken.append(path)
+    return sys.stdin.buffer.read()
+
+
+# The configuration that a verb works with, and the names of events as people type them.
+
+
+def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """`--config FILE`: one more file of hooks, beside those that are found."""
+    option = click.option(
+        "--config",
+        "configs",
+        metavar="FILE",
+        multiple=True,
+        help="One more file with hooks, beside those that are found here. May be repeated.",
+    )
+    return option(verb)
+
+
+def loaded(files: Iterable[str]) -> Config:
+    """What applies in the folder that we are in; UsageError when a file that was named is not there."""
+    named = list(files)
+    for file in named:
+        if not os.path.isfile(file):
+            raise UsageError(f"--config `{file}`: there is no such file", hint="name a settings file or a hooks.yaml")
+    return loader.load_for_cwd(".", named)
+
+
+def guarding(files: Iterable[str]) -> Config:
+    """The same for a verb that acts: UsageError, with the place, when a file that was named can't be read. Who names
+    one wants its hooks, and must not go on without them."""
+    config = loaded(files)
+    for read in config.unreadable:
+        if read.source.layer == "explicit":
+            finding = read.findings[0]
+            raise UsageError(finding.message, place=finding.place, hint=finding.hint or "`billhook check` shows all")
+    return config
+
+
+def event_named(text: str, config: Config) -> str:
+    """The canonical name of an event, in whatever spelling; nothing when it is none.
+
+    Events that only configured hooks know count, too.
+    """
+    known = canonical(text)
+    if known:
+        return known
+    return text if any(text in entry.declared.events for entry in config.entries) else ""
+
+
+def checked_event(text: str, config: Config) -> str:
+    """The canonical name of an event; UsageError with the nearest when there is none."""
+    name = event_named(text, config)
+    if not name:
+        raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))
+    return name

@@ -1,0 +1,342 @@
+"""A bar on standard error for what takes more than a second. Nothing is shown where nobody watches."""
+
+import errno
+import os
+import re
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from billhook.core import strictjson
+from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
+from billhook.core.errors import BillhookError
+from billhook.core.text import counted, one_line, visible
+from billhook.store.record import Said
+
+if TYPE_CHECKING:
+    from billhook.config.config import Config
+    from billhook.core.text import Finding
+
+
+Progress = Callable[[int, int], None]
+
+_PATIENCE = 1.0
+_EVERY = 0.1  # seconds: before the bar appears, and between two looks of it
+_CELLS = 30
+
+
+@contextmanager
+def progress(what: str, *, prints: bool = False) -> Iterator[Progress | None]:
+    """Something to call with bytes done and bytes in all; None when standard error is no terminal.
+
+    The bar is gone when the block ends, however it ends. `prints`: results are printed meanwhile, so that there is no
+    bar unless they go into a file.
+    """
+    watched = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if not watched or (prints and not _into_a_file()):
+        yield None
+        return
+    bar = _Bar(what)
+    try:
+        yield bar
+    finally:
+        bar.wipe()
+
+
+def _into_a_file() -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(1).st_mode)
+    except OSError:
+        return False
+
+
+class _Bar:
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = time.monotonic() + _PATIENCE
+        self._drawn = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next or total <= 0:
+            return
+        self._next = now + _EVERY
+        share = min(1.0, done / total)
+        full = round(share * _CELLS)
+        size = f"{total / 1e9:.1f} GB" if total >= 1e9 else f"{total / 1e6:.0f} MB"
+        line = f"{self._what} [{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%} of {size}"
+        sys.stderr.write("\r" + line.ljust(self._drawn))
+        sys.stderr.flush()
+        self._drawn = len(line)
+
+    def wipe(self) -> None:
+        if self._drawn:
+            sys.stderr.write("\r" + " " * self._drawn + "\r")
+            sys.stderr.flush()
+            self._drawn = 0
+
+
+# Rows of facts on a screen that has a width.
+
+
+_WIDEST = 120
+_LONGEST = 1000  # characters of one text: a path is shown whole, and no file fills the screen
+_GAP = "   "
+
+
+def width() -> int:
+    """Columns to fill: those of the terminal, 80 where there is none; long lines are hard to read."""
+    return max(40, min(shutil.get_terminal_size().columns, _WIDEST))
+
+
+def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
+    """A text in lines that fit, broken at blanks, each with its indent."""
+    room = max(20, (columns or width()) - indent)
+    line = ""
+    flat = visible(with_shown_paths(" ".join(text[: 2 * _LONGEST].split())))
+    for word in (flat if len(flat) <= _LONGEST else flat[:_LONGEST] + " ...").split(" "):
+        if line and len(line) + 1 + len(word) > room:
+            yield " " * indent + line
+            line = word
+        else:
+            line = f"{line} {word}".strip()
+    yield " " * indent + line
+
+
+def hanging(text: str, indent: int) -> Iterator[str]:
+    """A text in lines that fit, all but the first with two more columns of indent."""
+    first, *rest = filled(text, indent)
+    yield first
+    yield from ("  " + line for line in rest)
+
+
+def facts(items: Iterable[str], indent: int) -> Iterator[str]:
+    """Short facts beside each other, as many in a line as fit; one that is too long has a line of its own."""
+    room = width() - indent
+    line = ""
+    for item in (one_line(item, _LONGEST) for item in items):
+        if line and len(line) + len(_GAP) + len(item) > room:
+            yield " " * indent + line
+            line = ""
+        line = f"{line}{_GAP}{item}" if line else item
+    if line:
+        yield " " * indent + line
+
+
+def shown_path(path: str, *, here: bool = True) -> str:
+    """A path as people write it: relative when it lies below this folder, with `~` when below their own."""
+    for folder, prefix in _folders()[0 if here else 1 :]:
+        if path.startswith(folder + "/"):
+            return prefix + path[len(folder) + 1 :]
+    return path
+
+
+def with_shown_paths(text: str) -> str:
+    """A sentence, its paths as people write them."""
+    for folder, prefix in _folders():
+        if folder in text:
+            text = re.sub(rf"(?<![\w/.~-]){re.escape(folder)}/", prefix, text)
+    return text
+
+
+def first_problem(problems: "Iterable[Finding]") -> str:
+    """Where to begin: file and line of the first problem that is no mere note; empty without one."""
+    return next((with_shown_paths(f"{one.file}:{one.line}") for one in problems if not one.note), "")
+
+
+def unreadable(config: "Config") -> str:
+    """A hint for a configuration that has a problem and no hooks; empty without a problem."""
+    where = first_problem(config.problems)
+    return f"no hook could be read: fix {where} first; `billhook check` shows all problems" if where else ""
+
+
+def _folders() -> list[tuple[str, str]]:
+    """This folder and the home folder, with what stands for each; the root is too much to leave out."""
+    return [(folder if len(folder) > 1 else "//", prefix) for folder, prefix in ((_real("."), ""), (_real("~"), "~/"))]
+
+
+def _real(folder: str) -> str:
+    try:
+        return os.path.realpath(os.path.expanduser(folder))
+    except OSError:
+        return ""
+
+
+# What people see:
+
+
+_LEFT_OUT = ("built-in", Status.SKIPPED)
+_COLOURS = {"deny": "red", "allow": "green"} | dict.fromkeys(
+    ("ask", "defer", "failed", "timed out", "could not start"), "yellow"
+)
+_WIDTH = 60  # columns of a title
+_SHOW_LONGEST = 2000  # characters of one text on the screen; the rest is counted
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print at once. Colour goes away when the output is no terminal, and where NO_COLOR or TERM=dumb ask for it."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    try:
+        click.echo(text, err=err, color=False if plain else None)
+    except OSError:
+        if not err:
+            raise
+        _hang_up(2)  # there is nobody to complain to
+
+
+def say_json(*values: Any) -> None:
+    """Print each record or value as one line of JSON."""
+    for value in values:
+        say(strictjson.dumps(msgspec.to_builtins(value)))
+
+
+def picked(one: Any, names: str) -> dict[str, Any]:
+    """Some attributes of a record, for JSON; one whose name ends in `?` is None when it is empty."""
+    keys = ((name.rstrip("?"), name.endswith("?")) for name in names.split())
+    return {name: (getattr(one, name) or None) if optional else getattr(one, name) for name, optional in keys}
+
+
+def hint(text: str) -> None:
+    """What to do next, on standard error."""
+    say(f"\nhint: {text}", err=True)
+
+
+def not_written(error: OSError) -> None:
+    """Standard output took no more: say so, unless whoever read it has just seen enough."""
+    _hang_up(1)
+    if error.errno != errno.EPIPE:
+        remedy = "make room there, or send it elsewhere"
+        say(f"error: the output could not be written: {error.strerror}\n\nhint: {remedy}", err=True)
+
+
+def _hang_up(stream: int) -> None:
+    """Let what is still buffered go nowhere: else the interpreter stumbles over it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def note(text: str) -> None:
+    """Something that the user ought to know, beside what was asked for."""
+    say(f"note: {visible(text)}", err=True)
+
+
+def error_text(error: BillhookError) -> str:
+    """`error:` what and where, a blank line, `hint:` the remedy."""
+    return visible(f"error: {error}")
+
+
+def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
+    """Each hook with status, time and reason, then the verdict."""
+    tool = getattr(verdict.about, "tool_name", "")
+    lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
+    # a built-in that was skipped after a deny has still written to the log
+    shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != _LEFT_OUT]
+    width = max((len(outcome.hook) for outcome in shown), default=0)
+    for outcome in shown:
+        lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
+    if not shown:
+        lines.append("  no hook of yours wanted this event" if verdict.outcomes else "  no hook wanted this event")
+    # a gate that is asked again after a rewrite is there twice
+    spoke = {outcome.hook for outcome in shown}
+    routine = dict.fromkeys(one.hook for one in verdict.outcomes if _routine(one) and one.hook not in spoke)
+    if routine:
+        lines.append(click.style(f"  built in, no objection: {', '.join(routine)}", dim=True))
+    lines += ["", *_verdict_lines(verdict)]
+    return "\n".join(lines)
+
+
+def _routine(outcome: Outcome) -> bool:
+    silent = outcome.status is Status.OK and not outcome.lost and not outcome.error
+    return outcome.source == "built-in" and silent and _word(outcome) == "no objection"
+
+
+def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
+    took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
+    first = f"  {visible(outcome.hook):<{width}}  {_coloured(_word(outcome), 15)}  {took:>10}"
+    indent = " " * (width + 4)
+    lines = [f"{first}  {click.style(one_line(title, _WIDTH), dim=True)}".rstrip()]
+    said = outcome.answer.reason or outcome.answer.stop_reason
+    texts = [said if outcome.status not in FAILURES else None, outcome.error]
+    texts += ["went on without its answer (on_failure: allow)" if outcome.failed_open else None]
+    texts += [f"note: {lost}" for lost in outcome.lost]
+    return lines + [line for text in texts if text for line in _hanging(indent, text)]
+
+
+def _word(outcome: Outcome) -> str:
+    answer = outcome.answer
+    return word_of(
+        Said(
+            hook=outcome.hook,
+            status=outcome.status.value,
+            decision=answer.decision.value,
+            stop=answer.stop,
+            keep_going=answer.keep_going,
+            context=answer.context,
+            message=answer.message,
+            rewrote_input=answer.updated_input is not None,
+            rewrote_output=answer.updated_output is not UNSET,
+        )
+    )
+
+
+def word_of(said: Said) -> str:
+    """What a hook did, in a word or two: its decision when it has one, else how asking it went."""
+    if said.status != "ok":
+        return said.status.replace("_", " ")
+    words = {
+        "stop": said.stop,
+        "keep going": said.keep_going,
+        said.decision: said.decision != "none",
+        "rewrote input": said.rewrote_input,
+        "rewrote output": said.rewrote_output,
+        "told the model": said.context,
+        "told the user": said.message,
+    }
+    return next((word for word, applies in words.items() if applies), "no objection")
+
+
+def _verdict_lines(verdict: Verdict) -> list[str]:
+    word = verdict.decision.value
+    quiet = word == "none" and not (verdict.keep_going or verdict.stop or verdict.failed_open)
+    lines = [f"{click.style('verdict ', bold=True)}  {_coloured(word)}{' (no objection)' if quiet else ''}"]
+    facts = [("reason", verdict.reason)]
+    facts += [("to model", text) for text in verdict.context]
+    facts += [("to user", text) for text in verdict.messages if not verdict.quiet]
+    if verdict.tool_input is not None:
+        facts.append(("input", strictjson.compact(verdict.tool_input)))
+    if verdict.tool_output is not UNSET:
+        facts.append(("output", strictjson.compact(verdict.tool_output)))
+    if verdict.extras:
+        facts.append(("extras", strictjson.compact(verdict.extras)))
+    if verdict.keep_going:
+        facts.append(("agent", "keeps going"))
+    if verdict.stop:
+        facts.append(("agent", f"stops: {verdict.stop_reason}".removesuffix(": ")))
+    if verdict.failed_open:
+        facts.append(("open", f"{counted(verdict.failed_open, 'hook')} failed and let the event pass"))
+    for label, text in facts:
+        if text:
+            first, *rest = _hanging("", text)
+            lines += [f"{label:<8}  {first}", *(f"          {line}".rstrip() for line in rest)]
+    return lines
+
+
+def _hanging(indent: str, text: str) -> list[str]:
+    shown = (
+        text
+        if len(text) <= _SHOW_LONGEST
+        else f"{text[:_SHOW_LONGEST]}\n... {len(text) - _SHOW_LONGEST:,} more characters"
+    )
+    return [(indent + line).rstrip() for line in visible(shown).split("\n")]
+
+
+def _coloured(word: str, width: int = 0) -> str:
+    return click.style(f"{word:<{width}}", fg=_COLOURS.get(word))

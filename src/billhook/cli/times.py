@@ -1,0 +1,143 @@
+"""Times as people type them, and as they read them. Records have UTC; people have their own zone."""
+
+import re
+import time as system_time
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from billhook.core.errors import UsageError
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+_EVENTS_TIMES_UNITS = {
+    "s": "seconds", "sec": "seconds", "second": "seconds", "seconds": "seconds",
+    "m": "minutes", "min": "minutes", "minute": "minutes", "minutes": "minutes",
+    "h": "hours", "hour": "hours", "hours": "hours",
+    "d": "days", "day": "days", "days": "days",
+    "w": "weeks", "week": "weeks", "weeks": "weeks",
+}  # fmt: skip
+_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([a-z]+)\s*")
+_AGO = re.compile(rf"(?:{_PART.pattern})+(?:ago)?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?")
+_HINT = "as in 1h, 30m, 2d, 1w, 22:00, yesterday, 2026-03-01 or 2026-03-01T22:00"
+
+
+def option(*names: str, end: bool, **settings: Any) -> Callable[[Verb], Verb]:
+    """An option that takes a time and gives it as records write it. `end`: a day alone means its end."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        return None if value is None else written(moment(value, param.opts[0], end=end))
+
+    return click.option(*names, metavar="TIME", callback=read, **settings)
+
+
+def moment(text: str, option: str, *, end: bool = False, now: datetime | None = None) -> datetime:
+    """The time that is meant: ISO 8601 (without a zone: the user's own), a time of day, or how long ago."""
+    now = now or datetime.now().astimezone()
+    words = text.strip().lower()
+    try:
+        found = _day(words, now, end) or _clock(words, now) or _ago(words, now)
+        found = found or datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError, OSError):
+        found = None
+    if found is None:
+        raise UsageError(f"{option} `{text}` is not a time", hint=_HINT)
+    return found
+
+
+def written(when: datetime) -> str:
+    """As `Record.time` is written."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def local(text: str) -> datetime | None:
+    """A record's time in the user's zone; None when it is none."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def clock(text: str) -> str:
+    """The time of day of a record."""
+    when = local(text)
+    return when.strftime("%H:%M:%S") if when else text[:8]
+
+
+def day(text: str) -> str:
+    """The day of a record."""
+    when = local(text)
+    return when.strftime("%Y-%m-%d") if when else ""
+
+
+def minute(text: str) -> str:
+    """Day and time of a record, to the minute."""
+    when = local(text)
+    return when.strftime("%Y-%m-%d %H:%M") if when else text[:16]
+
+
+def _day(words: str, now: datetime, end: bool) -> datetime | None:
+    if words == "now":
+        return now
+    if words in ("today", "yesterday"):
+        date = now.date() - timedelta(days=words == "yesterday")
+    elif _DAY.fullmatch(words):
+        date = datetime.fromisoformat(words).date()
+    else:
+        return None
+    return datetime.combine(date, time.max if end else time.min).astimezone()
+
+
+def _clock(words: str, now: datetime) -> datetime | None:
+    """The last time that a clock showed this."""
+    if not _CLOCK.fullmatch(words):
+        return None
+    found = datetime.combine(now.date(), time.fromisoformat(words.rjust(5, "0"))).astimezone()
+    return found if found <= now else (found.replace(tzinfo=None) - timedelta(days=1)).astimezone()
+
+
+def _ago(words: str, now: datetime) -> datetime | None:
+    if not _AGO.fullmatch(words):
+        return None
+    parts = _PART.findall(words.removesuffix("ago").strip())
+    if any(unit not in _EVENTS_TIMES_UNITS for _, unit in parts):
+        return None
+    return now - sum((timedelta(**{_EVENTS_TIMES_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
+
+
+# Times of records as people say them.
+
+
+_UNITS = (("min", 60, 60), ("h", 3600, 24), ("day", 86400, 31))
+"""Each with its seconds, and up to how many of it are counted."""
+
+
+def shown_time(text: str) -> str:
+    """`2026-11-16 01:30:12`, in the user's zone."""
+    when = local(text)
+    return when.strftime("%Y-%m-%d %H:%M:%S") if when else text[:40]
+
+
+def ago(text: str, now: float | None = None) -> str:
+    """`3 min ago`; the day, for what is longer ago than a month."""
+    when = local(text)
+    if when is None:
+        return f"at {text[:40]}"
+    seconds = (system_time.time() if now is None else now) - when.timestamp()
+    if seconds < 60:
+        return "just now"
+    for unit, length, most in _UNITS:
+        number = int(seconds // length)
+        if number < most:
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''} ago"
+    return f"on {when:%Y-%m-%d}"
+
+
+def midnight(now: datetime | None = None) -> str:
+    """When this day began in the user's zone, as records have it."""
+    today = (now or datetime.now()).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    return written(today.astimezone())

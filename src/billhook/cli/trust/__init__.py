@@ -1,0 +1,437 @@
+"""What was approved: shown, and taken back."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from billhook.cli.inside_agent import agent_around
+from billhook.cli.screen import hint, note, picked, say, say_json, shown_path, unreadable
+from billhook.cli.trust.screen import (
+    Pending,
+    as_data,
+    chosen,
+    covered_texts,
+    is_hash_of,
+    marked,
+    refuse_several,
+    rules_called,
+    rules_summary,
+    screen,
+    unseen,
+)
+from billhook.config import loader
+from billhook.config.approve import ChangedError, approve_entry, approve_rules, record_trust
+from billhook.config.config import Config, Entry
+from billhook.config.declared import needs_consent
+from billhook.config.known_gates import acknowledge, missing
+from billhook.config.loader import load_config
+from billhook.config.permissions import Waiting, in_force
+from billhook.core.errors import UsageError
+from billhook.core.text import counted, suggest, visible
+from billhook.store.approvals import Approval, Approvals
+
+
+def list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as_json: bool) -> int:
+    """Show approvals of this project, or of every one; the newest first."""
+    approvals = Approvals(Path(config.root))
+    found = _known(config, approvals, everywhere)
+    if words:
+        found = list({one.file + one.hash: one for word in words for one in _called(word, found, config)}.values())
+    for text in approvals.problems:
+        note(f"does not count: {text}")
+    if as_json:
+        say_json(*(_data(one, config) for one in found))
+    elif not found:
+        say("nothing was approved here" if not everywhere else "nothing was approved yet")
+    else:
+        say("\n".join(line for one in found for line in _lines(one, config)))
+    return 0
+
+
+def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: bool) -> int:
+    """Take approvals back, and say what does not run any more."""
+    if not words and not everything:
+        raise UsageError("--revoke takes back what?", hint="name hooks, or say --all")
+    approvals = Approvals(Path(config.root))
+    known = _known(config, approvals, everywhere=False)
+    chosen = _with_all_rules(_chosen(known, words, config), known) if words else known
+    gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
+    if unrecorded := record_trust("revoked", gone, config):
+        note(f"this is not in the event log: {unrecorded}")
+    for one in gone:
+        if as_json:
+            say_json({**_data(one, config), "revoked": True})
+        else:
+            say(f"revoked {visible(_shown(one, config))}  {shown_path(one.file)}  {one.hash[:12]}")
+    if not as_json:
+        names = list(dict.fromkeys(_shown(one, config) for one in gone))
+        text = f"{counted(len(gone), 'approval')} taken back"
+        what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
+        say(f"{text}; {what}: {', '.join(map(visible, names))}" if gone else "nothing was approved here")
+    return 0 if gone else 1
+
+
+def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> int:
+    """Forget gates that are gone, and say which."""
+    found = missing(config)
+    if words:
+        found = [one for one in found if set(words) & {*one.gates, one.file}]
+        if not found:
+            raise UsageError(f"no gate that is gone is called `{words[0]}`", hint="`billhook` lists them")
+    acknowledge(config, found)
+    names = [picked(one, "file gates") for one in found]
+    if found and (unrecorded := record_trust("acknowledged", (), config, gates=names)):
+        note(f"this is not in the event log: {unrecorded}")
+    if as_json:
+        say_json(*names)
+        return 0
+    for one in found:
+        say(f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}")
+    if not found:
+        say("no gate is gone here")
+    return 0
+
+
+def _known(config: Config, approvals: Approvals, everywhere: bool) -> list[Approval]:
+    """The approvals of this project's files, those of files that are gone included; or all."""
+    if everywhere:
+        return approvals.all()
+    files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
+    inside = config.project.rstrip("/") + "/"
+    return [one for one in approvals.all() if one.file in files or one.file.startswith(inside)]
+
+
+def _chosen(known: list[Approval], words: Sequence[str], config: Config) -> list[Approval]:
+    """The approvals of the hooks that are named, earlier ones of the same hook included; UsageError when a word could
+    mean several hooks."""
+    found: dict[str, Approval] = {}
+    for word in words:
+        approvals = _with_earlier(_shown_as(word, known, config), known)
+        if not approvals:
+            approvals = _called(word, known, config)
+            hooks = {_hook_of(one, config): (_shown(one, config), one.hash) for one in reversed(approvals)}
+            refuse_several(word, hooks.values())
+        found |= {one.hash + one.file: one for one in approvals}
+    return list(found.values())
+
+
+def _shown_as(word: str, known: list[Approval], config: Config) -> list[Approval]:
+    """The approvals of the one hook that is shown so."""
+    hooks = [entry for entry in config.entries if entry.hash and entry.shown == word]
+    keys = {(entry.declared.file, key) for entry in hooks for key in (entry.hash, entry.shown)}
+    return [one for one in known if {(one.file, one.hash), _hook_of(one, config)} & keys]
+
+
+def _with_earlier(found: list[Approval], known: list[Approval]) -> list[Approval]:
+    """Those that these replaced as well: else a hook that changes back would run again."""
+    chosen = list(found)
+    for one in chosen:
+        chosen += [old for old in known if old not in chosen and (old.file, old.hash) == (one.file, one.replaces)]
+    return chosen
+
+
+def _with_all_rules(chosen: list[Approval], known: list[Approval]) -> list[Approval]:
+    """All lists of allow rules that were approved for a file, when one of them is taken back: else an earlier, longer
+    one would still cover what it has now."""
+    files = {one.file for one in chosen if not one.of_hook}
+    return [*chosen, *(one for one in known if one.file in files and not one.of_hook and one not in chosen)]
+
+
+def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
+    """The approvals of the hook that is shown so; else of every hook that has the name; else those of the hash."""
+    layers = {read.source.path: read.source.layer for read in config.sources}
+    found = _shown_as(word, known, config)
+    found = found or [one for one in known if word in (one.name, f"{layers.get(one.file, '')}/{one.name}")]
+    found = found or [one for one in known if is_hash_of(word, one.hash)]
+    if not found:
+        names = dict.fromkeys(_shown(one, config) for one in known)
+        hint = suggest(word, names) if names else "nothing was approved here"
+        raise UsageError(f"no approval here is for `{word}`", hint=hint)
+    return found
+
+
+def _entry_of(one: Approval, config: Config) -> Entry | None:
+    """The hook that an approval is for: the one that it approves; else the one that came of it; else the only one of
+    that name in its file. None for the rules of a file."""
+    if not one.of_hook:
+        return None
+    here = [entry for entry in config.entries if entry.hash and entry.declared.file == one.file]
+    for entry in here:
+        if entry.hash == one.hash:
+            return entry
+    for entry in here:
+        if entry.consent.before is not None and entry.consent.before.hash == one.hash:
+            return entry
+    called = [entry for entry in here if entry.declared.name == one.name]
+    return called[0] if len(called) == 1 else None
+
+
+def _hook_of(one: Approval, config: Config) -> tuple[str, str]:
+    """What the approvals of one hook have in common."""
+    entry = _entry_of(one, config)
+    return one.file, entry.shown if entry is not None else f" {one.name}"
+
+
+def _shown(one: Approval, config: Config) -> str:
+    entry = _entry_of(one, config)
+    return entry.shown if entry is not None else one.name
+
+
+def _standing(one: Approval, config: Config) -> str:
+    """How an approval relates to what is there now."""
+    if any(entry.hash == one.hash and entry.declared.file == one.file for entry in config.entries):
+        return "in force"
+    if not one.of_hook and in_force(one, config.sources):
+        return "in force"
+    if not os.path.exists(one.file):
+        return "its file is gone"
+    here = any(read.source.path == one.file for read in config.sources)
+    return "no longer there" if here else "another project"
+
+
+def _lines(one: Approval, config: Config) -> list[str]:
+    standing = _standing(one, config)
+    mark = "" if standing == "in force" else f"  ({standing})"
+    gate = ", gate" if one.gate else ""
+    when = one.approved_at[:16].replace("T", " ")
+    first = f"{when}  {click.style(visible(_shown(one, config)), fg='cyan')}{gate}{mark}"
+    return [first, f"                  {visible(shown_path(one.file))}  {one.hash[:12]}"]
+
+
+def _data(one: Approval, config: Config) -> dict[str, Any]:
+    about = picked(one, "file hash gate approved_at")
+    return {"name": _shown(one, config), **about, "standing": _standing(one, config), "replaces": one.replaces or None}
+
+
+# `billhook trust`:
+
+
+_WHOLE = re.compile(r"[0-9a-f]{64}")
+_CHOICES = """\
+y       approve exactly what is shown
+n       leave it as it is; so does Enter
+v       view the other code files that are covered
+q       stop here
+?       show this help
+unseen  approve it although a file that it names can't be shown"""
+
+
+@click.command(
+    "trust",
+    epilog="""\b
+Examples:
+  billhook trust                    show each hook that waits, and ask
+  billhook trust lint no-destroy    only these
+  billhook trust --all --yes        approve everything that waits here
+  billhook trust --list             what was approved here
+  billhook trust --revoke lint      take an approval back
+  billhook trust --acknowledge      stop reporting gates that are gone
+
+\b
+Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or refused.""",
+)
+@click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
+@click.option("--all", "everything", is_flag=True, help="Every hook that waits; with --list, every project.")
+@click.option("--yes", is_flag=True, help="Approve what is named, or --all, without asking.")
+@click.option(
+    "--revoke", "revoking", is_flag=True, help="Take approvals back: of what is named, or --all of this project."
+)
+@click.option("--acknowledge", is_flag=True, help="Stop reporting gates that are no longer in force.")
+@click.option("--list", "listing", is_flag=True, help="Show what was approved.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
+def verb(
+    hooks: tuple[str, ...],
+    everything: bool,
+    yes: bool,
+    revoking: bool,
+    acknowledge: bool,
+    listing: bool,
+    as_json: bool,
+) -> int:
+    """Show the hooks that came with this project and wait for approval, each in full, and ask about each; and likewise
+    the permission rules of its settings files that let an agent's calls run without asking.
+
+    Exactly what is shown is approved: a hook's definition, the files that it names, and the code files beside its
+    scripts. When one of them changes, the hook waits again, and a gate blocks what it would have judged until then. A
+    whole HASH approves without asking.
+    """
+    if hooks and everything:
+        raise UsageError("name hooks, or say --all", hint="leave one of them out")
+    config = load_config(builtins=False)
+    if listing:
+        return list_approvals(config, hooks, everywhere=everything, as_json=as_json)
+    if revoking:
+        _refuse_agents("--revoke")
+        return revoke(config, hooks, everything=everything, as_json=as_json)
+    if acknowledge:
+        _refuse_agents("--acknowledge")
+        return acknowledge_gone(config, hooks, as_json=as_json)
+    if yes and not hooks and not everything:
+        raise UsageError("--yes approves what?", hint="name hooks, or say --all")
+    whole = [word for word in hooks if _WHOLE.fullmatch(word)]
+    if yes or whole:
+        _refuse_agents("--yes" if yes else "a hash")
+    wanted = _wanted(config, hooks)
+    sure = wanted if yes else [one for one in wanted if one.hash in whole]
+    return _Going(config, wanted, sure, as_json=as_json).through()
+
+
+def _refuse_agents(what: str) -> None:
+    if agent := agent_around():
+        raise UsageError(
+            f"{what} is refused here: this runs inside {agent}, and consent is a person's to give",
+            hint="run it yourself, in a terminal of your own",
+        )
+
+
+def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
+    """What waits and was named; all of it when nothing was."""
+    if not words:
+        return [*config.pending, *config.permissions.pending]
+    found: dict[int, Pending] = {}
+    for word in words:
+        entries = chosen(config, word)
+        if not entries and (rules := rules_called(config, word)) is not None:
+            if not rules:
+                note(f"`{word}` is approved already")
+            found |= {id(one): one for one in rules}
+            continue
+        if not entries:
+            names = [entry.shown for entry in config.entries if entry.hash]
+            hint = suggest(word, names) if names else "no hook of this project needs approval"
+            raise UsageError(f"no hook of this project is called `{word}`", hint=hint)
+        pending = [entry for entry in entries if entry.pending]
+        if not pending:
+            note(f"`{word}` is {'switched off' if entries[0].state == 'off' else 'approved already'}")
+        found |= {id(entry): entry for entry in pending}
+    return list(found.values())
+
+
+class _Going:
+    """Going through what waits, one decision for each."""
+
+    def __init__(self, config: Config, wanted: list[Pending], sure: list[Pending], *, as_json: bool) -> None:
+        self.config, self.wanted, self.as_json = config, wanted, as_json
+        self.sure = {id(one) for one in sure}
+        self.approved: list[Pending] = []
+        self.approvals: list[Approval] = []
+        self.changed = False
+        self.over = False
+        self.agent = ""
+        self.asks = not as_json and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        if self.asks and (agent := agent_around()):
+            self.asks, self.agent = False, agent
+
+    def through(self) -> int:
+        for text in loader.doubts(self.config):
+            note(f"approvals that can't be believed don't count: {text}")
+        for number, one in enumerate(self.wanted, 1):
+            if not self.as_json:
+                self._show(screen(one, number, len(self.wanted)) + "\n")
+            agreed = id(one) in self.sure or (self.asks and not self.over and self._answered(one))
+            approved = not self.over and agreed and self._approve(one)
+            if self.as_json:
+                say_json(as_data(one, approved))
+            if self.over:
+                break
+        return self._end()
+
+    def _answered(self, one: Pending) -> bool:
+        hidden = unseen(one)
+        while True:
+            match _asked(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
+                case "y" | "yes" if hidden:
+                    say(f"not shown: {', '.join(map(marked, hidden))}; `unseen` approves it all the same")
+                case "y" | "yes":
+                    return True
+                case "unseen" if hidden:
+                    return True
+                case "v" | "view" if not isinstance(one, Waiting):
+                    self._show(covered_texts(one))
+                case "" | "n" | "no":
+                    return False
+                case "q" | "quit":
+                    self.over = True
+                    return False
+                case _:
+                    say(_CHOICES)
+
+    def _show(self, text: str) -> None:
+        """Through a pager where it does not fit on the screen of somebody who is asked."""
+        if self.asks and text.count("\n") >= shutil.get_terminal_size().lines:
+            click.echo_via_pager(text)
+        else:
+            say(text)
+
+    def _approve(self, one: Pending) -> bool:
+        how = "with `billhook trust --yes`" if id(one) in self.sure else "from a terminal"
+        try:
+            approve = approve_rules if isinstance(one, Waiting) else approve_entry
+            approval = approve(one, self.config.root, how)  # type: ignore[arg-type]
+        except ChangedError as error:
+            self.changed = True
+            say(f"not approved: {marked(str(error))}\n", err=True)
+            return False
+        self.approved.append(one)
+        self.approvals.append(approval)
+        if id(one) in self.sure and (hidden := unseen(one)):
+            note(f"{one.shown} was approved without showing {', '.join(hidden)}: binary, long or changing")
+        if not self.as_json:
+            say(click.style(f"approved {marked(one.shown)}", fg="green") + "\n")
+        return True
+
+    def _end(self) -> int:
+        """Look again, and say what runs now."""
+        if unrecorded := record_trust("approved", self.approvals, self.config):
+            note(f"the approval is not in the event log: {unrecorded}")
+        now = load_config(builtins=False)
+        hashes = {one.hash for one in self.wanted}
+        waiting: list[Pending] = [*now.pending, *now.permissions.pending]
+        left = [one for one in waiting if one.hash in hashes]
+        if not self.as_json:
+            hooks = sum(not isinstance(one, Waiting) for one in self.approved)
+            say("\n".join([_summary(now, hooks), *rules_summary(now)]))
+        if text := self._hint(left):
+            hint(text)
+        return 1 if left or self.changed else 0
+
+    def _hint(self, left: Sequence[Pending]) -> str:
+        if not left or self.approved or self.over or self.asks:
+            return ""
+        if self.agent:
+            return f"this runs inside {self.agent}, and consent is a person's to give: run it in a terminal of your own"
+        return "run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything"
+
+
+def _asked(question: str) -> str:
+    """One answer from the terminal; what was typed before the question was there is no answer to it."""
+    import termios
+
+    click.echo(question, nl=False)
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    line = sys.stdin.readline()
+    if not line:
+        click.echo()
+    return line.strip().lower() if line else "q"
+
+
+def _summary(now: Config, approved: int) -> str:
+    """What runs now, and what still waits."""
+    theirs = [entry for entry in now.entries if entry.hash]
+    if not theirs:
+        return unreadable(now) or "no hook here needs approval: none came with this project"
+    run = [entry.shown for entry in theirs if entry.state == "runs"]
+    parts = [f"{counted(approved, 'hook')} approved"] if approved else []
+    parts.append(f"{counted(len(run), 'hook')} of this project {'runs' if len(run) == 1 else 'run'}")
+    text = "; ".join(parts) + (f": {', '.join(map(marked, run))}" if run else "")
+    waiting = [entry.shown for entry in now.pending]
+    if not waiting:
+        return text if now.permissions.pending else f"{text}\nnothing waits for approval"
+    wait = "waits" if len(waiting) == 1 else "wait"
+    return f"{text}\n{counted(len(waiting), 'hook')} {wait}: {', '.join(map(marked, waiting))}"

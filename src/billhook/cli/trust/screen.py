@@ -1,0 +1,393 @@
+"""Characters that are taken for others, or can't be seen: made visible before somebody approves a text."""
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import click
+
+from billhook.cli.screen import picked, shown_path
+from billhook.config.config import Config, Entry, kind_of
+from billhook.config.declared import Exec, Python, Run, Say, Url, needs_consent
+from billhook.config.fingerprint import FileMark, Fingerprint, changes, text_of
+from billhook.config.permissions import NAME, Waiting
+from billhook.core import strictjson
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS
+from billhook.core.text import counted, escape, visible
+
+_ALIKE: Final = frozenset("аАВеЕКМНоОрРсСТуУхХіІјЈѕЅԁԛԝһӏүҮԌΑΒΕΖΗΙΚΜΝΟΡΤΥΧονιαρυκօՕսՍհոցքհıȷɑɡɩʋǃ∕⁄∖ꓸ։")
+"""What looks like a letter or sign of ASCII, but for what Unicode itself says to be equal to one."""
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_WORD: Final = re.compile(r"\w+")
+
+
+def marked(text: str) -> str:
+    """The text with an escape in place of each of these characters, and of everything that `safe` escapes."""
+    return text if text.isascii() and text.isprintable() else "\n".join(_marked(line) for line in text.split("\n"))
+
+
+def _marked(line: str) -> str:
+    at = suspicious(line)
+    return "".join(escape(char) if place in at else visible(char) for place, char in enumerate(line))
+
+
+def suspicious(line: str) -> set[int]:
+    """Where in a line there is such a character."""
+    if line.isascii() and line.isprintable():
+        return set()
+    return {at for at, char in enumerate(line) if _is_odd(char)} | _foreign(line)
+
+
+def _is_odd(char: str) -> bool:
+    if char.isascii():
+        return not char.isprintable() and char != "\t"
+    equal = unicodedata.normalize("NFKC", char)
+    looks_plain = len(equal) == 1 and equal.isascii()
+    return looks_plain or not char.isprintable() or char.isspace() or _BLANK.match(char) is not None
+
+
+def _foreign(line: str) -> set[int]:
+    """Letters that look like ASCII's: in a word with some of those, or in a word of nothing else. Text in such a script
+    has other letters, too."""
+    prose = any(char.isalpha() and not char.isascii() and char not in _ALIKE for char in line)
+    found: set[int] = set()
+    for word in _WORD.finditer(line):
+        letters = [char for char in word[0] if char.isalpha()]
+        mixed = any(char.isascii() for char in letters)
+        if mixed or (not prose and all(char in _ALIKE for char in letters)):
+            found |= {word.start() + at for at, char in enumerate(word[0]) if char in _ALIKE}
+    return found | {at for at, char in enumerate(line) if char in _ALIKE and not char.isalnum()}
+
+
+def warning(texts: Iterable[str]) -> str:
+    """One line that names what was found in the texts; empty where there is nothing."""
+    found: dict[str, int] = {}
+    for line in (line for text in texts for line in text.split("\n")):
+        for at in sorted(suspicious(line)):
+            found[line[at]] = found.get(line[at], 0) + 1
+    if not found:
+        return ""
+    names = [f"{escape(char)} {unicodedata.name(char, 'control character').lower()}" for char in list(found)[:4]]
+    more = f" and {len(found) - 4} others" if len(found) > 4 else ""
+    count = sum(found.values())
+    what = "1 character looks" if count == 1 else f"{count} characters look"
+    return f"{what} like another or can't be seen: {', '.join(names)}{more}"
+
+
+# Which hooks a word of the command line means:
+
+
+_HASH = re.compile(r"[0-9a-f]{8,64}")
+_SHORT = 12
+_NAMED = 8  # hooks that a hint names; the rest is counted
+
+
+def chosen(config: Config, word: str) -> list[Entry]:
+    """The hooks that need consent and are meant by a word: the one that is shown so; else those that have the name
+    when only one of them waits; else those with the hash. UsageError when several could be meant."""
+    theirs = [entry for entry in config.entries if entry.hash]
+    if shown := [entry for entry in theirs if entry.shown == word]:
+        return shown
+    named = [(entry, entry.declared) for entry in theirs]
+    called = [entry for entry, one in named if word in (one.name, f"{one.layer}/{one.name}")]
+    pending = [entry for entry in called if entry.pending]
+    refuse_several(word, [(entry.shown, entry.hash) for entry in pending])
+    if called:
+        return pending or called
+    hashed = [entry for entry in theirs if is_hash_of(word, entry.hash)]
+    refuse_several(word, {entry.hash: (entry.shown, entry.hash) for entry in hashed}.values())
+    return hashed
+
+
+def is_hash_of(word: str, hash: str) -> bool:  # noqa: A002 (the word that everything else has for it)
+    """Whether a word is a hash, or enough of its beginning."""
+    return _HASH.fullmatch(word) is not None and hash.startswith(word)
+
+
+def refuse_several(word: str, found: Iterable[tuple[str, str]]) -> None:
+    """UsageError when a word means more than one hook, with what each of them is shown as and its hash."""
+    several: Sequence[tuple[str, str]] = list(found)
+    if len(several) < 2:
+        return
+    names = ", ".join(f"{shown} ({hash_[:_SHORT]})" for shown, hash_ in several[:_NAMED])
+    more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
+    raise UsageError(f"`{word}` could mean {len(several)} hooks", hint=f"say which, by name or hash: {names}{more}")
+
+
+# Allow rules that came with a project:
+
+
+_LABEL = 12
+_TRUST_PERMISSIONS_SHORT = 12
+
+
+def rules_called(config: Config, word: str) -> list[Waiting] | None:
+    """The rules that wait and are meant by a word: `permissions`, `permissions.allow`, with a layer before it, the name
+    that they are shown under, or a hash. None: it means no rules; none of them: they are approved already. UsageError
+    when it could mean several."""
+
+    def names(layer: str) -> tuple[str, ...]:
+        return ("permissions", NAME, f"{layer}/{NAME}")
+
+    pending = config.permissions.pending
+    found = [one for one in pending if word in (one.shown, *names(one.layer)) or is_hash_of(word, one.hash)]
+    if len(found) > 1:
+        which = ", ".join(f"{one.layer}/{NAME} ({one.hash[:_TRUST_PERMISSIONS_SHORT]}, {one.shown})" for one in found)
+        raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"say which: {which}")
+    if found:
+        return found
+    approved = [one for one in config.permissions.allow if needs_consent(one.layer)]
+    return [] if any(word in names(one.layer) for one in approved) else None
+
+
+def rule_lines(one: Waiting) -> Iterator[str]:
+    """Every rule that is approved with this file, for a person to read."""
+    yield "  these calls of an agent would run without asking:"
+    for rule in one.rules:
+        new = click.style("  (new)", fg="green") if one.before is not None and str(rule.rule) not in one.before else ""
+        text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
+        yield f"    | {text}{new}"
+    yield ""
+    yield f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}"
+    yield f"  {'hash':<{_LABEL}}{one.hash}"
+
+
+def rules_as_data(one: Waiting, approved: bool) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "name": NAME,
+        "approved": approved,
+        "state": "new" if one.before is None else "changed",
+        "allow": [{"rule": str(rule.rule), **picked(rule, "line column")} for rule in one.rules],
+        "source": f"{one.file}:{one.rules[0].line}",
+        **picked(one, "layer file hash before"),
+    }
+
+
+def rules_summary(now: Config) -> list[str]:
+    """Which allow rules of the project count now, and which wait; nothing where it has none."""
+    counting: dict[str, int] = {}
+    for one in now.permissions.allow:
+        if needs_consent(one.layer):
+            counting[one.file] = counting.get(one.file, 0) + 1
+    lines = [f"{NAME} of {shown_path(file)}: {counted(count, 'rule')} in force" for file, count in counting.items()]
+    lines += [f"{one.shown}: {counted(len(one.rules), 'rule')} not in force" for one in now.permissions.pending]
+    return [visible(line) for line in lines]
+
+
+# A hook that waits for consent, shown in full:
+
+
+Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
+
+MAX_SHOWN = 1 << 20  # longer files are not shown
+_MISSING = 5
+_TRUST_SCREEN_LABEL = 12
+_RULES = {
+    "allow": "the event goes on without its answer",
+    "deny": "gate: what it should have judged is denied",
+    "ask": "gate: the person is asked",
+}
+
+
+def screen(one: Pending, number: int, count: int) -> str:
+    """Everything that is approved with this hook, or with the rules of a file, for a person to read."""
+    return "\n".join(_lines(one, number, count))
+
+
+def _lines(one: Pending, number: int, count: int) -> Iterator[str]:
+    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({_standing(one)})"
+    if odd := warning(_approved_texts(one)):
+        yield click.style(f"warning: {odd}", fg="yellow")
+    yield ""
+    if isinstance(one, Waiting):
+        yield from rule_lines(one)
+        return
+    for label, text in facts(one):
+        first, *rest = marked(text.rstrip("\n")).split("\n")
+        yield f"  {label:<{_TRUST_SCREEN_LABEL}}{first}".rstrip()
+        yield from (f"  {'':<{_TRUST_SCREEN_LABEL}}{line}".rstrip() for line in rest)
+    yield from _files(one)
+    for mark in _print(one).named:  # the scripts themselves, exactly as they were fingerprinted
+        yield from _shown(mark) if mark.identity else ()
+    yield from _changes(one)
+
+
+def _standing(one: Pending) -> str:
+    if isinstance(one, Waiting):
+        return "more rules than were approved" if one.before is not None else "not approved yet"
+    before = one.consent.before
+    return f"changed since it was approved on {before.approved_at[:10]}" if before else "not approved yet"
+
+
+def facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    """What the hook is, as pairs of label and text."""
+    declared = entry.declared
+    yield "events", ", ".join(declared.events) or "every event"
+    if declared.match is not None:
+        yield "match", declared.match
+    if declared.when:
+        yield "if", declared.when
+    yield from _action(entry)
+    if isinstance(declared.action, Run | Exec | Python | Url):
+        yield "dialect", declared.dialect
+        yield "timeout", f"{declared.timeout:g} s" if declared.timeout is not None else f"{_default(entry)} (default)"
+    if declared.background:
+        yield "background", "its answer comes later"
+    if declared.always:
+        yield "always", "it also runs after another hook denied"
+    if not isinstance(declared.action, Say) or declared.gate:
+        yield "on failure", _RULES[declared.on_failure]
+    yield "priority", f"{declared.priority:g}"
+    if declared.after:
+        yield "after", ", ".join(declared.after)
+    yield "from", f"{shown_path(declared.file)}:{declared.line}"
+    yield "hash", entry.hash
+
+
+def _default(entry: Entry) -> str:
+    rule = meanings(entry.declared.dialect)
+    seconds = dict.fromkeys(rule.timeouts.get(event, rule.timeout) for event in entry.declared.events or EVENTS)
+    return " or ".join(f"{number:g} s" for number in seconds or (rule.timeout,))
+
+
+def _action(entry: Entry) -> Iterator[tuple[str, str]]:
+    """What exactly runs."""
+    declared = entry.declared
+    match declared.action:
+        case Run(text, shell, login):
+            yield "runs", text
+            how = [shell] if shell else []
+            how += ["as a login shell"] if login == "exact" else []
+            yield from (("shell", ", ".join(how)),) if how else ()
+        case Exec(argv):
+            yield "runs", strictjson.dumps(list(argv))
+        case Python(target, interpreter):
+            yield "runs", f"Python function {target}" + (f", by {interpreter}" if interpreter else "")
+        case Url(url, headers, allowed_env):
+            yield "sends to", url
+            if headers:
+                yield "headers", ", ".join(name for name, _ in headers)
+            if allowed_env:
+                yield "may send", "the variables " + ", ".join(allowed_env)
+        case Say(decision, text):
+            yield {"inject": "injects", "deny": "denies", "ask": "asks", "allow": "allows"}[decision], text or "-"
+        case None:
+            does = "blocks what it would have judged" if declared.gate else "does nothing"
+            yield "broken", f"{declared.broken}\nonce approved, it {does} until it is mended"
+        case _:
+            yield "runs", f"{kind_of(declared.action)}: billhook does not run this kind yet"
+
+
+def _print(entry: Entry) -> Fingerprint:
+    assert entry.consent.fingerprint is not None
+    return entry.consent.fingerprint
+
+
+def _files(entry: Entry) -> Iterator[str]:
+    """The files that the hook names, and how many count besides: part of what is approved."""
+    for label, texts in (("files", list(_file_lines(_print(entry)))), ("uncovered", _print(entry).uncovered)):
+        for number, text in enumerate(texts):
+            yield f"  {'' if number else label:<{_TRUST_SCREEN_LABEL}}{marked(text)}"
+
+
+def _file_lines(print_: Fingerprint) -> Iterator[str]:
+    for mark in print_.named:
+        if mark.identity:
+            yield f"{shown_path(mark.path)}  {_size(mark)}"
+    missing = [mark for mark in print_.named if not mark.identity]
+    for mark in missing[:_MISSING]:
+        yield f"{shown_path(mark.path)}  not there; if it appears, the hook waits again"
+    if len(missing) > _MISSING:
+        yield f"and {len(missing) - _MISSING} more that are not there"
+    for folder, count in print_.trees.items():
+        yield f"and {counted(count, 'code file')} in {shown_path(folder)}/"
+
+
+def _size(mark: FileMark) -> str:
+    size = f"{mark.identity[2]:,} bytes"
+    return f"{size}, sha256 {mark.sha256[:12]}" if mark.sha256 else f"{size}, can't be read: known by its times"
+
+
+def unseen(one: Pending) -> list[str]:
+    """The files that the hook names and that can't be shown: approved without having been seen."""
+    named = () if isinstance(one, Waiting) else _print(one).named
+    return [shown_path(mark.path) for mark in named if mark.identity and _text(mark) is None]
+
+
+def covered_texts(entry: Entry) -> str:
+    """The files that count because of their folder, in full."""
+    marks = _print(entry).files[len(_print(entry).named) :]
+    return "\n".join(line for mark in marks for line in _shown(mark)) or "nothing else counts"
+
+
+def _approved_texts(one: Pending) -> Iterator[str]:
+    if isinstance(one, Waiting):
+        yield from (str(rule.rule) for rule in one.rules)
+        return
+    yield one.shown
+    yield from (text for _, text in facts(one))
+    for mark in _print(one).files:
+        yield mark.path
+        yield (_text(mark) or "") if mark.identity else ""
+
+
+def _shown(mark: FileMark) -> Iterator[str]:
+    yield ""
+    text = _text(mark)
+    if text is None:
+        yield f"  {marked(shown_path(mark.path))}: binary, long or changing; not shown"
+        return
+    yield f"  {marked(shown_path(mark.path))}"
+    lines = text.removesuffix("\n").split("\n")  # not splitlines: to a shell, no other character ends a line
+    yield from (f"    | {marked(line)}".rstrip() for line in lines)  # all of it: it is all approved
+
+
+@functools.lru_cache(maxsize=64)
+def _text(mark: FileMark) -> str | None:
+    return text_of(mark, MAX_SHOWN)
+
+
+def _changes(entry: Entry) -> Iterator[str]:
+    if entry.consent.before is None:
+        return
+    yield ""
+    yield "  what changed"
+    for line in changes(entry.consent.before, entry.declared, _print(entry)):
+        colour = {"+": "green", "-": "red"}.get(line[:1])
+        yield f"    {click.style(marked(line), fg=colour)}".rstrip()
+
+
+def as_data(one: Pending, approved: bool) -> dict[str, Any]:
+    """The same as JSON."""
+    if isinstance(one, Waiting):
+        return rules_as_data(one, approved)
+    declared, print_, before = one.declared, _print(one), one.consent.before
+    return {
+        "name": one.shown,
+        "approved": approved,
+        "state": one.state,
+        **picked(declared, "events match"),
+        "if": declared.when or None,
+        "kind": kind_of(declared.action),
+        "what": declared.does,
+        **picked(declared, "broken? dialect timeout on_failure background always priority after"),
+        "source": declared.place,
+        **picked(declared, "file line"),
+        "hash": one.hash,
+        "files": [
+            {"path": mark.path, "size": mark.identity[2] if mark.identity else None, "sha256": mark.sha256 or None}
+            for mark in print_.files
+        ],
+        "folders": [{"path": folder, "code_files": count} for folder, count in print_.trees.items()],
+        "not_covered": print_.uncovered,
+        "not_shown": unseen(one),
+        "warning": warning(_approved_texts(one)) or None,
+        "changes": changes(before, declared, print_) if before is not None else None,
+    }

@@ -1,0 +1,358 @@
+"""The files that a pattern of the shell's matches now, looked for inside one folder and within bounds.
+
+A pattern may come with a repository that nobody approved, so it must not be able to keep us busy: it never leads out of
+the folder, by its text or through a link, and it looks at a bounded number of names for a bounded time.
+"""
+
+import itertools
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from billhook.config.sources import Look
+from billhook.effects import programs
+from billhook.effects.programs import SUFFIXES
+from billhook.effects.rules import segment_matches
+
+MAX_MATCHES: Final = 200
+MAX_NAMES: Final = 5_000  # names of files that all patterns of one hook may look at
+MAX_SECONDS: Final = 1.0  # what all patterns of one load may take, together
+MAGIC: Final = re.compile(r"[*?\[]")
+_OUTSIDE: Final = "it leads out of the project"
+
+
+class Matches(NamedTuple):
+    """What a pattern stands for."""
+
+    files: tuple[str, ...] = ()
+    problem: str = ""  # why there may be more: the pattern was not followed, or not everywhere
+
+
+class TooMuchError(Exception):
+    """More than we are willing to look at."""
+
+
+class Patterns:
+    """The patterns of one hook, seen from its project. They share one allowance of names, and a load's seconds."""
+
+    def __init__(self, folder: str, look: Look) -> None:
+        self.look = look
+        self.tops = tuple({folder.rstrip("/"), look.real(folder).rstrip("/")})
+        self.names = MAX_NAMES
+        self.listed: set[str] = set()  # folders in which another file may appear that a pattern matches
+        self.problem = ""
+
+    def matches(self, pattern: str) -> Matches:
+        """The files that an absolute pattern matches, in order."""
+        if not self.inside(pattern):
+            return Matches(problem=_OUTSIDE)
+        began, self.problem = time.monotonic(), ""
+        try:
+            files = self._expanded(pattern, began + MAX_SECONDS - self.look.pattern_seconds)
+        except TooMuchError:
+            return Matches(problem="it has too many files to look through")
+        finally:
+            self.look.pattern_seconds += time.monotonic() - began
+        return Matches(tuple(files), self.problem)
+
+    def inside(self, path: str) -> bool:
+        return any(path.startswith(top + "/") or path == top for top in self.tops)
+
+    def _expanded(self, pattern: str, until: float) -> list[str]:
+        found = [""]
+        for part in pattern.split("/")[1:]:
+            if time.monotonic() > until or len(found) > MAX_NAMES:
+                raise TooMuchError
+            magic = MAGIC.search(part)
+            found = [path for above in found for path in (self._in(above, part) if magic else [f"{above}/{part}"])]
+        existing = [path for path in found if self._stays(os.path.dirname(path)) and os.path.lexists(path)]
+        if len(existing) > MAX_MATCHES:
+            raise TooMuchError
+        return existing
+
+    def _in(self, folder: str, part: str) -> list[str]:
+        """What one part of the pattern matches in one folder; nothing in one that lies elsewhere or can't be listed."""
+        if not self._stays(folder):
+            return []
+        try:
+            self.listed.add(folder)
+            names = self._listed(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            self.problem = f"{folder} can't be listed: {(error.strerror or str(error)).lower()}"
+            return []
+        visible = names if part.startswith(".") else [name for name in names if not name.startswith(".")]
+        return [f"{folder}/{name}" for name in visible if segment_matches(part, name)]
+
+    def _stays(self, folder: str) -> bool:
+        """Whether a folder lies inside, whatever links lead to it; that one doesn't is noted."""
+        if self.inside(self.look.real(folder)):
+            return True
+        self.problem = _OUTSIDE
+        return False
+
+    def _listed(self, folder: str) -> list[str]:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in itertools.islice(entries, self.names + 1)]
+        self.names -= len(names) + 1
+        if self.names < 0:
+            raise TooMuchError
+        return sorted(names)
+
+
+# The scripts that a Python or JavaScript program starts:
+
+
+MAX_CALLS: Final = 500
+MAX_CALL: Final = 400
+_START: Final = re.compile(
+    r"\b(?:subprocess\.(?:run|call|check_call|check_output|Popen|getoutput|getstatusoutput)"
+    r"|os\.(?:system|popen|exec\w++|spawn\w++|posix_spawnp?)|create_subprocess_\w++"
+    r"|(?<!\.)(?:Popen|check_call|check_output)|(?:exec|spawn)(?:File)?Sync|(?<!\.)(?:spawn|fork|execFile)"
+    r"|(?P<code>run_path|execfile|(?<!\.)exec))\("
+)
+_LITERAL: Final = re.compile(r""""([^"\n]*+)"|'([^'\n]*+)'|(sys\.executable|process\.execPath)""")
+_ROOT: Final = re.compile(r"^(?:\$?\{[^{}]*+\})?/*+")
+"""`{HERE}/` in front of a name: it is sought in every folder around the program."""
+_ITSELF: Final = {"sys.executable": "python", "process.execPath": "node"}
+
+
+class Started(NamedTuple):
+    """What one call starts."""
+
+    scripts: tuple[str, ...]  # the names of scripts in it, as they are written there
+    text: str
+
+
+def started(source: str) -> Iterator[Started]:
+    """The calls that run a script: a path of its own, or an interpreter with one."""
+    for call in itertools.islice(_START.finditer(source), MAX_CALLS):
+        text = _arguments(source[call.end() : call.end() + MAX_CALL])
+        literals = (_ITSELF.get(itself) or double or single for double, single, itself in _LITERAL.findall(text))
+        words = [word for literal in literals for word in literal.split()]
+        if call["code"] or not words or _runs_script(words):
+            scripts = tuple(_ROOT.sub("", word) for word in words if word.endswith(SUFFIXES))
+            yield Started(scripts, f"{call[0]}{text}")
+
+
+def _arguments(text: str) -> str:
+    depth = 1
+    for at, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[:at]
+    return text
+
+
+def _runs_script(words: list[str]) -> bool:
+    name = programs.program(tuple(words))
+    interprets = name in programs.INTERPRETERS or programs.PYTHON.fullmatch(name)
+    return words[0].endswith(SUFFIXES) or bool(interprets or programs.run_by(tuple(words)))
+
+
+# The code files of a folder:
+
+
+MAX_CODE: Final = 500  # code files in one folder and below it
+MAX_BYTES: Final = 16 << 20  # what they may have together
+MAX_ENTRIES: Final = 5_000  # files of any kind and folders
+
+CODE: Final = frozenset({
+    ".sh", ".bash", ".zsh", ".fish", ".ksh", ".ps1", ".psm1", ".bat", ".cmd", ".awk", ".sed", ".jq", ".mk",
+    ".py", ".pyw", ".pyc", ".pyz", ".pyd", ".pth", ".so", ".dylib", ".dll", ".exe", ".js", ".mjs", ".cjs",
+    ".jsx", ".ts", ".mts", ".cts", ".tsx", ".vue", ".svelte", ".wasm", ".node", ".rb", ".pl", ".pm", ".php",
+    ".phar", ".lua", ".tcl", ".r", ".jl", ".go", ".rs", ".java", ".jar", ".class", ".kt", ".kts", ".scala",
+    ".groovy", ".gradle", ".clj", ".ex", ".exs", ".erl", ".hs", ".ml", ".swift", ".c", ".h", ".cc", ".cpp",
+    ".hpp", ".cs", ".fs", ".dart", ".zig", ".nim", ".rego", ".nix",
+})  # fmt: skip
+DATA: Final = frozenset({
+    ".log", ".json", ".jsonl", ".ndjson", ".md", ".txt", ".rst", ".csv", ".tsv", ".yaml", ".yml", ".toml",
+    ".ini", ".cfg", ".conf", ".xml", ".html", ".css", ".lock", ".pid", ".tmp", ".bak", ".orig", ".swp", ".out",
+    ".err", ".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal", ".pickle", ".pkl", ".cache",
+    ".state", ".sock", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".gz", ".zip", ".tar",
+})  # fmt: skip
+"""What hooks write beside themselves. These never count, also where they are executable: on some file systems every
+file is."""
+NAMES: Final = frozenset(
+    {"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile", "Rakefile", "Gemfile", "Dockerfile"}
+    | {"package.json", "deno.json", "deno.jsonc", "tsconfig.json", "jsconfig.json", "bunfig.toml", "composer.json"}
+    | {"pyproject.toml", "setup.cfg", "pyvenv.cfg", ".envrc", ".env", ".npmrc"}
+)
+"""Files that programs take for instructions, whatever their suffix."""
+INSTALLED: Final = frozenset({"node_modules", "site-packages", "dist-packages"})
+"""Folders of packages: they are not covered."""
+_SKIPPED: Final = frozenset({".git", ".hg", ".svn"})
+CACHE: Final = "__pycache__"
+
+Kind = Literal["code", "all"]
+"""Which files of a folder count: its code files, or every file, because a command runs whatever is there."""
+
+
+class Folder(NamedTuple):
+    """What counts in a folder and below it."""
+
+    files: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
+    """Files that would count if they were executable, or if another compiled file were in their place."""
+    folders: tuple[str, ...] = ()  # itself and those below, in which another file may appear
+    left_out: tuple[str, ...] = ()  # what is not covered, each with the reason
+
+
+def is_installed(folder: str, look: Look) -> bool:
+    """Whether a folder holds packages or a virtual environment."""
+    return not INSTALLED.isdisjoint(folder.split("/")) or environment_of(folder, look) != ""
+
+
+def environment_of(folder: str, look: Look) -> str:
+    """The virtual environment that a folder is, or whose programs it holds; nothing for others."""
+    root = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "Scripts") else folder
+    return root if look.regular(os.path.join(root, "pyvenv.cfg")) else ""
+
+
+def by_name(name: str) -> bool | None:
+    """Whether a name says that it is code; None: it says nothing."""
+    suffix = os.path.splitext(name)[1].lower()
+    return True if name in NAMES or suffix in CODE else False if suffix in DATA else None
+
+
+def counts(path: str, found: os.stat_result | None) -> bool:
+    """Whether a file is code. A compiled file in Python's cache is code where Python believes it whatever the times of
+    its source are; the others are made from the source."""
+    if found is None or not stat.S_ISREG(found.st_mode):
+        return False
+    if os.path.basename(os.path.dirname(path)) == CACHE:
+        return path.endswith(".pyc") and _head(path)[4:8] != bytes(4)
+    said = by_name(os.path.basename(path))
+    return bool(found.st_mode & 0o111) if said is None else said
+
+
+def _head(path: str) -> bytes:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            return file.read(8) or b""
+    except (OSError, ValueError):
+        return b""
+
+
+def names_that_tell(folder: str, kind: Kind, look: Look) -> str:
+    """The names in a folder of which a new one may change what runs, and where links lead; as one text."""
+    listed = look.listed(folder, MAX_ENTRIES)
+    if listed is None:
+        return "\0"
+    if os.path.basename(folder) == CACHE:
+        return "\0".join(one.name for one in listed if counts(one.path, _state(one)))
+    telling = (one for one in listed if kind == "all" or by_name(one.name) is not False or _is_folder(one))
+    return "\0".join(f"{one.name}\0{_link(one)}" for one in telling)
+
+
+def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except OSError:  # a link that leads nowhere
+        return None
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _link(entry: "os.DirEntry[str]") -> str:
+    try:
+        return os.readlink(entry.path) if entry.is_symlink() else ""
+    except OSError:
+        return ""
+
+
+def walk(folder: str, kind: Kind, top: str, look: Look) -> Folder | None:
+    """What counts in a folder and below it; None where that is too much to look at. `top` is the project: links that
+    lead out of it, or up in it, are not followed."""
+    found = _Walk(kind, look.real(top), look)
+    if not found.enter(folder):
+        return None
+    return Folder(tuple(found.files), tuple(found.plain), tuple(found.folders), tuple(found.left_out))
+
+
+class _Walk:
+    def __init__(self, kind: Kind, top: str, look: Look) -> None:
+        self.kind, self.top, self.look = kind, top, look
+        self.files: list[str] = []
+        self.plain: list[str] = []
+        self.folders: dict[str, str] = {}
+        self.left_out: list[str] = []
+        self.entries, self.bytes = MAX_ENTRIES, MAX_BYTES
+
+    def enter(self, first: str) -> bool:
+        """Go through a folder and those below; False as soon as it is too much."""
+        waiting = [first]
+        while waiting:
+            folder = waiting.pop()
+            self.folders[folder] = self.look.real(folder)
+            listed = self.look.listed(folder, MAX_ENTRIES)
+            if listed is None:
+                self.left_out.append(f"{folder}: it can't be listed, or is too large")
+                continue
+            self.entries -= len(listed)
+            for one in listed:
+                if not self.add(one):
+                    return False
+                if _is_folder(one) and self.follows(one):
+                    waiting.append(one.path)
+            if self.entries < 0:
+                return False
+        return True
+
+    def add(self, one: "os.DirEntry[str]") -> bool:
+        if self.kind == "code" and by_name(one.name) is False:
+            return True
+        path, state = one.path, _state(one)
+        if state is None or not stat.S_ISREG(state.st_mode):
+            return True
+        if self.kind == "all" or counts(path, state):
+            self.files.append(path)
+            self.bytes -= state.st_size
+        else:
+            self.plain.append(path)
+        return len(self.files) <= MAX_CODE and self.bytes >= 0
+
+    def follows(self, one: "os.DirEntry[str]") -> bool:
+        path = one.path
+        if one.name in _SKIPPED:
+            return False
+        if is_installed(path, self.look):
+            self.left_out.append(f"{path}: installed packages")
+            return False
+        if not one.is_symlink():
+            return True
+        real = self.look.real(path)
+        inside = real.startswith(self.top.rstrip("/") + "/")
+        if not inside:
+            self.left_out.append(f"{path}: it leads to {real}")
+        return inside and not any(f"{seen}/".startswith(f"{real}/") for seen in self.folders.values())
+
+
+def startup_files(environment: str, look: Look) -> Iterator[str]:
+    """What a virtual environment's Python runs or reads by itself before anything else."""
+    yield os.path.join(environment, "pyvenv.cfg")
+    for folder in package_folders(environment, look):
+        for name in sorted(look.names(folder) or ()):
+            if name.endswith(".pth") or name.partition(".")[0] in ("sitecustomize", "usercustomize"):
+                path = os.path.join(folder, name)
+                yield os.path.join(path, "__init__.py") if look.folder(path) else path
+
+
+def package_folders(environment: str, look: Look) -> Iterator[str]:
+    """Where a virtual environment keeps its packages."""
+    for lib in ("lib", "lib64", "Lib"):
+        for name in sorted(look.names(os.path.join(environment, lib)) or ()):
+            folder = os.path.join(environment, lib, name)
+            if name == "site-packages":
+                yield folder
+            elif look.folder(os.path.join(folder, "site-packages")):
+                yield os.path.join(folder, "site-packages")

@@ -1,0 +1,223 @@
+"""The options of built-ins: their spellings, what each may be, and who may set it.
+
+A file of the project can only tighten: it may ask for more to be recorded, never for less.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from billhook.config.nodes import Fields, Node
+from billhook.core.text import folded, suggestion
+
+LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
+
+
+class WrongError(Exception):
+    """An option that can't be what it is set to; the hint says what it could be."""
+
+    def __init__(self, message: str, hint: str, node: Node, code: str = "BH203") -> None:
+        super().__init__(message)
+        self.code, self.hint, self.node = code, hint, node
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """What an option may be."""
+
+    read: Callable[[str, Node], Any]  # its value from what a file says; raises WrongError
+    schema: dict[str, Any]  # the same for editors
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option of a built-in."""
+
+    name: str
+    default: Any
+    kind: Kind
+    by_project: Callable[[Any], bool] = lambda value: True  # whether a file of the project may set this value
+    adds_up: bool = False  # every file adds to it; otherwise the most trusted one decides
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema
+
+
+def _plain(wanted: str, schema: dict[str, Any]) -> Kind:
+    def read(name: str, node: Node) -> Any:
+        if not node.is_a(wanted):
+            raise WrongError(f"`{name}` must be {wanted}, not {node.kind}", f"write {wanted}", node)
+        return node.value
+
+    return Kind(read, schema)
+
+
+def _number(least: float, *, whole: bool = False) -> Kind:
+    below, wanted = (1 << 62, "a whole number") if whole else (1e15, "a number")
+
+    def read(name: str, node: Node) -> Any:
+        value: Any = node.value
+        if not node.is_a("a number") or (whole and isinstance(value, float)) or not least <= value < below:
+            shown = f"{least}" if whole else f"{least:g}"
+            raise WrongError(f"`{name}` is {_shown(node)}; it must be {wanted} from {shown} on", "write one", node)
+        return value
+
+    return Kind(read, {"type": "integer" if whole else "number", "minimum": least})
+
+
+def _one_of(**words: Any) -> Kind:
+    def read(name: str, node: Node) -> Any:
+        if isinstance(node.value, str) and node.value.lower() in words:
+            return words[node.value.lower()]
+        listed = ", ".join(words)
+        raise WrongError(f"`{name}` is {_shown(node)}; it must be one of {listed}", f"one of {listed}", node)
+
+    return Kind(read, {"enum": list(words)})
+
+
+def _texts(name: str, node: Node) -> tuple[str, ...]:
+    values = [one.value for one in node.value] if isinstance(node.value, tuple) else [node.value]
+    if not all(isinstance(value, str) and value for value in values):
+        raise WrongError(f"`{name}` must be a list of names", "write them as [one, two]", node)
+    return tuple(map(str, values))
+
+
+def _folder(name: str, node: Node) -> str:
+    import os.path
+
+    path = os.path.expanduser(str(_TEXT.read(name, node)))
+    if not os.path.isabs(path):
+        hint = "write a path that begins with / or ~"
+        raise WrongError(f"`{name}` is {_shown(node)}; it must be an absolute path", hint, node)
+    return path
+
+
+def _rule(name: str, node: Node) -> str:
+    from billhook.core.errors import RuleError
+    from billhook.effects.rules import condition
+
+    text: str = _TEXT.read(name, node)
+    try:
+        condition(text)
+    except RuleError as error:
+        raise WrongError(f"`{name}`: {error.message}", error.hint or "such as `Bash(git push *)`", node) from None
+    return text
+
+
+_FLAG: Final = _plain("true or false", {"type": "boolean"})
+_TEXT: Final = _plain("a string", {"type": "string"})
+_OF_A_LIMIT: Final[dict[str, Kind]] = {
+    "rule": Kind(
+        _rule, {"description": "Which calls count, such as `Bash(git push *)`; all without it.", "type": "string"}
+    ),
+    "at_most": _number(0, whole=True),
+    "per": _one_of(turn="turn", session="session", minute="minute"),
+    "then": _one_of(deny="deny", ask="ask", block="deny"),
+    "reason": _TEXT,
+}
+_SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
+
+
+def _limits(name: str, node: Node) -> tuple[dict[str, Any], ...]:
+    many = node.value if isinstance(node.value, tuple) else (node,)
+    if len(many) > LARGEST_LIMITS:
+        raise WrongError(f"`{name}` has {len(many)} limits; at most {LARGEST_LIMITS} are taken", "merge some", node)
+    return tuple(_limit(one) for one in many)
+
+
+def _limit(node: Node) -> dict[str, Any]:
+    if not isinstance(node.value, Fields):
+        raise WrongError(f"a limit must be a mapping, not {node.kind}", _SUCH_AS, node)
+    limit: dict[str, Any] = {}
+    for key, value in node.value:
+        known = _known(key, _OF_A_LIMIT, f"a limit has no `{key.value}`")
+        limit[known] = _OF_A_LIMIT[known].read(known, value)
+    for needed in ("at_most", "per"):
+        if needed not in limit:
+            raise WrongError(f"a limit needs `{needed}`", _SUCH_AS, node)
+    return limit
+
+
+LIMIT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        **{key: kind.schema for key, kind in _OF_A_LIMIT.items()},
+        "atMost": _OF_A_LIMIT["at_most"].schema,
+        "then": {"enum": ["deny", "ask"]},
+    },
+    "additionalProperties": False,
+}
+_NEVER: Final = lambda value: False
+OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
+    "self-protection": (),
+    "turn-tracker": (Option("preserve_on_resume", True, _FLAG), Option("inject_context", False, _FLAG)),
+    "session-naming": (),
+    "event-logger": (
+        Option("include_input", True, _FLAG, bool),
+        Option("include_output", True, _FLAG, bool),
+        Option("redact", True, _FLAG, bool),
+        Option(
+            "redact_keys", (), Kind(_texts, {"type": ["array", "string"], "items": {"type": "string"}}), adds_up=True
+        ),
+        Option("on_log_failure", "warn", _one_of(warn="warn", deny="deny", block="deny"), lambda to: to == "deny"),
+        Option("max_bytes", 64 << 20, _number(64 << 10, whole=True), _NEVER),
+        Option("sync", False, _FLAG, bool),
+        Option("export_head_to", "", Kind(_folder, {"type": "string"}), _NEVER),
+        Option("export_head_every", 300, _number(1), _NEVER),
+    ),
+    "metrics": (Option("warn_ms", 1000, _number(0)),),
+    "rate-limit": (
+        Option("limits", (), Kind(_limits, {"anyOf": [LIMIT, {"type": "array", "items": LIMIT}]}), adds_up=True),
+    ),
+}
+"""Every built-in with its options."""
+
+
+def read_options(builtin: str, fields: Fields) -> tuple[dict[str, Any], list[WrongError]]:
+    """What a file sets, by our names; and what is wrong with the rest."""
+    known = {option.name: option.kind for option in OPTIONS[builtin]}
+    if builtin == "rate-limit" and any(folded(str(key.value)) in ("atmost", "per", "rule") for key, _ in fields):
+        first = fields.pairs[0][0]  # one limit, without a list around it
+        fields = Fields(((Node("limits", first.line, first.column), Node(fields, first.line, first.column)),))
+    settled: dict[str, Any] = {}
+    wrong: list[WrongError] = []
+    for key, value in fields:
+        try:
+            name = _known(key, known, f"`{builtin}` has no option `{key.value}`")
+            if value.value is not None:
+                settled[name] = known[name].read(name, value)
+        except WrongError as error:
+            wrong.append(error)
+    return settled, wrong
+
+
+def _known(key: Node, known: Mapping[str, Kind], message: str) -> str:
+    name = str(key.value)
+    for one in known:
+        if folded(one) == folded(name):
+            return one
+    hint = suggestion(name, known, f"known here: {', '.join(known)}" if known else "remove it")
+    raise WrongError(message, hint, key, "BH202")
+
+
+def _shown(node: Node) -> str:
+    return f"`{node.value}`" if isinstance(node.value, str | int | float) else node.kind
+
+
+def refused(builtin: str, settings: Mapping[str, Any]) -> list[str]:
+    """Which of these options a file of the project can't set."""
+    return [one.name for one in OPTIONS[builtin] if one.name in settings and not one.by_project(settings[one.name])]
+
+
+def merged(builtin: str, trusted: Mapping[str, Any], less: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of two files, the more trusted one first."""
+    both = {**less, **trusted}
+    for option in OPTIONS[builtin]:
+        if option.adds_up and option.name in trusted and option.name in less:
+            both[option.name] = (*trusted[option.name], *less[option.name])
+    return both
+
+
+def filled(builtin: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option, with what is set or its default."""
+    return {option.name: settings.get(option.name, option.default) for option in OPTIONS[builtin]}

@@ -1,0 +1,240 @@
+"""What an agent can't honour of a hook, in plain sentences: before it matters, and from the table of what agents can.
+
+What a hook will say is known where its file says it (`ask: ...`), and where the words stand in its script; any other
+hook may say everything, and of that only what the agent would make less of is named.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from billhook.agents import AGENTS
+from billhook.agents.base import CAPABILITIES, can
+from billhook.agents.names import own_name
+from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.lint.commands import LARGEST, scripts
+from billhook.core.dialect_traits import meanings
+from billhook.core.events import EVENTS, Block
+from billhook.core.match import compile_matcher
+
+_LITERALS: Final = {"deny": "deny", "ask": "ask", "allow": "allow", "inject": "context"}
+_SAID: Final = {
+    "allow": "allow",
+    "deny": "deny",
+    "ask": "ask",
+    "rewrite_input": "rewritten input",
+    "replace_output": "rewritten output",
+    "context": "context",
+    "stop": "stop",
+    "keep_going": "wish to go on",
+    "quiet": "`suppressOutput`",
+}
+_DOES: Final = {
+    "deny": "deny",
+    "ask": "ask",
+    "rewrite_input": "rewrite the input",
+    "replace_output": "rewrite the output",
+    "context": "add context",
+    "stop": "stop the run",
+    "keep_going": "keep the agent going",
+}
+"""What any hook may do; an allow that is not heard leaves things as they are."""
+_VALUE: Final = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']?"
+_EVIDENCE: Final = {
+    "ask": re.compile(rf"permissionDecision{_VALUE}ask\b|\b(?:return|billhook\.)\s{{0,9}}ask\("),
+    "rewrite_input": re.compile(r"\bupdatedInput\b|\brewrite\(\s{0,9}input"),
+    "replace_output": re.compile(r"\bupdated(?:MCP)?ToolOutput\b|\brewrite\(\s{0,9}output"),
+    "context": re.compile(r"\badditionalContext\b|\b(?:return|billhook\.)\s{0,9}inject\("),
+    "stop": re.compile(rf"\bcontinue{_VALUE}[Ff]alse\b|\b(?:return|billhook\.)\s{{0,9}}stop\("),
+}
+"""Words in a script that can hardly mean anything else."""
+_QUIET: Final = re.compile(rf"\bsuppressOutput{_VALUE}[Tt]rue\b")
+_EVENT: Final = re.compile(r"\b[A-Z][a-z]+[A-Z]\w+\b")
+_REFUSED: Final = (Block.DENY, Block.NOT_HONOURED)
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The agent that is asked about."""
+
+    name: str
+    title: str  # what people call it
+    seconds: Callable[[str, float], float]
+    """How long hooks can take there on an event, for one that wants so many seconds."""
+
+    def calls(self, event: str) -> str:
+        """What the agent calls an event of ours."""
+        return own_name(self.name, event) or event
+
+    def in_its_words(self, clause: str) -> str:
+        """A clause with the agent's own names of events."""
+        spelt = _EVENT.sub(lambda found: self.calls(found[0]), clause)
+        return f"is {spelt}" if spelt.startswith("held") else spelt
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that an agent does not do as a hook has it."""
+
+    hook: str
+    file: str
+    line: int
+    events: tuple[str, ...]  # our names of the events that it is about
+    wants: tuple[str, ...]  # `ask`, `deny`, `context` ...; `event` and `timeout` where it is about these
+    becomes: str
+    sure: bool  # the hook says this, or needs it; else it may
+    sentence: str
+
+
+def limits(hook: Declared, agent: Host) -> list[Limit]:
+    """Everything that this agent can't honour of a hook; what is sure comes first."""
+    missing = [event for event in hook.events if event not in CAPABILITIES[agent.name]]
+    found = [*_missing(hook, agent, missing)]
+    events = [event for event in hook.events or CAPABILITIES[agent.name] if event not in missing]
+    known = _known(hook)
+    found += _losses(hook, agent, events, known or (), sure=True)
+    if hook.gate and hook.on_failure not in (known or ()):
+        found += _losses(hook, agent, filter(_refusable, events), (hook.on_failure,), sure=True)
+    if _QUIET.search("\n".join(_texts(hook))):
+        found += _losses(hook, agent, events, ("quiet",), sure=True)
+    found += _partly(hook, agent, events, known or ())
+    if known is None:
+        found += _losses(hook, agent, events, [want for want in _DOES if want != hook.on_failure], sure=False)
+    return [*found, *_late(hook, agent, events)]
+
+
+def _known(hook: Declared) -> tuple[str, ...] | None:
+    """What the hook says; None when nobody can tell."""
+    match hook.action:
+        case Say(decision):
+            return (_LITERALS[decision],)
+        case Run() | Exec() | Python():
+            return _words_in(_texts(hook)) or None
+        case Url():
+            return None
+        case NotYet() | None:
+            return ()
+
+
+def _words_in(texts: Iterable[str]) -> tuple[str, ...]:
+    whole = "\n".join(texts)
+    return tuple(want for want, words in _EVIDENCE.items() if words.search(whole))
+
+
+def _texts(hook: Declared) -> Iterator[str]:
+    """The hook's own line, and the scripts and the module that it names."""
+    if isinstance(hook.action, Run):
+        yield hook.action.text
+    if isinstance(hook.action, Run | Exec):
+        yield from (text for _, text in scripts(hook))
+    if isinstance(hook.action, Python):
+        module = hook.action.target.partition(":")[0].replace(".", "/")
+        for name in (f"{module}.py", f"{module}/__init__.py"):
+            try:
+                with open(os.path.join(hook.module_folder, name), encoding="utf-8", errors="replace") as file:
+                    yield file.read(LARGEST)
+            except OSError:
+                continue
+
+
+def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
+    if events:
+        one = len(events) == 1
+        what = f"its event {events[0]} does" if one else f"its events {_and(events)} do"
+        never = "never fires" if one else "never fire"
+        sentence = f"{what} not exist in {agent.title} and {never} there"
+        yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
+
+
+def _losses(hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool) -> Iterator[Limit]:
+    """What is lost of what it says, or may say; alike on several events, it is one sentence."""
+    alike: dict[str, dict[str, list[str]]] = {}
+    for event in events:
+        for want in wants:
+            clause = _becomes(agent, event, want, sure=sure)
+            if clause:
+                alike.setdefault(clause, {}).setdefault(want, []).append(event)
+    for clause, by_want in alike.items():
+        together: dict[tuple[str, ...], list[str]] = {}
+        for want, where in by_want.items():
+            together.setdefault(tuple(where), []).append(want)
+        for on, said in together.items():
+            yield _loss(hook, agent, on, said, clause, sure=sure)
+
+
+def _loss(hook: Declared, agent: Host, on: tuple[str, ...], said: list[str], clause: str, *, sure: bool) -> Limit:
+    place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
+    if sure:
+        sentence = f"{place} its {_and([_SAID[want] for want in said])} {clause}"
+    else:
+        sentence = f"{place} it may {_or([_DOES[want] for want in said])}, which {clause}"
+    return _limit(hook, on, tuple(said), clause, sentence, sure=sure)
+
+
+def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
+    """What becomes of it there; nothing when it is honoured, or means nothing on this event anyhow."""
+    able, usual = can(agent.name, event), can("claude", event)
+    clause = able.becomes(want)
+    if not clause or (want == "deny" and not _refusable(event) and clause == usual.becomes(want)):
+        return ""
+    means_something = getattr(usual, want) or (want == "deny" and _refusable(event))
+    if not sure and (not means_something or "anyway" in clause):
+        return ""
+    return agent.in_its_words(clause)
+
+
+def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[Limit]:
+    """A rewritten input of which the agent takes over only a part; who rewrites shell lines is not concerned."""
+    taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
+    if taken and "rewrite_input" in known and "PreToolUse" in events and _about_files(hook):
+        place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
+        sentence = f"{place} it may rewrite more than {taken}, which becomes deny"
+        yield _limit(hook, ["PreToolUse"], ("rewrite_input",), "becomes deny", sentence, sure=False)
+
+
+def _about_files(hook: Declared) -> bool:
+    matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
+    return not hook.when.startswith("Bash") and any(matcher.matches(tool) for tool in ("Write", "Edit", "apply_patch"))
+
+
+def _refusable(event: str) -> bool:
+    """Whether a refusal prevents something."""
+    return event in EVENTS and EVENTS[event].block in _REFUSED
+
+
+def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
+    """A time-out that is longer than what the agent waits."""
+    for event in events if hook.timeout is not None and not hook.background else ():
+        assert hook.timeout is not None
+        there = agent.seconds(event, hook.timeout)
+        if hook.timeout > there:
+            ended = "the call is refused" if hook.gate and can(agent.name, event).deny else "it counts as failed"
+            sentence = (
+                f"its timeout of {hook.timeout:g} s is above the {there:g} s that hooks have on {agent.title}'s "
+                f"{agent.calls(event)}: then {ended}"
+            )
+            yield _limit(hook, [event], ("timeout",), f"ended after {there:g} s", sentence, sure=True)
+
+
+def _limit(
+    hook: Declared, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
+) -> Limit:
+    return Limit(
+        hook=hook.name,
+        file=hook.file,
+        line=hook.line,
+        events=tuple(events),
+        wants=wants,
+        becomes=becomes,
+        sure=sure,
+        sentence=sentence,
+    )
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _or(words: list[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,0 +1,703 @@
+"""The programs and scripts that a hook names, as far as its text tells. Nothing is run.
+
+A word that only the shell will know is skipped, and so is everything relative after a `cd`, or what the command
+itself looks for before it runs it.
+"""
+
+import ast
+import errno
+import functools
+import itertools
+import os
+import re
+import shlex
+import shutil
+import stat
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from typing import Final
+
+import msgspec
+
+from billhook.config import sources
+from billhook.config.declared import Declared, Exec, Python, Run, Url
+from billhook.config.lint.codes import edit, finding, kinds
+from billhook.core.events import Block
+from billhook.core.text import Finding, nearest
+from billhook.effects import shell
+from billhook.effects.script import UNKNOWN
+from billhook.effects.wrappers import SHELLS
+from billhook.runners.spawn import diagnose
+
+LARGEST: Final = 256 * 1024  # bytes of a script that are looked at
+LONGEST: Final = 32 * 1024  # Characters of a command that is taken apart. No person wrote a longer one.
+MOST: Final = 50  # programs and scripts of one hook that are looked at
+
+_PROJECT: Final = "/@billhook-project@"
+_PROJECT_VARIABLE = re.compile(r"\$CLAUDE_PROJECT_DIR\b|\$\{CLAUDE_PROJECT_DIR(?::?-[^}]{0,200})?\}|\$PWD\b|\$\{PWD\}")
+_SYSTEM: Final = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
+"""What lies there is a program, whatever it is written in."""
+_HOME: Final = "/@billhook-home@"
+_HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\}")
+_FUNCTION = re.compile(r"(?:^|[\s;{(&|])(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)")
+_FUNCTION_WORD = re.compile(r"(?:^|[\s;{(&|])function\s+([A-Za-z_][\w-]*)")
+_INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node|osascript|Rscript|lua")
+_RUNS_TEXT = re.compile(r"-\w*[cemnprEM]\w*|-|--eval|--print")  # options after which no file comes: `-c`, `-m`, `-pe`
+_SHELL_RUNS_TEXT = re.compile(r"-\w*[cs]\w*|-")
+_PLAIN_WRAPPERS: Final = SHELLS | {"`", "sudo", "env", "timeout", "nohup", "exec", "command", "time", "nice", "xargs"}
+_LOOKS_FIRST: Final = frozenset({"[", "test", "command", "which", "type", "hash", "whence", "stat", "ls"})
+_BUILTINS: Final = """
+    . : [ [[ alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare
+    dirs disown echo enable eval exec exit export false fc fg for function getopts hash help history if jobs kill
+    let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source
+    suspend test time times trap true type typeset ulimit umask unalias unset until wait while setopt unsetopt
+    autoload
+"""
+BUILTINS: Final = frozenset(_BUILTINS.split())
+
+
+class Named(msgspec.Struct, frozen=True):
+    """One program or script of a hook."""
+
+    word: str  # as the file has it, variables aside
+    path: str  # absolute, or empty: a name that is looked for in PATH
+    direct: bool  # it is started itself; else an interpreter reads it
+    by_shell: bool  # a shell starts or reads it
+    of_project: bool  # it lies in whichever project is open
+
+
+def named(hook: Declared) -> list[Named]:
+    """Everything that the hook's action names."""
+    match hook.action:
+        case Run(text) if hook.action.shell != "powershell" and len(text) <= LONGEST:
+            return list(itertools.islice(dict.fromkeys(_of_text(text, hook.folder)), MOST))
+        case Exec(argv):
+            words = tuple(_known(word) for word in argv)
+            return list(dict.fromkeys(_of_words(words, hook.folder, by_shell=False, here=True)))
+        case Python(_, interpreter) if interpreter:
+            return [_named(_known(interpreter), hook.folder, direct=True, by_shell=False)]
+        case _:
+            return []
+
+
+def _known(text: str) -> str:
+    """The text with the variables that we know put in, as words that no shell takes apart."""
+    return _HOME_VARIABLE.sub(_HOME, _PROJECT_VARIABLE.sub(_PROJECT, text))
+
+
+def _shown(word: str) -> str:
+    return word.replace(_PROJECT, "$CLAUDE_PROJECT_DIR").replace(_HOME, "$HOME")
+
+
+def _of_text(text: str, folder: str) -> Iterator[Named]:
+    parsed = shell.parse(_known(text))
+    if "[[" in text:
+        return  # its tests are no commands: what it looks for before it runs it is not known
+    looked_for = {
+        os.path.normpath(_shown(word))
+        for command in parsed.commands
+        if command.name in _LOOKS_FIRST
+        for word in command.words[1:]
+    }
+    functions = {*_FUNCTION.findall(text), *_FUNCTION_WORD.findall(text)}
+    moves = [command.words[1:] for command in parsed.commands if command.name in ("cd", "pushd")]
+    moved = any(to not in ((_PROJECT,), (".",)) for to in moves)
+    own_path = "PATH=" in text
+    for command in parsed.commands:
+        if not set(command.via) <= _PLAIN_WRAPPERS or command.dynamic:
+            continue
+        for found in _of_words(command.words, folder, by_shell=True, here=not moved):
+            known = not found.path and (found.word in functions or own_path)
+            if not known and os.path.normpath(found.word) not in looked_for:
+                yield found
+
+
+def _of_words(words: tuple[str, ...], folder: str, *, by_shell: bool, here: bool) -> Iterator[Named]:
+    if not words or not _plain(words[0]):
+        return
+    name = os.path.basename(words[0])
+    if not (by_shell and words[0] in BUILTINS) and (here or not _relative(words[0])):
+        yield _named(words[0], folder, direct=True, by_shell=by_shell)
+    script = _script_of(name, words[1:])
+    if script and _plain(script) and (here or not _relative(script)):
+        reads = name in SHELLS or name in (".", "source")
+        yield _named(script, folder, direct=False, by_shell=reads)
+
+
+def _plain(word: str) -> bool:
+    return word == "[" or (bool(word) and not set(word) & {UNKNOWN, "*", "?", "[", "$", "`"})
+
+
+def _relative(word: str) -> bool:
+    return "/" in word and not word.startswith(("/", "~"))
+
+
+def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
+    """The file that an interpreter is told to run; nothing where its options make that doubtful."""
+    if interpreter in (".", "source"):
+        return arguments[0] if arguments and "/" in arguments[0] else ""
+    if interpreter == "uv" and arguments[:1] == ("run",):
+        arguments = arguments[1:]
+        return arguments[0] if arguments and arguments[0].endswith(".py") else ""
+    if interpreter not in SHELLS and not _INTERPRETER.fullmatch(interpreter):
+        return ""
+    if interpreter in ("deno", "bun") and arguments[:1] == ("run",):
+        arguments = arguments[1:]
+    for argument in arguments:
+        if (_SHELL_RUNS_TEXT if interpreter in SHELLS else _RUNS_TEXT).fullmatch(argument):
+            return ""
+        if not argument.startswith("-"):
+            return argument if "/" in argument or "." in argument else ""
+        if not re.fullmatch(r"-[a-zA-Z]+", argument) and argument != "--":
+            return ""  # a long option may take the next word
+    return ""
+
+
+def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> Named:
+    relative = _relative(word) if direct else not word.startswith(("/", "~"))
+    of_project = relative or word.startswith(_PROJECT + "/")
+    if direct and "/" not in word:
+        return Named(_shown(word), "", direct, by_shell, of_project)
+    path = word.replace(_PROJECT, folder).replace(_HOME, os.path.expanduser("~"))
+    if by_shell and path.startswith("~"):
+        path = os.path.expanduser(path)
+    return Named(_shown(word), os.path.normpath(os.path.join(folder, path)), direct, by_shell, of_project)
+
+
+def scripts(hook: Declared) -> Iterator[tuple[Named, str]]:
+    """The text of every script that the hook names, its first 256 KiB; programs and what can't be read are left out."""
+    for found in named(hook):
+        if not found.path or found.path.startswith(_SYSTEM) or not os.path.isfile(found.path):
+            continue
+        text = _text_of(found.path, sources.identity(found.path))
+        if text:
+            yield found, text
+
+
+def text_of(path: str) -> str | None:
+    """The whole text of a file; None when it is large, no text, or can't be read."""
+    try:
+        size = os.path.getsize(path) if os.path.isfile(path) else LARGEST + 1
+    except OSError:
+        return None
+    if size > LARGEST:
+        return None
+    return (_text_of(path, sources.identity(path)) or None) if size else ""
+
+
+@functools.lru_cache(maxsize=256)
+def _text_of(path: str, identity: sources.Identity) -> str:
+    try:
+        with open(path, "rb") as file:
+            head = file.read(LARGEST)
+    except OSError:
+        return ""
+    return "" if b"\0" in head[:1024] else head.decode("utf-8", "replace")
+
+
+# Exit codes that don't mean what their author thinks, and guards that fail open:
+
+
+# Blanks are counted in these patterns: on a text that is made for it, `\s*` twice would take for ever.
+_CODE = r"(?:\b(?:_?exit|SystemExit)\b\s{{0,9}}\(?\s{{0,9}}|\bexitCode\s{{0,9}}=\s{{0,9}}){code}\b"
+_EXIT_1, _EXIT_2 = (re.compile(_CODE.format(code=code), re.I) for code in (1, 2))
+_EXIT_WITH_TEXT = re.compile(r"\b(?:sys\.exit|SystemExit)\s{0,9}\(\s{0,9}[fr]?[\"']")
+"""In Python that prints the text and exits with 1."""
+_COMPUTED = re.compile(
+    r"\bexit\s{0,9}\(?\s{0,9}[\"']?\$|\b(?:exit|SystemExit)\s{0,9}\(\s{0,9}[A-Za-z_]|\breturn 2\b|\bexec\b"
+)
+_DECISION = re.compile(r"permissionDecision|\\?[\"']decision\\?[\"']|hookSpecificOutput|\\?[\"']continue\\?[\"']")
+_SAID = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']"
+_DENIES = re.compile(rf"permissionDecision{_SAID}(?:deny|ask)|\bdecision{_SAID}block")
+_REFUSAL = re.compile(
+    r"block|den(?:y|ied|ies)|refus|forbid|not allowed|not permitted|disallow|prohibit|reject|protected"
+    r"|dangerous|destructive|unsafe|must not|no(?:t)? permission",
+    re.I,
+)
+_GUARD = re.compile(r"(?:^|[^a-z])(?:guard|deny|denies|block|protect|secur|policy|policies|gate)", re.I)
+_MISSING_TOOL = re.compile(
+    r"\b(?:cd|command|which|type|hash|test|\[)\b[^;|\n]{0,200}\|\|\s{0,9}(?:\{[^}\n]{0,200})?exit 1\b"
+)
+_CRASH = re.compile(
+    r"not found|no such|missing|not installed|is required|\brequires?\b|usage:|failed to|could ?n[o']t|can(?:not|'t) "
+    r"|unable to|invalid json|pars(?:e|ing) error|\bexcept\b|\bcatch\b|\btrap\b|\bcommand -v\b|\bwhich \w"
+    r"|does not exist|doesn't exist|no input|exception|unexpected|internal error|crash|\bcd\b",
+    re.I,
+)
+"""Words around an exit that reports a fault of the hook's own."""
+_NEAR, _AROUND = 120, 400  # characters before an exit: the message that goes with it, and the branch that it is in
+_MOST = 200  # exits of one text that are looked at
+_COMMENT = re.compile(r"^[ \t]*(?:#|//).*$", re.M)
+_BLOCKS_WITH_2 = frozenset({"claude", "claw", "claw-text"})
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What one text says about its exits. A line of 0: it says nothing of the kind."""
+
+    exits_1: int
+    exits_2: int
+    computed: bool
+    decides: bool
+    denies: bool
+    refuses: bool
+    refuses_with_1: int
+    ends_with_1: int  # an exit 1 that neither says no nor reports a fault
+
+
+@functools.lru_cache(maxsize=256)
+def facts(text: str) -> Facts:
+    """Looked up once for each text: many hooks may name one script."""
+    code = _COMMENT.sub("", text)  # the lines stay where they are
+    return Facts(
+        exits_1=_line(_EXIT_1, code) or _line(_EXIT_WITH_TEXT, code),
+        exits_2=_line(_EXIT_2, code),
+        computed=_COMPUTED.search(code) is not None,
+        decides=_DECISION.search(code) is not None,
+        denies=_DENIES.search(code) is not None,
+        refuses=_REFUSAL.search(code) is not None,
+        **_meanings_of_1(code),
+    )
+
+
+def _meanings_of_1(code: str) -> dict[str, int]:
+    """Where an exit 1 says no, and where it says nothing of itself. One that reports a crash or a missing tool is
+    neither: that a failure lets the event go on is what its author may want."""
+    lines = {"refuses_with_1": 0, "ends_with_1": 0}
+    for pattern in (_EXIT_1, _EXIT_WITH_TEXT):
+        for found in itertools.islice(pattern.finditer(code), _MOST):
+            kind = _meaning(code, found)
+            if kind and not lines[kind]:
+                lines[kind] = code.count("\n", 0, found.start()) + 1
+    return lines
+
+
+def _meaning(code: str, found: re.Match[str]) -> str:
+    rest_of_line = code[found.end() : found.end() + _NEAR].partition("\n")[0]
+    said = code[max(0, found.start() - _NEAR) : found.end()] + rest_of_line
+    around = code[max(0, found.start() - _AROUND) : found.end()]
+    if _REFUSAL.search(said):
+        return "refuses_with_1"
+    if _CRASH.search(said) or _MISSING_TOOL.search(around):
+        return ""
+    return "refuses_with_1" if _REFUSAL.search(around) else "" if _CRASH.search(around) else "ends_with_1"
+
+
+def _line(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else 0
+
+
+def lint_exits(hook: Declared) -> Iterator[Finding]:
+    """What is wrong with how a hook refuses. A gate refuses by every exit code that is a failure in its dialect."""
+    events = kinds(hook)
+    if not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
+        return
+    evidence = [("", facts(hook.action.text))] if isinstance(hook.action, Run) else []
+    if isinstance(hook.action, Run | Exec):
+        evidence += [(named.word, facts(text)) for named, text in scripts(hook)]
+    wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
+    yield from wrong
+    if not (wrong or hook.gate or hook.background) and _is_guard(hook, [known for _, known in evidence]):
+        message = "it guards, and fails open: when it crashes, is late or can't start, the event goes on"
+        yield finding(hook, "BH506", "action", message, _closing(hook))
+
+
+def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[Finding]:
+    every = [known for _, known in evidence]
+    if any(known.decides or known.computed for known in every):
+        return
+    exits_1, exits_2 = any(known.exits_1 for known in every), any(known.exits_2 for known in every)
+    if hook.dialect in _BLOCKS_WITH_2 and hook.on_failure != "deny" and exits_1 and not exits_2:
+        outcome = "a person is only asked" if hook.on_failure == "ask" else "the event goes on"
+        message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: {outcome}"
+        for word, known in evidence:
+            line = _refusal(hook, word, known)
+            if line:
+                yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line))
+                return
+    if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
+        message = "it refuses with exit 2, which under `lesson` only tells the model: the tool runs"
+        message += ", for it is no failure either" if hook.gate else ""
+        for word, known in evidence:
+            if known.exits_2 and (known.refuses or hook.gate):
+                yield finding(hook, "BH505", "action", message, _instead("exit 1", word, known.exits_2))
+                return
+
+
+def _refusal(hook: Declared, word: str, known: Facts) -> int:
+    if known.refuses_with_1 or hook.gate:  # to ask by way of a failure may be meant
+        return known.refuses_with_1
+    # A line that stands in the file and exits with 1 was hardly written to report a failure.
+    named = _GUARD.search(f"{hook.name} {hook.title}")
+    return known.ends_with_1 if named or not word else 0
+
+
+def _instead(wanted: str, word: str, line: int) -> str:
+    return f"write `{wanted}` in {word}:{line}" if word else f"write `{wanted}` instead"
+
+
+def _is_guard(hook: Declared, every: list[Facts]) -> bool:
+    if isinstance(hook.action, Python | Url):
+        return "PreToolUse" in hook.events and bool(_GUARD.search(f"{hook.name} {hook.title}"))
+    if any(known.denies for known in every):
+        return True
+    if hook.dialect in _BLOCKS_WITH_2:
+        return any(known.exits_2 for known in every)
+    return hook.dialect == "lesson" and any(known.exits_1 for known in every)
+
+
+def _closing(hook: Declared) -> str:
+    match hook.shape:
+        case "yaml":
+            return f"add `{edit(hook, 'gate', True)}`"
+        case "strings":
+            return f'write {{"command": "...", "dialect": "{hook.dialect}", "onFailure": "block"}} for the text'
+        case _:
+            return f"add `{edit(hook, 'on_failure', 'block')}`"
+
+
+# BH401 and BH405 for functions:
+
+
+_OF_WORKERS = sys.stdlib_module_names | {"billhook", "msgspec"}
+"""What a worker may have imported before it looks into a folder."""
+_MAKES_NAMES = re.compile(r"\b(?:globals|locals|vars|exec|setattr)\s{0,9}\(|__getattr__|__dict__|sys\.modules")
+"""Whoever uses these may define names that no statement shows."""
+_HOMES = ("", ".billhook", ".claude")
+_MOVERS = ("__path__", "sys.modules", "meta_path", "path_hooks")
+"""Whoever uses these may have modules that no file shows."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """How far a dotted name leads."""
+
+    found: int  # how many of its parts are there
+    file: str = ""  # the source of the last one, if it has one
+    folders: tuple[str, ...] = ()  # where the next part would be
+    open: bool = False  # more of it may lie elsewhere, or only a running program knows
+
+
+def lint_module(hook: Declared) -> Iterator[Finding]:
+    """What is missing of a hook's function."""
+    if not isinstance(hook.action, Python):
+        return
+    module, _, function = hook.action.target.partition(":")
+    parts, wanted = module.split("."), function.partition(".")[0]
+    if not all(part.isidentifier() for part in (*parts, wanted)) or parts[0] in _OF_WORKERS:
+        return
+    # a file that is named on a command line may be one of a project
+    folders = (hook.module_folder, hook.folder) if hook.layer == "explicit" else (hook.module_folder,)
+    roots = tuple(os.path.join(folder, home) if home else folder for folder in folders if folder for home in _HOMES)
+    place = _follow(parts, roots)
+    if place.found < len(parts):
+        if not place.open and (place.found or not (hook.action.interpreter or _installed(parts[0]))):
+            yield _no_module(hook, parts, place)
+    elif place.file and not place.open:
+        missing = list(_no_function(hook, module, wanted, place))
+        yield from missing or _unusable(hook, module, function, place, roots)
+
+
+def _follow(parts: list[str], roots: tuple[str, ...]) -> Place:
+    """As Python does: a package before a module, an earlier folder first; folders without `__init__` add up."""
+    place = Place(0, folders=roots)
+    for part in parts:
+        bases = [os.path.join(folder, part) for folder in place.folders]
+        file = next((file for base in bases for file in _files(base) if os.path.isfile(file)), "")
+        if file:
+            place = _of_file(file, place)
+            continue
+        inside = tuple(base for base in bases if os.path.isdir(base))
+        if not inside:
+            break
+        place = Place(place.found + 1, "", inside, place.open or (not place.found and _installed(part, inside)))
+    return place
+
+
+def _of_file(file: str, before: Place) -> Place:
+    source = file.endswith(".py")
+    folders = (os.path.dirname(file),) if os.path.basename(file).startswith("__init__.") else ()
+    text = text_of(file) if source else None
+    unknown = text is None or any(word in text for word in _MOVERS)
+    return Place(before.found + 1, file if source else "", folders, before.open or unknown)
+
+
+def _files(base: str) -> Iterator[str]:
+    for stem in (os.path.join(base, "__init__"), base):
+        yield from (f"{stem}{suffix}" for suffix in (*EXTENSION_SUFFIXES, ".py", ".pyc"))
+
+
+def _installed(name: str, here: tuple[str, ...] = ()) -> bool:
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return True
+    if spec is None or spec.origin is not None:
+        return spec is not None
+    known = {os.path.realpath(folder) for folder in here}
+    return any(os.path.realpath(folder) not in known for folder in spec.submodule_search_locations or ())
+
+
+def _no_module(hook: Declared, parts: list[str], place: Place) -> Finding:
+    name, above = ".".join(parts[: place.found + 1]), ".".join(parts[: place.found])
+    if not place.folders:
+        return finding(hook, "BH401", "action", f"`{name}` does not exist: `{above}` is no package", "mend the name")
+    where = f"in {place.folders[0]}" + ("" if place.found else " or among what is installed")
+    near = nearest(parts[place.found], _modules_in(place.folders), 0.8)
+    hint = f"create {place.folders[0]}/{parts[place.found]}.py, or mend the name"
+    if near:
+        hint = f"did you mean `{'.'.join((*parts[: place.found], near))}`?"
+    return finding(hook, "BH401", "action", f"there is no module `{name}` {where}", hint)
+
+
+def _modules_in(folders: tuple[str, ...]) -> set[str]:
+    names: set[str] = set()
+    for folder in folders:
+        with suppress(OSError):
+            names |= {name.removesuffix(".py") for name in os.listdir(folder)[:1000] if name.endswith(".py")}
+    return names
+
+
+def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iterator[Finding]:
+    names = _names_of(text_of(place.file) or "")
+    if names is None or wanted in names or _follow([wanted], place.folders).found:
+        return
+    near = nearest(wanted, names)
+    hint = f"did you mean `{module}:{near}`?" if near else f"define it in {place.file}, or mend the name"
+    yield finding(hook, "BH401", "action", f"`{module}` has no `{wanted}`", hint)
+
+
+def _unusable(hook: Declared, module: str, function: str, place: Place, roots: tuple[str, ...]) -> Iterator[Finding]:
+    """A source that Python can't read, an import of what is not there, a function that takes something else."""
+    source = text_of(place.file) or ""
+    parsed = _parsed(source)
+    interpreter = isinstance(hook.action, Python) and hook.action.interpreter
+    if isinstance(parsed, SyntaxError):
+        if not interpreter:  # which may be a later Python
+            message = f"`{module}` can't be imported: {parsed.msg} ({place.file}:{parsed.lineno})"
+            yield finding(hook, "BH405", "action", message, "fix the syntax")
+    elif parsed is not None:
+        imports = [] if interpreter else list(_imports(parsed))
+        for name in dict.fromkeys(imported.partition(".")[0] for imported, _ in imports):
+            if name not in _OF_WORKERS and not _follow([name], (*roots, *place.folders)).found and not _installed(name):
+                hint = f"install it for {sys.executable}, or name another Python as `interpreter:`"
+                message = f"`{module}` can't be imported: it imports `{name}`, which is not installed"
+                yield finding(hook, "BH405", "action", message, hint)
+        for imported, names in imports:
+            for missing in _missing_names(imported, names, roots):
+                message = f"`{module}` can't be imported: `{imported}` has no `{missing}`"
+                yield finding(hook, "BH405", "action", message, f"fix the import in {place.file}")
+        if problem := _signature_problem(parsed, function):
+            hint = "it takes `(event)`, `(event, ctx)` or `(ctx)`"
+            yield finding(hook, "BH405", "action", f"`{module}:{function}` can't be called: {problem}", hint)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(source: str) -> ast.Module | SyntaxError | None:
+    """None: that can't be told."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except SyntaxError as error:
+        return None if "\ufffd" in source else error
+    except Exception:
+        return None
+
+
+def _imports(module: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """The modules that statements at the top import, come what may (not inside `try`, `if` or a function), and the
+    names that they import from them."""
+    if any(isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node) for node in module.body):
+        return  # the source changes where modules are looked for
+    for node in module.body:
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, []) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module, [alias.name for alias in node.names]
+
+
+def _missing_names(module: str, imported: list[str], roots: tuple[str, ...]) -> list[str]:
+    """Names that are imported from a file of ours that does not have them."""
+    parts = module.split(".")
+    place = _follow(parts, roots) if imported and parts[0] not in _OF_WORKERS else Place(0)
+    if place.found < len(parts) or not place.file or place.open:
+        return []
+    names = _names_of(text_of(place.file) or "")
+    absent = [] if names is None else [name for name in imported if name not in {*names, "*"}]
+    return [name for name in absent if not _follow([name], place.folders).found]
+
+
+def _signature_problem(module: ast.Module, name: str) -> str:
+    last = next((node for node in reversed(module.body) if name in _bound(node)), None)
+    if isinstance(last, ast.FunctionDef | ast.AsyncFunctionDef):
+        return _arguments_problem(last.args) if last.name == name and not last.decorator_list else ""
+    if not isinstance(last, ast.Assign | ast.AnnAssign) or not isinstance(last.value, _NO_FUNCTIONS):
+        return ""
+    if isinstance(last.value, ast.Lambda):
+        return _arguments_problem(last.value.args)
+    targets = last.targets if isinstance(last, ast.Assign) else [last.target]
+    return "it is not a function" if all(isinstance(one, ast.Name) for one in targets) else ""
+
+
+_NO_FUNCTIONS = (ast.Lambda, ast.Constant, ast.JoinedStr, ast.Dict, ast.List, ast.Set, ast.Tuple)
+"""What an assignment says about the value at once: it is no function, or it is this one."""
+
+
+def _arguments_problem(given: ast.arguments) -> str:
+    positional = [*given.posonlyargs, *given.args]
+    required = len(positional) - len(given.defaults)
+    if required > 2:
+        return f"it requires {required} arguments"
+    if not positional and given.vararg is None:
+        return "it takes no arguments"
+    keywords = [arg.arg for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    return f"it requires the keyword `{keywords[0]}`" if keywords else ""
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    inner = list(ast.walk(node))
+    names = {one.id for one in inner if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    names |= {one.asname or one.name for one in inner if isinstance(one, ast.alias)}
+    return names | {one.name for one in inner if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+
+
+@functools.lru_cache(maxsize=64)
+def _names_of(source: str) -> frozenset[str] | None:
+    """The names at the top of a source; None when that can't be told. Read once: many hooks may name one module."""
+    parsed = None if "\ufffd" in source or _MAKES_NAMES.search(source) else _parsed(source)
+    try:
+        return frozenset(_defined(parsed)) if isinstance(parsed, ast.Module) else None
+    except LookupError:  # a star import
+        return None
+
+
+def _defined(module: ast.Module) -> Iterator[str]:
+    """Every name that a statement outside of functions and classes may bind. LookupError: a star may bind any."""
+    unseen: list[ast.AST] = [module]
+    while unseen:
+        node = unseen.pop()
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                yield name
+                yield from (one for inner in ast.walk(node) if isinstance(inner, ast.Global) for one in inner.names)
+                continue
+            case ast.alias("*"):
+                raise LookupError
+            case ast.alias(name, called):
+                yield called or name.partition(".")[0]
+            case ast.Name(name, ast.Store()):
+                yield name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name
+        unseen.extend(ast.iter_child_nodes(node))
+
+
+# Commands that can't run, or that others can change:
+
+
+_WINDOWS = os.name == "nt"
+
+
+def lint_command(hook: Declared) -> Iterator[Finding]:
+    """What is wrong with the programs and scripts that a hook names."""
+    for one in named(hook):
+        if hook.layer in ("managed", "user") and one.of_project:
+            yield _anybodys_script(hook, one)
+        elif not one.path:
+            yield from _in_path(hook, one)
+        else:
+            yield from _at_path(hook, one)
+
+
+def _anybodys_script(hook: Declared, one: Named) -> Finding:
+    owner = "the user's own hook" if hook.layer == "user" else "a managed hook"
+    message = f"{owner} runs `{one.word}` of whichever project is open"
+    home = "~/.claude/hooks" if hook.layer == "user" else "/etc/billhook"
+    hint = f"put the script where no project can change it: `{home}/{os.path.basename(one.word)}`"
+    return finding(hook, "BH511", "action", message, hint)
+
+
+def _in_path(hook: Declared, one: Named) -> Iterator[Finding]:
+    if shutil.which(one.word) is not None:
+        return
+    beside = os.path.join(hook.folder, one.word)
+    near = nearest(one.word, SHELLS | {"python3", "node", "ruby", "jq", "git", "grep", "npx", "perl"}, 0.8)
+    if os.path.isfile(beside):
+        hint = f"write `./{one.word}`: the project's folder is not searched"
+    elif near and shutil.which(near):
+        hint = f"did you mean `{near}`?"
+    else:
+        hint = f"install `{one.word}`, or give its full path"
+    yield finding(hook, "BH403", "action", f"`{one.word}` is not on PATH", hint)
+
+
+def _at_path(hook: Declared, one: Named) -> Iterator[Finding]:
+    if not os.path.exists(one.path):
+        yield finding(hook, "BH401", "action", f"`{one.word}` does not exist", _where_it_is(hook, one))
+        return
+    if os.path.isdir(one.path):
+        yield finding(hook, "BH401", "action", f"`{one.word}` is a folder", "name the script in it")
+        return
+    if not os.path.isfile(one.path):
+        return  # a pipe or a device: looking into it could take for ever
+    if one.direct and not os.access(one.path, os.X_OK):
+        hint = f"chmod +x {shlex.quote(one.path)}"
+        yield finding(hook, "BH402", "action", f"`{one.word}` is not executable", hint)
+    yield from _cannot_start(hook, one)
+    yield from _writable(hook, one)
+
+
+def _where_it_is(hook: Declared, one: Named) -> str:
+    """A file of the same or a near name, in that folder or in those where hooks usually lie."""
+    folder, name = os.path.split(one.path)
+    for place in (folder, *(os.path.join(hook.folder, sub) for sub in (".claude/hooks", "scripts", "hooks", ""))):
+        try:
+            names = os.listdir(place)[:1000]
+        except OSError:
+            continue
+        near = name if name in names else nearest(name, names, 0.8)
+        if near and os.path.isfile(os.path.join(place, near)):
+            inside = os.path.relpath(os.path.join(place, near), hook.folder)
+            return f"did you mean `{os.path.join(place, near) if inside.startswith('..') else './' + inside}`?"
+    from_where = f"; it starts from {hook.folder}" if one.of_project and hook.folder else ""
+    return f"create it, or mend the path{from_where}"
+
+
+def _cannot_start(hook: Declared, one: Named) -> Iterator[Finding]:
+    convert = f"sed -i 's/\\r$//' {shlex.quote(one.path)}"
+    if one.direct:
+        found = diagnose([one.path], os.environ, None) if os.access(one.path, os.X_OK) else None
+        # a shell reads a script without `#!` itself; without a shell it can't start
+        if found and not (one.by_shell and found[0] == errno.ENOEXEC):
+            what, _, remedy = found[1].partition("; ")
+            message = what.replace(f"`{one.path}`", f"`{one.word}`")
+            yield finding(hook, "BH405", "action", message, convert if remedy.startswith("convert") else remedy)
+    elif one.by_shell and _crlf(one.path):
+        yield finding(hook, "BH405", "action", f"`{one.word}` has Windows line ends (CRLF)", convert)
+
+
+def _crlf(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"\r\n" in file.read(4096)
+    except OSError:
+        return False
+
+
+def _writable(hook: Declared, one: Named) -> Iterator[Finding]:
+    if _WINDOWS:
+        return
+    folder = os.path.dirname(one.path)
+    for path, what in ((one.path, f"`{one.word}`"), (folder, f"the folder of `{one.word}`")):
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            continue
+        # in a sticky folder such as /tmp nobody can replace another's file
+        if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+            hint = f"chmod o-w {shlex.quote(path)}"
+            yield finding(hook, "BH404", "action", f"everybody can write to {what}", hint)

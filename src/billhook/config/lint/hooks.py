@@ -1,0 +1,224 @@
+"""Answers that come too late or change nothing: BH501 to BH503, and BH510 as far as events decide it.
+
+(BH510 for keys that have no effect wherever they stand is found when the file is read.)
+"""
+
+import importlib.util
+import ipaddress
+import re
+from collections.abc import Iterator
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+import msgspec
+
+from billhook.agents import AGENTS
+from billhook.config.declared import Declared, Say, Url
+from billhook.config.history import NOT_WANTED, Facts, Quiet, Slow
+from billhook.config.lint.codes import edit, finding, kinds, listed
+from billhook.config.sources import agent_of
+from billhook.core.answers import SkipReason
+from billhook.core.events import Block
+from billhook.core.extras import install_command
+from billhook.core.text import Finding
+
+
+def lint_timing(hook: Declared) -> Iterator[Finding]:
+    """What is wrong with `timeout`, `background`, `gate` and plain answers."""
+    yield from _milliseconds(hook)
+    yield from _too_late(hook)
+    yield from _nothing_to_block(hook)
+    yield from _nothing_to_refuse(hook)
+
+
+def _milliseconds(hook: Declared) -> Iterator[Finding]:
+    seconds = hook.timeout
+    if seconds is None:
+        return
+    agent = agent_of(hook.file)
+    units = AGENTS[agent].unit_per_second if agent in AGENTS else 1
+    if units > 1:
+        written = seconds * units
+        if written < _SHORTEST:
+            message = f"`timeout` is in milliseconds here: the hook is ended after {written:g} ms"
+            yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", round(written * 1000)))
+    # 1500 and 30000 look like milliseconds; 1800, 3600 and 7200 are whole minutes that may be meant
+    elif seconds >= 1000 and (seconds % 500 == 0 or (seconds > 10_000 and seconds % 3600 != 0)):
+        spoken = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
+        message = f"`timeout` is in seconds: {seconds:g} is {spoken}"
+        mended = int(seconds / 1000) if seconds % 1000 == 0 else seconds / 1000
+        yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
+
+
+_SHORTEST = 200  # milliseconds in which a command can hardly start; people who write less mean seconds
+
+
+def _too_late(hook: Declared) -> Iterator[Finding]:
+    if not hook.background:
+        return
+    field = "background" if "background" in hook.places else "rewake"
+    spelt = {"rewake": "asyncRewake: true" if hook.shape == "yaml" else '"asyncRewake": true'}
+    waiting = [kind.__name__ for kind in kinds(hook) if kind.gates] if hook.events else ["PreToolUse"]
+    if hook.gate:
+        effect = (
+            f"{listed(waiting)} waits for its answer, so it counts as failed" if waiting else "it can't block anything"
+        )
+        hint = f"remove `{spelt.get(field, edit(hook, 'background', True))}`, or let it fail open"
+        yield finding(hook, "BH502", field, f"a gate in the background answers too late: {effect}", hint)
+    if "rewake" in hook.places and hook.shape == "yaml":
+        message = "`asyncRewake` can't wake an agent through billhook: the answer waits for the session's next event"
+        hint = "write `background: true`, or keep the hook in the agent's own settings"
+        yield finding(hook, "BH510", "rewake", message, hint)
+
+
+def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
+    events = kinds(hook)
+    if not hook.gate or not events or len(events) < len(hook.events) or hook.background:
+        return
+    if "on_failure" not in hook.places:  # a plain `deny` is strict without saying so
+        return
+    if any(kind.can_block and kind.block is not Block.KEEP_GOING for kind in events):
+        return
+    spelt = _strictness(hook)
+    names = listed(list(hook.events))
+    if any(kind.block is Block.KEEP_GOING for kind in events):
+        message = f"`{spelt}` has no effect on {names}: a failure never keeps an agent going"
+        yield finding(hook, "BH510", "on_failure", message, f"remove `{spelt}`")
+    elif not _says_no(hook):
+        message = f"nothing can be blocked on {names}: `{spelt}` only marks the result as an error"
+        yield finding(hook, "BH503", "on_failure", message, f"remove `{spelt}`, or use an event that can be blocked")
+
+
+def _nothing_to_refuse(hook: Declared) -> Iterator[Finding]:
+    events = kinds(hook)
+    if not _says_no(hook) or not events or len(events) < len(hook.events) or any(kind.can_block for kind in events):
+        return
+    effects = {_EFFECTS[kind.block] for kind in events}
+    effect = effects.pop() if len(effects) == 1 else "at most its text is shown"
+    message = f"nothing can be blocked on {listed(list(hook.events))}: {effect}"
+    told = any(kind.block is Block.MODEL or kind.__name__ == "SessionStart" for kind in events)
+    hint = "use an event that can be blocked, as PreToolUse" + (", or `inject` to tell the model" if told else "")
+    yield finding(hook, "BH503", "action", message, hint)
+
+
+def _says_no(hook: Declared) -> bool:
+    return isinstance(hook.action, Say) and hook.action.decision in ("deny", "ask")
+
+
+_EFFECTS = {
+    Block.MODEL: "the text only goes to the model",
+    Block.USER: "the text is only shown to the user",
+    Block.IGNORED: "nothing comes of it",
+}
+
+
+def _strictness(hook: Declared) -> str:
+    if "gate" in hook.places:
+        return edit(hook, "gate", True)
+    word = "block" if hook.shape != "yaml" and hook.on_failure == "deny" else hook.on_failure
+    return edit(hook, "on_failure", word)
+
+
+# HTTP hooks that can't be sent (BH403), and addresses that give things away:
+
+
+_SECRET = re.compile(r"(?:api|access|auth|secret|private)?[_-]?(?:key|token|secret|password|passwd|pwd|auth|sig)", re.I)
+
+
+def lint_url(hook: Declared) -> Iterator[Finding]:
+    """What is wrong with the address of an HTTP hook. No finding repeats a secret."""
+    if not isinstance(hook.action, Url):
+        return
+    if importlib.util.find_spec("httpx") is None:
+        message = "an HTTP hook needs the package `httpx`, which is not installed; it can't be run"
+        found = finding(hook, "BH403", "action", message, install_command("http"))
+        # in a file of an agent's own that agent sends the request, so it is only worth knowing
+        yield msgspec.structs.replace(found, note=bool(agent_of(hook.file)))
+    try:
+        parts = urlsplit(hook.action.url)
+        host = parts.hostname or ""
+    except ValueError:
+        return
+    if parts.scheme.lower() == "http" and host and "$" not in host and not _loopback(host):
+        query = re.sub(r"=[^&]*", "=...", parts.query)
+        safe = parts._replace(scheme="https", netloc=parts.netloc.rpartition("@")[2], query=query).geturl()
+        message = f"plain http to `{host}`: whoever is on the way can read events and forge answers"
+        yield finding(hook, "BH508", "action", message, edit(hook, "url", safe))
+    secret = _secret(parts)
+    if secret:
+        message = f"the address holds {secret}, for all who can read the file or a log"
+        yield finding(hook, "BH509", "action", message, _header(hook))
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _secret(parts: SplitResult) -> str:
+    credentials = parts.netloc.rpartition("@")[0]
+    if credentials and not credentials.lstrip(":").startswith("$"):
+        return "a user name and password" if ":" in credentials else "a user name"
+    names = [name for name, value in parse_qsl(parts.query) if _SECRET.fullmatch(name) and not value.startswith("$")]
+    return f"a secret (`{names[0]}`)" if names else ""
+
+
+def _header(hook: Declared) -> str:
+    if hook.shape == "yaml":
+        return 'send it as a header: `headers: {Authorization: "Bearer $TOKEN"}` and `allowedEnvVars: [TOKEN]`'
+    return 'send it as a header: `"headers": {"Authorization": "Bearer $TOKEN"}, "allowedEnvVars": ["TOKEN"]`'
+
+
+# What the event log says against hooks that nothing is wrong with on paper:
+
+
+def lint_log(facts: Facts, warn_ms: float | None) -> Iterator[Finding]:
+    """A note for each hook that never fired, and for each that is slow."""
+    yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
+    yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
+
+
+def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
+    occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
+    unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
+    behind = sum(quiet.reasons.values()) - unfit
+    field, what = _condition(quiet, hook) if unfit else ("priority", "")
+    if not behind:
+        why = f", and {what} did not fit"
+    elif not unfit:
+        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it was its turn"
+    else:
+        why = f"; {what} did not fit {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it was its turn"
+    last = " the last time" if sum(quiet.events.values()) > 1 else ""
+    right = "a guard for rare cases may be right" if unfit else "to see what others deny, it needs a smaller `priority`"
+    hint = f"`billhook explain {quiet.last}` shows why it was not asked{last}; {right}"
+    return finding(hook, "BH601", field, f"it has never fired: {occurred}{why}", hint)
+
+
+def _condition(quiet: Quiet, hook: Declared) -> tuple[str, str]:
+    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "when"
+    value = hook.match if field == "match" else hook.when
+    return field, f"`{edit(hook, field, value)}`" if value else "its condition"
+
+
+def _ended_by(quiet: Quiet) -> str:
+    ended = [why for why in quiet.reasons if why not in NOT_WANTED]
+    return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
+
+
+def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
+    runs, took = slow.stats.runs, f"{slow.stats.p95 or 0.0:,.0f} ms"
+    spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
+    if runs >= 20:  # with fewer runs the 95th percentile is the longest
+        spoken = f"one run in twenty takes {took} or more"
+    message = f"it is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
+    later = "" if hook.gate else ", run it in the background"
+    hint = f"make it quicker{later}, or raise `warn_ms` of the built-in `metrics`"
+    return finding(hook, "BH602", "action", message, hint)

@@ -1,0 +1,463 @@
+"""Matchers that don't do what they look like: BH301 to BH305, BH308, BH309.
+
+Tools are an open set, for everybody may have tools of their own: only a name that is a slip of a known one is a
+finding. Sources, triggers and their like are closed sets.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from billhook.config.declared import Declared
+from billhook.config.lint.codes import edit, finding, kinds, listed
+from billhook.config.sources import agent_of
+from billhook.core.dialect_traits import Meanings, meanings
+from billhook.core.errors import RuleError
+from billhook.core.events import EVENTS, Event
+from billhook.core.match import NARROW, Matcher, compile_matcher
+from billhook.core.text import Finding, folded
+from billhook.core.tools import NAMINGS, called, canonical
+from billhook.effects.rules import Rule
+
+_TOOLS = """
+    Agent AskUserQuestion Bash BashOutput CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree
+    ExitPlanMode ExitWorktree Glob Grep KillShell LS LSP ListMcpResourcesTool Monitor MultiEdit NotebookEdit
+    NotebookRead PowerShell Read ReadMcpResourceTool SendMessage Skill SlashCommand StructuredOutput Task
+    TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete TodoRead TodoWrite ToolSearch
+    WebFetch WebSearch Write
+"""
+TOOLS = frozenset(_TOOLS.split())  # the tools of the reference agent; those of MCP servers come on top
+_ELSEWHERE = {
+    **dict.fromkeys(("run_shell_command", "run_terminal_cmd", "execute_command", "exec_command"), "Bash"),
+    **dict.fromkeys(("local_shell", "shell"), "Bash"),
+    **dict.fromkeys(("apply_patch", "replace_in_file", "str_replace_editor"), "Edit"),
+    "write_to_file": "Write",
+    "read_many_files": "Read",
+    "search_file_content": "Grep",
+    "list_directory": "LS",
+    "google_web_search": "WebSearch",
+}
+"""What other agents call these tools."""
+
+
+@cache
+def _of_agents() -> frozenset[str]:
+    return frozenset({*_ELSEWHERE, *(name for names in NAMINGS.values() for name in names)})
+
+
+VALUES = {
+    "SessionStart": "startup resume clear compact fork",
+    "SessionEnd": "clear resume logout prompt_input_exit bypass_permissions_disabled other",
+    "Setup": "init maintenance",
+    "PreCompact": "manual auto",
+    "PostCompact": "manual auto",
+    "ConfigChange": "user_settings project_settings local_settings policy_settings skills",
+    "InstructionsLoaded": "session_start nested_traversal path_glob_match include compact",
+    "DirectoryAdded": "slash_command register_repo_root",
+    "Notification": "permission_prompt idle_prompt auth_success elicitation_dialog elicitation_url_dialog "
+    "elicitation_complete elicitation_response agent_needs_input agent_completed quota_auto_resume_fired "
+    "quota_auto_resume_stale quota_auto_resume_disabled",
+    "StopFailure": "authentication_failed oauth_org_not_allowed account_on_hold verification_required billing_error "
+    "rate_limit overloaded invalid_request model_not_found server_error max_output_tokens cloud_credential_error "
+    "unknown",
+}
+"""What the matched field of an event can be."""
+
+LONGEST = 4096  # Characters of a matcher or rule that is looked at. No person wrote a longer one.
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_RULE = re.compile(r"\s*([A-Za-z_]\w*)\((.+)\)\s*")
+_GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")
+"""`Bash*`, but not `\\w*`, `.*`, `(a)*` or `[ab]*`."""
+_REGEX_SIGNS = re.compile(r"\.\*|\.\+|[\^$()\\]|\[[^\]]*\]")
+
+
+def lint_match(hook: Declared) -> Iterator[Finding]:
+    """What is wrong with `match` and `if`. A pattern that can't be read at all was reported when it was loaded."""
+    if hook.match not in (None, "", "*", ".*") and not hook.part and len(hook.match) <= LONGEST:
+        looks = (_ignored, _condition, _empty_alternative, _wrong_language, _never)
+        yield from next((found for look in looks if (found := look(hook))), [])
+    if hook.when and len(hook.when) <= LONGEST:
+        yield from _without_tools(hook) or _rule_never(hook)
+
+
+# BH304, BH305: events that have nothing to match
+
+
+def _ignored(hook: Declared) -> list[Finding]:
+    if not hook.events or any(kind.match_field for kind in kinds(hook)) or len(kinds(hook)) < len(hook.events):
+        return []
+    message = f"{_takes(hook)} no matcher: `{hook.match}` is ignored"
+    return [finding(hook, "BH304", "match", message, f"remove `{edit(hook, 'match', hook.match)}`")]
+
+
+def _takes(hook: Declared) -> str:
+    """`PreToolUse` takes, or `PreToolUse` and `Stop` take."""
+    return f"{listed(list(hook.events))} {'take' if len(hook.events) > 1 else 'takes'}"
+
+
+def _without_tools(hook: Declared) -> list[Finding]:
+    bare = [kind.__name__ for kind in kinds(hook) if kind.match_field != "tool_name"]
+    if not bare:
+        return []
+    there = "" if len(bare) == len(hook.events) else " there"
+    have = "have" if len(bare) > 1 else "has"
+    message = f"`if` is a rule about a tool call, and {listed(bare)} {have} none: the hook never runs{there}"
+    return [finding(hook, "BH305", "when", message, f"remove `{edit(hook, 'when', hook.when)}`, or use PreToolUse")]
+
+
+# BH308, BH309: what is no list of names, and no expression that was meant
+
+
+_CONDITION = re.compile(r"[=!]=|=~|\btool_(?:name|input)\b|\btool\.\w|\bmatches\b")
+_TOOL_IS = re.compile(r"\btool(?:_name|\.name)?\s{0,9}={2,3}\s{0,9}\\?[\"']([\w-]{1,64})")
+_NEGATION = re.compile(r"!=|\bnot\b|![\s(]{0,9}tool(?:_name)?\s{0,9}=", re.I)
+_EMPTY = re.compile(r"^\||(?<!\\)\|$|\|\||(?<!\\)\((?:\?:)?\||\|\)|(?<!\\)\((?:\?:)?\)")
+_NO_TOOL = "0"  # no tool is called so: what matches it matches everything
+
+
+def _about_tools(hook: Declared) -> bool:
+    return not hook.events or any(kind.match_field == "tool_name" for kind in kinds(hook))
+
+
+def _condition(hook: Declared) -> list[Finding]:
+    """`tool == "Bash" && ...`: a matcher is compared with the tool's name, and nothing in it is evaluated."""
+    pattern, row = hook.match or "", meanings(hook.dialect)
+    if not _CONDITION.search(pattern) or not _about_tools(hook):
+        return []
+    matcher = compile_matcher(pattern, row.matching, "PreToolUse")
+    effect = "it matches every tool" if matcher.matches(_NO_TOOL) else "it never matches"
+    if effect.endswith("never matches") and _hits_a_tool(matcher, row):
+        effect = "it matches only by chance"
+    named = dict.fromkeys(_TOOL_IS.findall(pattern))
+    tools = [_meant_tool(name, row) or name for name in named]
+    hint = 'name the tools, as in "Bash|Write"' if _NEGATION.search(pattern) or not tools else ""
+    hint = hint or (
+        edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
+    )
+    rule = edit(hook, "when", f"{(*tools, 'Bash')[0]}(...)")
+    more = f"; judge its input with `{rule}` or in the hook"
+    message = f"`{pattern}` is a condition, and a matcher is compared with the tool's name: {effect}"
+    return [finding(hook, "BH308", "match", message, hint + more * ("tool_input" in pattern or "matches" in pattern))]
+
+
+def _empty_alternative(hook: Declared) -> list[Finding]:
+    pattern = hook.match or ""
+    if meanings(hook.dialect).matching != "claude" or not _EMPTY.search(pattern) or not kinds(hook):
+        return []
+    matcher = compile_matcher(pattern, "claude", hook.events[0])
+    if matcher.problem or (matcher.expression and not matcher.matches(_NO_TOOL)):
+        return []
+    effect = "which matches everything" if matcher.expression else "which matches everything in a regular expression"
+    wanted = _without_empty(pattern)
+    hint = edit(hook, "match", wanted) if wanted else f"remove `{edit(hook, 'match', pattern)}`"
+    return [finding(hook, "BH309", "match", f"`{pattern}` has an empty alternative, {effect}", hint)]
+
+
+def _without_empty(pattern: str) -> str:
+    for sign, plain in ((r"\|{2,}", "|"), (r"(\((?:\?:)?)\|", r"\1"), (r"\|\)", ")"), (r"\((?:\?:)?\)", "")):
+        pattern = re.sub(rf"(?<!\\){sign}", plain, pattern)
+    pattern = re.sub(r"^\||(?<!\\)\|$", "", pattern)
+    left = compile_matcher(pattern, "claude", "PreToolUse")
+    return "" if left.problem or left.matches(_NO_TOOL) else pattern
+
+
+# BH303: the pattern language of another dialect
+
+
+def _wrong_language(hook: Declared) -> list[Finding]:
+    row, pattern = meanings(hook.dialect), hook.match or ""
+    fields = {kind.match_field for kind in kinds(hook)}
+    if row.matching == "claude":
+        if not hook.events or fields - {None}:
+            return _rule_for_regex(hook, pattern) or _glob_for_regex(hook, pattern)
+        return []
+    if row.matching == "exact":
+        foreign = bool(re.search(r"[*|,]", pattern) or _REGEX_SIGNS.search(pattern))
+        wants = "one exact name, or `*`"
+    elif row.matching == "glob":
+        foreign = "|" in pattern or bool(re.search(r"\.\*|\.\+|[\^$()\\]", pattern))
+        wants = "one exact name or a glob"
+    else:
+        foreign = bool(_REGEX_SIGNS.search(pattern))
+        wants = "names and `*`, parted by `|`"
+    if not foreign:
+        return []
+    message = f"`{pattern}` is read by `{row.name}` as {wants}, and so never matches"
+    return [finding(hook, "BH303", "match", message, _translated(hook, row, pattern))]
+
+
+def _rule_for_regex(hook: Declared, pattern: str) -> list[Finding]:
+    """`Write(*.py)`: no expression either, so it matches everything. (One that is an expression never matches.)"""
+    rule = _RULE.fullmatch(pattern)
+    if not rule or canonical(rule[1]) not in TOOLS or not compile_matcher(pattern, "claude", "PreToolUse").problem:
+        return []
+    message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool"
+    return [finding(hook, "BH303", "match", message, _two_edits(hook, rule[1], pattern))]
+
+
+def _two_edits(hook: Declared, tool: str, rule: str) -> str:
+    return f"{edit(hook, 'match', canonical(tool))} and {edit(hook, 'when', rule)}"
+
+
+def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
+    if not (_GLOB_STAR.search(pattern) or pattern.startswith("*")) or ".*" in pattern or "(" in pattern:
+        return []
+    mended = "|".join(part.strip().replace(".", r"\.").replace("*", ".*") for part in pattern.split("|"))
+    effect = f"`{hook.dialect}` reads a regular expression: `*` repeats the letter before it"
+    message = f"`{pattern}` is a glob, and {effect}"
+    return [finding(hook, "BH303", "match", message, edit(hook, "match", mended))]
+
+
+def _translated(hook: Declared, row: Meanings, pattern: str) -> str:
+    bare = re.sub(r"[\^$()]", "", pattern)
+    names = [name.strip().replace(".*", "*").replace(".+", "*") for name in re.split(r"[|,]", bare)]
+    if row.matching == "wildcard":
+        return edit(hook, "match", "|".join(names))
+    if len(names) > 1:
+        return f"write one hook for each of {listed(names)}, or set `{edit(hook, 'dialect', 'claude')}`"
+    if row.matching == "glob":
+        return edit(hook, "match", names[0])
+    return f"name one tool, or leave the matcher out, or set `{edit(hook, 'dialect', 'claude')}`"
+
+
+# BH301, BH302: names that nothing has
+
+
+def _never(hook: Declared) -> list[Finding]:
+    pattern = hook.match or ""
+    wanted = [kind for kind in kinds(hook) if kind.match_field] if hook.events else []
+    if not wanted or len(kinds(hook)) < len(hook.events):
+        return []
+    row = meanings(hook.dialect)
+    matchers = {kind: compile_matcher(pattern, row.matching, kind.__name__) for kind in wanted}
+    if any(matcher.problem or matcher.everything for matcher in matchers.values()):
+        return []
+    about_tools = all(kind.match_field == "tool_name" for kind in wanted)
+    rule = _RULE.fullmatch(pattern)
+    if about_tools and rule and not _hits_a_tool(matchers[wanted[0]], row) and canonical(rule[1]) in TOOLS:
+        message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool: it never matches"
+        return [finding(hook, "BH301", "match", message, _two_edits(hook, rule[1], pattern))]
+    if {kind.__name__ for kind in wanted} <= NARROW and "," in pattern and _NAME_LIST.fullmatch(pattern):
+        message = f"`{pattern}` never matches: {_takes(hook)} lists parted by `|`"
+        return [finding(hook, "BH301", "match", message, edit(hook, "match", re.sub(r"\s*[,|]\s*", "|", pattern)))]
+    return _wrong_signs(hook, wanted, row) or [
+        *_bare_servers(hook, row, about_tools),
+        *_unknown_names(hook, wanted, row),
+    ]
+
+
+_NAME_LIST = re.compile(r"[A-Za-z0-9_]+(?:\s*[,|]\s*[A-Za-z0-9_]+)+")
+
+
+_SLASHED = re.compile(r"/(.+)/([a-z]*)")
+_LISTS = ("claude", "wildcard")  # ways of matching that read `a|b` as two names
+_SIGNS = re.compile(r"\s{0,9}[;&+/]\s{0,9}|\s{1,9}(?:or|and)\s{1,9}|\s+")
+"""What stands between names in other places, and here is part of one."""
+
+
+def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> list[Finding]:
+    """`Bash;Edit`, `Bash Edit`, `/Bash/`. Only where it is known what names look like."""
+    pattern = hook.match or ""
+    if not all(_real_names(kind, row) for kind in wanted):
+        return []
+    slashed = _SLASHED.fullmatch(pattern)
+    if slashed:
+        message = f"`{pattern}` never matches: the slashes are taken as part of the name"
+        mended = ("(?i)" if "i" in slashed[2] else "") + slashed[1]
+        names = _names_in(slashed[1])
+        plain = all(map(_NAME.fullmatch, names))
+        hint = _listing(hook, names, wanted, row) if plain else edit(hook, "match", mended)
+        return [finding(hook, "BH301", "match", message, hint)]
+    names = _names_in(pattern)
+    parted = [item.strip() for item in re.split(r"[|,]", pattern) if len(_names_in(item)) > 1]
+    real = {name for kind in wanted for name in _real_names(kind, row)}
+    known = {folded(name) for name in names} & {folded(name) for name in real}
+    if not parted or not known or not all(map(_NAME.fullmatch, names)):
+        return []
+    matchers = [compile_matcher(item, row.matching, kind.__name__) for item in parted for kind in wanted]
+    if any(matcher.matches(name) for matcher in matchers for name in real):
+        return []  # an expression that matches after all: `Web+Fetch`
+    why = "names are parted by `|`" if row.matching in _LISTS else f"`{row.name}` reads it as one name"
+    message = f"`{parted[0]}` never matches: {why}"
+    return [finding(hook, "BH301", "match", message, _listing(hook, names, wanted, row))]
+
+
+def _listing(hook: Declared, names: list[str], wanted: list[type[Event]], row: Meanings) -> str:
+    names = list(dict.fromkeys(names))
+    text = "|".join(_meant(name, wanted, row) or name for name in names)
+    return edit(hook, "match", text) if row.matching in _LISTS or len(names) == 1 else _translated(hook, row, text)
+
+
+def _names_in(text: str) -> list[str]:
+    return [name for item in re.split(r"[|,]", text) for name in _SIGNS.split(item.strip()) if name]
+
+
+def _real_names(kind: type[Event], row: Meanings) -> set[str]:
+    if kind.match_field == "tool_name":
+        return {name for tool in TOOLS for name in _names_of(tool, row)}
+    return set(_values(kind, row))
+
+
+def _hits_a_tool(matcher: Matcher, row: Meanings) -> bool:
+    return any(matcher.matches(*_names_of(tool, row)) for tool in TOOLS)
+
+
+def _names_of(tool: str, row: Meanings) -> tuple[str, ...]:
+    """What a tool goes by in a dialect: the seeds' dialects know the canonical name, too."""
+    return (tool,) if row.naming == "canonical" else (tool, called(tool, row.naming))
+
+
+def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Finding]:
+    pattern = hook.match or ""
+    names = _plain_names(pattern, whole=True)
+    servers = [name for name in names if re.fullmatch(r"mcp(?:__?\w*)?", name) and "__" not in name[5:].rstrip("_")]
+    if not about_tools or not servers:
+        return []
+    every = ".*" if row.matching == "claude" else "*"
+    mended = list(dict.fromkeys(f"{name.rstrip('_')}__{every}" if name in servers else name for name in names))
+    text = mended[0] if len(mended) == 1 else "|".join(mended)
+    if row.matching == "claude" and len(mended) > 1:
+        text = f"^({text})$"  # a list with an expression in it is one expression, and would match parts of names
+    are, example = "is" if len(servers) == 1 else "are", f"{servers[0].rstrip('_')}__..."
+    message = f"{listed(servers)} {are} no tool: a server's tools are `{example}`"
+    return [finding(hook, "BH302", "match", message, edit(hook, "match", text))]
+
+
+def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> Iterator[Finding]:
+    pattern = hook.match or ""
+    names = _plain_names(pattern)
+    meant = {name: _meant(name, wanted, row) for name in names}
+    mended = pattern
+    for name, known in meant.items():
+        if known:
+            mended = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", known, mended)
+    mended = _each_once(mended)
+    plugin = agent_of(hook.file) == "plugin"
+    for name, known in meant.items():
+        if name in EVENTS and _about_tools(hook):
+            message = f"`{name}` is an event, and no tool: it never matches"
+            yield finding(hook, "BH301", "match", message, _moved(hook, name))
+        elif known is None or (plugin and name in _of_agents()):
+            continue
+        elif known in names and (folded(name) == folded(known) or known in (_ELSEWHERE.get(name), canonical(name))):
+            continue  # who gives a tool in two spellings knows both
+        elif known:
+            yield finding(hook, "BH301", "match", _slip(name, known, wanted, row), edit(hook, "match", mended))
+        else:
+            values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind, row)))
+            elsewhere = any(name in VALUES.get(kind.__name__, "").split() for kind in wanted)
+            here = f" under `{row.name}`" if elsewhere else ""
+            message = f"`{name}` is no {wanted[0].match_field} of {listed(list(hook.events))}{here}: it never matches"
+            yield finding(hook, "BH301", "match", message, f"one of {values}")
+
+
+def _moved(hook: Declared, event: str) -> str:
+    if event in hook.events:
+        left = [name for name in _plain_names(hook.match or "") if name not in EVENTS]
+        return edit(hook, "match", "|".join(left)) if left else f"remove `{edit(hook, 'match', hook.match)}`"
+    how = f"`{edit(hook, 'events', event)}`" if hook.shape == "yaml" else f'`"{event}": [...]`'
+    return f"put it under {how}, without a matcher"
+
+
+def _each_once(pattern: str) -> str:
+    head, inner, tail = re.fullmatch(r"(\^?\(?(?:\?:)?)(.*?)(\)?\$?)", pattern, re.S).groups()  # type: ignore[union-attr]
+    if re.search(r"[()\[\\]", inner):
+        return pattern
+    return head + "|".join(dict.fromkeys(inner.split("|"))) + tail
+
+
+def _slip(name: str, known: str, wanted: list[type[Event]], row: Meanings) -> str:
+    if any(kind.match_field == "tool_name" for kind in wanted):
+        if known.startswith("mcp__"):
+            return f"`{name}` never matches: the tools of MCP servers begin with `mcp__`; case counts"
+        if row.naming == "canonical" and known in (canonical(name), _ELSEWHERE.get(name)):
+            return f"`{name}` never matches: under `{row.name}` the tool is called `{known}`"
+        why = "case counts" if name.lower() == known.lower() else "check the spelling"
+        return f"`{name}` never matches: there is a tool `{known}`; {why}"
+    return f"`{name}` never matches: {wanted[0].match_field} can be `{known}`"
+
+
+def _plain_names(pattern: str, *, whole: bool = False) -> list[str]:
+    """The names in a list, also in `^(Bash|Write)$` and `Bash.*`; none when the pattern says more than names."""
+    bare = pattern.removeprefix("(?i)") if whole else re.sub(r"^\^?\(?(?:\?:)?|\)?\$?$", "", pattern)
+    parts = [part.strip() for part in re.split(r"[|,]", bare)]
+    if not whole:
+        parts = [re.sub(r"^\^|\$$|\.[*+]$", "", part) for part in parts]
+    return [part for part in parts if part] if all(not part or _NAME.fullmatch(part) for part in parts) else []
+
+
+def _meant(name: str, wanted: Iterable[type[Event]], row: Meanings) -> str | None:
+    """The known name that a name is a slip of; empty when it is none at all; None when it is fine."""
+    answers = [_meant_on(kind, name, row) for kind in wanted]
+    return None if None in answers else next((answer for answer in answers if answer), "")
+
+
+def _meant_on(kind: type[Event], name: str, row: Meanings) -> str | None:
+    if kind.match_field == "tool_name":
+        return _meant_tool(name, row)
+    values = _values(kind, row)
+    if not values or name in values or (row.matching == "wildcard" and name.lower() in values):
+        return None
+    near = next((value for value in values if slip_of(name, value)), "")
+    # New kinds of notifications come with every release: one that we don't know may well be real.
+    return near or (None if kind.__name__ == "Notification" and name not in TOOLS else "")
+
+
+def _values(kind: type[Event], row: Meanings) -> list[str]:
+    values = VALUES.get(kind.__name__, "").split()
+    if kind.__name__ == "SessionStart" and row.session_sources is not None:
+        return [value for value in values if value in row.session_sources]
+    return values
+
+
+def _meant_tool(name: str, row: Meanings) -> str | None:
+    if name.lower().startswith("mcp__"):
+        return None if name.startswith("mcp__") or row.matching == "wildcard" else f"mcp__{name[5:]}"
+    if _hits_a_tool(compile_matcher(name, row.matching, "PreToolUse"), row):
+        return None
+    if canonical(name) != name:
+        return canonical(name)
+    if row.name == "claude" and name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    near = next((tool for tool in sorted(TOOLS) if folded(name) == folded(tool)), None)
+    return near or next((tool for tool in sorted(TOOLS) if len(tool) > 3 and slip_of(name, tool)), None)
+
+
+def slip_of(name: str, known: str) -> bool:
+    """Whether a name is a known one with other case, or with one letter wrong, too many, missing or swapped."""
+    name, known = folded(name), folded(known)
+    if name == known or abs(len(name) - len(known)) > 1:
+        return name == known
+    start = next((i for i, pair in enumerate(zip(name, known, strict=False)) if pair[0] != pair[1]), len(known))
+    a, b = name[start:], known[start:]
+    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
+# the rule of `if`
+
+
+def _rule_never(hook: Declared) -> list[Finding]:
+    try:
+        rule = Rule.parse(hook.when)
+    except RuleError:
+        return []
+    if "*" not in rule.tool and not rule.tool.startswith("mcp__") and rule.tool not in TOOLS:
+        meant = _meant_tool(rule.tool, meanings("claude"))
+        if meant is None:
+            return []
+        message = f"`{rule.tool}` never matches: there is a tool `{meant}`"
+        hint = edit(hook, "when", hook.when.replace(rule.tool, meant, 1))
+        return [finding(hook, "BH301", "when", message, hint)]
+    return _contradiction(hook, rule)
+
+
+def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
+    row = meanings(hook.dialect)
+    matcher = compile_matcher(hook.match, row.matching, "PreToolUse")
+    tools = [tool for tool in TOOLS if rule.names(tool)]
+    if matcher.everything or not tools or any(matcher.matches(*_names_of(tool, row)) for tool in tools):
+        return []
+    if not _hits_a_tool(matcher, row):
+        return []  # the matcher is wrong in itself, or about tools that we don't know
+    message = f"`{hook.match}` and `{hook.when}` are about different tools: the hook never runs"
+    return [finding(hook, "BH301", "when", message, edit(hook, "match", rule.tool))]

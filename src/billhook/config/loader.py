@@ -1,0 +1,528 @@
+"""A loaded configuration, for as long as everything that it was made from stays the same.
+
+Every event asks whether it does, so as little as possible is looked at: of the many places where a file may be and is
+none, the times of their folders tell that none has come.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
+
+from billhook.config import layers, sources
+from billhook.config.builtin_hooks import Builtins, speaking_last
+from billhook.config.config import Config, Entry
+from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
+from billhook.config.host_hooks import Inside, believed, inside, runs_itself
+from billhook.config.resolve import UnsetError, Values, interpolated
+from billhook.config.shapes import FileRead
+from billhook.core import client_env
+from billhook.core.errors import UsageError
+from billhook.core.hook import Hook, Source
+from billhook.core.lazy import later
+from billhook.core.text import Finding
+from billhook.store.approvals import Approvals
+from billhook.store.files import state_root
+
+if TYPE_CHECKING:
+    from billhook.config import build, fingerprint, shapes
+    from billhook.config.config import State
+    from billhook.config.trust import Consent, Trust
+    from billhook.engine.engine import Engine
+else:
+    fingerprint = later("billhook.config.fingerprint")
+    build = later("billhook.config.build")
+    shapes = later("billhook.config.shapes")
+
+
+_SETTLED: Final = 1_000_000_000
+"""Nanoseconds. A folder that has changed just now may change once more without a trace in its times."""
+
+
+class Kept:
+    """One configuration, and what it was made from."""
+
+    def __init__(
+        self,
+        config: "Config",
+        folder: str,
+        found: sources.Found,
+        used: Mapping[str, str | None],
+        approvals: "Approvals",
+    ) -> None:
+        """`used` are the variables that hooks hold. A file that was written just now may be written again without a
+        trace in its times: what was read from one never holds."""
+        self.config = config
+        # What the paths of both folders lead to may change, too.
+        self._places = {path: os.path.realpath(path) for path in (folder, client_env.expanduser("~"))}
+        here = [(path, sources.identity(path)) for path in self._places]
+        there = [(path, identity) for path, identity in found.probed if identity]
+        self._present = (*here, *((path, one if sources.settled(one) else (-1,)) for path, one in there))
+        self._passed = found.passed
+        self._absent = tuple(path for path, identity in found.probed if not identity)
+        self._folders: dict[str, sources.Identity] = {}
+        """Those in which something would have come, as they were when nothing had."""
+        self._changeable, self._beyond = self._present, self._passed
+        """What the times of these folders don't tell about: all but folders in them, and they themselves."""
+        marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
+        self._marks, self._used, self._approvals = tuple(marks.values()), dict(used), approvals
+        files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
+        self._stamps = {file: approvals.stamp(file) for file in files}
+
+    def holds(self, env: Mapping[str, str]) -> bool:
+        """Whether loading again would give the same. Only `stat` is asked."""
+        came = not self._folders_are_the_same()
+        for path, identity in self._present if came else self._changeable:
+            if sources.identity(path) != identity:
+                return False
+        for path, anybodys in self._passed if came else self._beyond:
+            if sources.is_anybodys(path) != anybodys:
+                return False
+        for name, value in self._used.items():
+            if env.get(name) != value:
+                return False
+        for file, stamp in self._stamps.items():
+            if self._approvals.stamp(file) != stamp:
+                return False
+        for mark in self._marks:
+            if not fingerprint.holds(mark):
+                return False
+        for entry in self.config.pending:
+            if not all(map(fingerprint.unchanged, entry.consent.looked_at)):
+                return False
+        # A folder that was moved, with a link left in its place, is the same one and lies elsewhere.
+        leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
+        return leads_there and (not came or self._none_has_come())
+
+    def _folders_are_the_same(self) -> bool:
+        for folder, times in self._folders.items():
+            if _times(folder) != times:
+                return False
+        return self._folders != {}
+
+    def _none_has_come(self) -> bool:
+        folders = {folder: _times(folder) for folder in {_nearest(path) for path in self._absent}}
+        if any(sources.identity(path) for path in self._absent):
+            return False
+        now = time.time_ns()
+        usable = "" not in folders and all(times and now - max(times[2:]) > _SETTLED for times in folders.values())
+        self._folders = folders if usable else {}
+        self._changeable = tuple(place for place in self._present if not _is_folder_in(place[0], self._folders))
+        self._beyond = tuple(place for place in self._passed if place[0] not in self._folders)
+        return True
+
+
+def _is_folder_in(path: str, folders: Mapping[str, sources.Identity]) -> bool:
+    return (path in folders or os.path.dirname(path) in folders) and os.path.isdir(path) and not os.path.islink(path)
+
+
+def _times(folder: str) -> sources.Identity:
+    try:
+        found = os.stat(folder)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _nearest(path: str) -> str:
+    """The folder in which the first missing part of a path would appear; nothing where a link leads there that leads
+    nowhere: what it leads to may appear elsewhere."""
+    while True:
+        path = os.path.dirname(path)
+        if os.path.exists(path):
+            return path
+        if os.path.lexists(path) or path == os.path.dirname(path):
+            return ""
+
+
+# Load the layers:
+
+
+def load_config(
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    files: Iterable[str | os.PathLike[str]] | None = None,
+    layers: Iterable[Layer] | None = None,
+    home: str | os.PathLike[str] | None = None,
+    builtins: bool = True,
+    trust: "Trust" = "approved",
+    env: Mapping[str, str] | None = None,
+    host: str | Inside = "",
+) -> Config:
+    """What applies in a folder. Never raises for what is in a file: that is in `problems`.
+
+    `files` are read as the explicit layer; given them and no `layers`, nothing else is read. `home` is the state root.
+    `trust`: `approved` runs what was approved, `all` everything this once, `none` nothing that came with a project.
+    `host`: what applies inside that agent (`claude`, or another that reads Claude Code's settings).
+    Entries that it runs itself have the state `elsewhere`, no hook, and in `why` who runs them.
+    """
+    if trust not in ("approved", "all", "none"):
+        raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
+    if isinstance(files, str | os.PathLike):
+        raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
+    return load_kept(cwd, files, layers, home, builtins, trust, env, host).config
+
+
+def load_kept(
+    cwd: str | os.PathLike[str] | None,
+    files: Iterable[str | os.PathLike[str]] | None,
+    layers: Iterable[Layer] | None,
+    home: str | os.PathLike[str] | None = None,
+    builtins: bool = True,
+    trust: "Trust" = "approved",
+    env: Mapping[str, str] | None = None,
+    host: "str | Inside" = "",
+) -> Kept:
+    """The same, with what tells for how long it is true."""
+    explicit = () if files is None else tuple(client_env.abspath(os.fspath(file)) for file in files)
+    wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
+    env = client_env.environ() if env is None else env
+    root, folder = state_root(home), os.fspath(cwd or _here())
+    agent = inside(host, env) if host else _NOBODY
+    key = (folder, explicit, wanted, root, builtins, trust, sources.homes(), agent)
+    kept = _kept.get(key)
+    if kept is not None and kept.holds(env):
+        return kept
+    found = sources.find(os.path.realpath(folder), files=explicit, layers=wanted)
+    loading = _Loading(found, root, builtins=builtins, trust=trust, env=env, agent=agent)
+    config = loading.config()
+    if len(_kept) >= _KEEP_AT_MOST:
+        _kept.clear()
+    kept = _kept[key] = Kept(config, folder, found, loading.values.used, loading.approvals)
+    return kept
+
+
+def _here() -> str:
+    try:
+        return client_env.getcwd()
+    except OSError:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+
+
+_kept: dict[object, Kept] = {}
+_NOBODY = Inside()
+_KEEP_AT_MOST = 64
+
+
+class _Loading:
+    """One load."""
+
+    def __init__(
+        self, found: sources.Found, root: Path, *, builtins: bool, trust: "Trust", env: Mapping[str, str], agent: Inside
+    ) -> None:
+        self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
+        self.approvals = Approvals(root)
+        self.values = Values(env)
+        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in found.files]
+        self.agent = believed(agent, self.reads)
+        # one folder that can't be opened may hide several files
+        self.problems = list(dict.fromkeys(finding for read in self.reads for finding in read.findings))
+
+    def config(self) -> Config:
+        from billhook.engine.plan import Plan
+
+        declared, off, attempts = layers.switched_off(self.reads)
+        settings, more = layers.builtin_settings(self.reads)
+        self.problems += [*attempts, *more]
+        builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
+        present = builtins.names if builtins is not None else frozenset[str]()
+        entries = self._entries(declared, off, present) if declared else []
+        parallel = layers.parallel(self._with_consent(entries))
+        if parallel and builtins is not None:
+            entries = [_after(entry, builtins.trackers) for entry in entries]
+        hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
+        if builtins is not None:
+            hooks += [*builtins.hooks(), self._self_protection(entries)]
+        if parallel and builtins is not None:
+            hooks = speaking_last(hooks)
+        return Config(
+            project=self.found.project,
+            root=str(self.root),
+            sources=tuple(self.reads),
+            entries=tuple(entries),
+            problems=tuple(self.problems),
+            hooks=tuple(hooks),
+            parallel=parallel,
+            builtins=settings,
+            plan=Plan(hooks),
+            knowing=None if builtins is None else builtins.knowing,
+            trust=self.trust,
+            host=self.agent.host,
+            folder=self.found.folder,
+        )
+
+    def _entries(self, declared: list[Declared], off: list[str], builtins: frozenset[str]) -> list[Entry]:
+        from billhook.config.resolve import settle_order
+        from billhook.config.trust import consents
+
+        all_of_them = zip(declared, consents(declared, self.approvals, self.trust), off, strict=True)
+        entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
+        settled, cycles = settle_order(_once(entries), builtins=builtins)
+        self.problems += cycles
+        return settled
+
+    def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
+        """The files that have a say in how hooks run: not those of which nobody approved anything."""
+        heard = {entry.declared.file for entry in entries if entry.consent.given}
+        others = {entry.declared.place for entry in entries if entry.state == "elsewhere"}
+        return [
+            msgspec.structs.replace(
+                read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others)
+            )
+            for read in self.reads
+            if not needs_consent(read.source.layer) or read.source.path in heard
+        ]
+
+    def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:
+        if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
+            return Entry(declared, consent, "off", off)
+        if self.agent.host and (elsewhere := self._elsewhere(declared)):
+            return Entry(declared, consent, "elsewhere", elsewhere)
+        if not consent.given:
+            return _pending(declared, consent)
+        if declared.broken:
+            return _unusable(declared, consent, "broken", declared.broken, f"it can't be used: {declared.broken}")
+        if not build.runs(declared.action):
+            return _unusable(declared, consent, "not yet", "hooks of this kind are not run yet")
+        return self._running(declared, consent)
+
+    def _elsewhere(self, declared: Declared) -> str:
+        read = next(read for read in self.reads if read.source.path == declared.file)
+        return runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~")))
+
+    def _running(self, declared: Declared, consent: "Consent") -> Entry:
+        try:
+            filled = interpolated(declared, self.values)
+            limits = layers.limits(self.reads, declared.layer)
+            return Entry(declared, consent, "runs", "", build.build(filled, consent, limits))
+        except UnsetError as unset:
+            why = f"the variable `{unset}` is not set"
+            hint = f"set it, or give a default: `${{{unset}:-...}}`"
+        except Exception as error:  # a matcher or rule that only now can be seen to be none
+            why = f"with its variables put in it can't be used: {error}"
+            hint = "mend what the variables hold"
+        line, column = declared.places.get("action", (declared.line, declared.column))
+        self.problems.append(Finding("BH214", why, declared.file, line, column, hint, declared.name))
+        return _unusable(declared, consent, "broken", why)
+
+    def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
+        """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
+        for entry in entries:
+            if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
+                stand_in = build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
+                yield msgspec.structs.replace(stand_in, name=entry.shown)
+        for read in self.reads:
+            if not read.readable or read.says_gate:
+                yield from self._unreadable(read, entries)
+
+    def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
+        """A file that can't be read holds up what a gate in it may have judged, and what other gates judge: whoever has
+        one wants to be asked. What nobody consented to has no effect, readable or not."""
+        source = read.source
+        first = next((one for one in read.findings if one.code in _STRUCTURAL), read.findings[0])
+        fix = f"; to fix it: {first.hint}" if first.code == "BH101" else ""
+        why = f"{source.path} can't be read: {first.message} ({first.place}){fix}"
+        consented = [entry for entry in entries if entry.consent.given and entry.state != "off"]
+        if needs_consent(source.layer):
+            known = [] if self.trust == "none" or read.readable else self.approvals.of_file(source.path)
+            replaced = {one.replaces for one in known}
+            blank = Declared(name="", layer=source.layer, file=source.path, line=first.line)
+            yield from (build.refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
+            consented = [entry for entry in consented if needs_consent(entry.declared.layer)]
+        events = {event for entry in consented if entry.declared.gate for event in entry.declared.events or build.GATED}
+        if read.says_gate and (consented or not needs_consent(source.layer)):
+            events |= set(build.GATED)
+        if events:
+            place = Source(layer=source.layer, file=source.path, line=first.line)
+            yield build.blockade(place, tuple(sorted(events)), why)
+
+    def _self_protection(self, entries: Sequence[Entry]) -> Hook:
+        from billhook.builtins.self_protection import self_protection
+        from billhook.config.build import protected
+
+        return self_protection(protected(self.found, self.root, entries, self.approvals))
+
+
+def _after(entry: Entry, trackers: tuple[str, ...]) -> Entry:
+    """Hooks that run at once run after those that know the session's name and turn: every hook is told them."""
+    if entry.hook is None:
+        return entry
+    after = tuple(dict.fromkeys([*entry.hook.after, *trackers]))
+    return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
+
+
+def _judges_the_same(entry: Entry) -> bool:
+    """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
+    before = entry.consent.before
+    assert before is not None
+    from billhook.config.fingerprint import definition
+
+    now = definition(entry.declared)
+    return before.gate and all(now[key] == before.definition.get(key) for key in ("events", "match", "if", "dialect"))
+
+
+_STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})
+
+
+def _unusable(declared: Declared, consent: "Consent", state: "State", why: str, told: str = "") -> Entry:
+    hook = build.refusal(declared, f"{told or why} ({declared.place})") if declared.gate else None
+    return Entry(declared, consent, state, why, hook)
+
+
+def _pending(declared: Declared, consent: "Consent") -> Entry:
+    hook: Hook | None = None  # a broken hook that may not run either has nothing to show
+    before, state, why = consent.before, consent.standing, "not approved; `billhook trust` shows it"
+    if before is not None:
+        from billhook.config.trust import what_changed
+
+        why = f"{what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
+    if before is not None and before.gate:
+        hook = build.refusal_of(before, declared, f"{why} ({declared.place})")
+    elif not declared.broken:
+        hook = build.absence(declared, why)
+    return Entry(declared, consent, cast("State", state), why, hook)
+
+
+def _once(entries: Iterable[Entry]) -> list[Entry]:
+    """The same hook from several layers runs once, with the strictest failure rule among those that may run."""
+    kept: list[Entry] = []
+    places: dict[object, int] = {}
+    for entry in entries:
+        if entry.state != "runs":
+            kept.append(entry)
+            continue
+        at = places.setdefault(layers.what(entry.declared), len(kept))
+        if at == len(kept) or kept[at].declared.layer == entry.declared.layer:
+            kept.append(entry)
+            continue
+        first = kept[at]
+        assert first.hook is not None
+        strict = layers.stricter(first.declared, entry.declared)
+        kept[at] = msgspec.structs.replace(
+            first, declared=strict, hook=msgspec.structs.replace(first.hook, on_failure=strict.on_failure)
+        )
+        why = f"the same hook is already there: {first.declared.layer} {first.declared.place}"
+        kept.append(msgspec.structs.replace(entry, state="same", why=why, hook=None))
+    return kept
+
+
+def load(
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    files: Iterable[str | os.PathLike[str]] | None = None,
+    layers: Iterable[Layer] | None = None,
+    home: str | os.PathLike[str] | None = None,
+    builtins: bool = True,
+    trust: "Trust" = "approved",
+    hooks: Iterable[Hook] = (),
+) -> "Engine":
+    """An engine with the hooks that are configured for a folder (see `load_config`), and the caller's own `hooks`."""
+    config = load_config(cwd, files=files, layers=layers, home=home, builtins=builtins, trust=trust)
+    return config.engine(hooks=hooks)
+
+
+# The configured hooks, for verbs that run them; and what their user ought to know beside the verdict.
+
+
+_NAMED = 5  # hooks that a note names; the rest is counted
+
+
+class NotLoadedError(Exception):
+    """The files of a folder have to be read first, which may take long."""
+
+
+def load_for_cwd(
+    cwd: str,
+    files: Iterable[str] = (),
+    trust: "Trust" = "approved",
+    *,
+    host: "str | Inside" = "",
+    read_files: bool = True,
+) -> "Config":
+    """What applies in a folder, and the files of --config as one more layer; `host`: inside that agent, whose own
+    entries then have the state `elsewhere` (`load_config` tells more). NotLoadedError without `read_files`, unless it
+    is known from before."""
+    served, named = client_env.served(), tuple(files)
+    key = (served and (id(served.environ), served.cwd), cwd, named, trust, host)
+    known = _known.get(key) if served is not None else None
+    if served is not None and known is not None and known[0] is served.environ and known[1].holds(served.environ):
+        return known[1].config
+    if not read_files:
+        raise NotLoadedError(cwd)
+
+    folder = standing(cwd)
+    kept = load_kept(folder, named, LAYERS, trust=trust, host=host)
+    if served is not None and folder == cwd:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = served.environ, kept
+    return kept.config
+
+
+_known: dict[object, "tuple[Mapping[str, str], Kept]"] = {}
+"""What applies where callers were that we served before, by their environment and folder."""
+_MOST_KNOWN = 512
+
+
+def standing(folder: str) -> str:
+    """A folder, or the nearest one above it that exists: an agent that removed the folder it stands in still stands in
+    its project. Where nothing of the way exists, the folder that we are in."""
+    try:
+        asked = folder = client_env.abspath(folder or ".")
+    except FileNotFoundError:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    if folder != asked and os.path.dirname(folder) == folder:
+        try:
+            return client_env.getcwd()
+        except OSError:
+            return folder
+    return folder
+
+
+def notes(config: "Config", host: str = "") -> list[str]:
+    """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
+    is wrong with the files, and one about approvals that don't count."""
+    from billhook.config.host_hooks import is_claudes
+
+    found = []
+    claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]
+    if pending := [entry for entry in config.pending if entry not in claudes]:
+        hooks, them = ("1 hook is", "it") if len(pending) == 1 else (f"{len(pending)} hooks are", "them")
+        names = ", ".join(map(_called, pending[:_NAMED]))
+        more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
+        found.append(f"{hooks} not approved and did not run: {names}{more} (`billhook trust` shows {them})")
+    if claudes:
+        hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
+        moves = f"(`billhook install claude --adopt` moves {them} to billhook)"
+        why = f"because Claude Code runs {them} itself"
+        found.append(f"{hooks} in Claude Code's settings did not run here, {why} {moves}")
+    if problems := config.problems:
+        first, number = f"{problems[0].place}: {problems[0].message}", len(problems)
+        there = f"1 problem in the configuration: {first}"
+        there = there if number == 1 else f"{number} problems in the configuration: the first: {first}"
+        found.append(f"{there} (`billhook check` shows all)")
+    if unbelieved := doubts(config):
+        found.append(f"approvals that can't be believed don't count: {unbelieved[0]}")
+    return found
+
+
+def doubts(config: "Config") -> list[str]:
+    """What keeps approvals from being read, where hooks wait for one: what is lost there may have been a gate."""
+    from billhook.store.approvals import Approvals
+
+    approvals = Approvals(Path(config.root))
+    for file in dict.fromkeys(entry.declared.file for entry in config.pending):
+        approvals.of_file(file)
+    return approvals.problems
+
+
+def _called(entry: "Entry") -> str:
+    if entry.state != "changed":
+        return entry.shown
+    gate = entry.declared.gate or (entry.consent.before is not None and entry.consent.before.gate)
+    return f"{entry.shown} (changed{'; blocks until it is approved' if gate else ''})"

@@ -1,0 +1,314 @@
+"""Permission rules of settings files, for an agent: `permissions.allow`, `ask` and `deny`, and the mode to start in.
+
+What tightens counts from every file. What loosens (allow rules) counts from a project's files only once their exact
+list was approved, as hooks do. A deny or ask rule never vanishes: one that can't be read asks about its whole tool, and
+where not even the tool can be told no agent starts (`Rules.fatal`).
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from billhook.config.declared import Layer, needs_consent
+from billhook.config.nodes import Fields, Node, one_line, quoted
+from billhook.config.shapes import FileRead
+from billhook.config.sources import agent_of
+from billhook.config.trust import Trust
+from billhook.core import client_env, tools
+from billhook.core.errors import RuleError
+from billhook.core.text import Finding, folded, nearest
+from billhook.effects.rules import Rule
+from billhook.store.approvals import Approval, Approvals
+
+Kind = Literal["allow", "ask", "deny"]
+KINDS: Final[tuple[Kind, ...]] = ("allow", "ask", "deny")
+MODES: Final = ("bypassPermissions", "acceptEdits", "default", "dontAsk", "plan")
+"""The permission modes, the loosest first."""
+OF_A_PROJECT: Final = ("dontAsk", "plan")  # those that a file which came with a project may ask for
+NAME: Final = "permissions.allow"  # what the approval of a file's allow rules is called
+
+_LONGEST_TEXT: Final = 200
+_NAMED: Final = re.compile(r"([\w*][\w*-]*)\s*(?=\()")
+_LISTED: Final = re.compile(r"[\w*][\w*-]*")
+
+
+class Permitted(msgspec.Struct, frozen=True):
+    """One rule and where it stands."""
+
+    rule: Rule
+    layer: Layer
+    place: str  # File and line as people write them: `.claude/settings.json:4`
+    folder: str = ""  # what relative paths in it start from: the project
+    kind: Kind = "allow"  # the list that it stands in
+    text: str = ""  # as it is written there, fit for one line
+    unread: bool = False  # it can't be read, so that it asks about every call of its tool
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    @property
+    def shown(self) -> str:
+        """`permissions.deny `Bash(rm *)` (.claude/settings.json:4)`."""
+        why = ", which can't be read" if self.unread else ""
+        return f"permissions.{self.kind} `{self.text or self.rule}` ({self.place}){why}"
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """The allow rules of one file of a project, which wait for approval: all of them together, or none."""
+
+    file: str
+    layer: Layer
+    folder: str
+    rules: tuple[Permitted, ...]
+    hash: str  # what their approval is kept under
+    before: tuple[str, ...] | None = None  # the rules that were approved last, if it has more now
+
+    @property
+    def shown(self) -> str:
+        """`permissions.allow of .claude/settings.json`."""
+        return f"{NAME} of {_shown_path(self.file, self.folder)}"
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What all files together say. Only what counts is in the lists, the most trusted layer first."""
+
+    allow: tuple[Permitted, ...] = ()
+    ask: tuple[Permitted, ...] = ()
+    deny: tuple[Permitted, ...] = ()
+    mode: str = "default"  # the mode to start in, unless whoever starts says another
+    bypass_disabled: bool = False  # the mode bypassPermissions is refused
+    pending: tuple[Waiting, ...] = ()
+    problems: tuple[Finding, ...] = ()
+    fatal: tuple[Finding, ...] = ()  # rules that may be there and are not known: no agent starts before they are mended
+
+
+def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
+    """The permission rules of files, the most trusted first. `root` is where approvals are kept."""
+    files = [_File(read) for read in reads]
+    approvals = Approvals(root)
+    allow: list[Permitted] = []
+    pending: list[Waiting] = []
+    for file in files:
+        waiting = None if trust == "all" else _waiting(file, approvals if trust == "approved" else None)
+        if waiting is None:
+            allow += file.rules["allow"]
+        else:
+            pending.append(waiting)
+    mode, refused = _mode(files)
+    return Rules(
+        allow=tuple(allow),
+        ask=tuple(one for file in files for one in file.rules["ask"]),
+        deny=tuple(one for file in files for one in file.rules["deny"]),
+        mode=mode,
+        bypass_disabled=any(file.bypass_disabled for file in files),
+        pending=tuple(pending),
+        problems=(*(finding for file in files for finding in file.findings), *refused),
+        fatal=tuple(finding for file in files for finding in file.fatal),
+    )
+
+
+def waiting_now(waiting: Waiting) -> str:
+    """The hash of the allow rules as the file has them now: another one than `waiting.hash` after a change."""
+    from billhook.config.shapes import read_file
+
+    now = _File(read_file(waiting.file, waiting.layer, waiting.folder))
+    return rules_hash(waiting.file, _said(now.rules["allow"]))
+
+
+def approval_of_rules(waiting: Waiting) -> Approval:
+    """The record that approves exactly these rules."""
+    from datetime import UTC, datetime
+
+    return Approval(
+        hash=waiting.hash,
+        file=waiting.file,
+        name=NAME,
+        definition={"permissions": {"allow": list(_said(waiting.rules))}},
+        gate=False,
+        approved_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+    )
+
+
+def approved_rules(approval: Approval) -> tuple[str, ...]:
+    """The rules that a record approves; none for the record of a hook."""
+    said = approval.definition.get("permissions")
+    rules = said.get("allow") if isinstance(said, dict) else None
+    return tuple(one for one in rules if isinstance(one, str)) if isinstance(rules, list) else ()
+
+
+def in_force(approval: Approval, reads: Iterable[FileRead]) -> bool:
+    """Whether the allow rules that a file has now are among those of a record."""
+    now = [set(_said(_File(read).rules["allow"])) for read in reads if read.source.path == approval.file]
+    return any(rules and rules <= set(approved_rules(approval)) for rules in now)
+
+
+def rules_hash(file: str, rules: Sequence[str]) -> str:
+    """What an approval of these rules is kept under; their order makes no difference."""
+    import hashlib
+    import json
+
+    said = {"version": 1, "file": file, "permissions": {"allow": list(rules)}}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _said(rules: Iterable[Permitted]) -> tuple[str, ...]:
+    return tuple(sorted({str(one.rule) for one in rules}))
+
+
+def _waiting(file: "_File", approvals: Approvals | None) -> Waiting | None:
+    """What waits of a file: its allow rules, unless an approved list has all of them. To remove some only tightens."""
+    rules, source = file.rules["allow"], file.source
+    if not rules or not needs_consent(source.layer):
+        return None
+    now = _said(rules)
+    known = [] if approvals is None else [one for one in approvals.of_file(source.path) if not one.of_hook]
+    if any(set(now) <= set(approved_rules(one)) for one in known):
+        return None
+    return Waiting(
+        file=source.path,
+        layer=source.layer,
+        folder=source.folder,
+        rules=tuple(rules),
+        hash=rules_hash(source.path, now),
+        before=approved_rules(known[0]) if known else None,
+    )
+
+
+def _mode(files: Sequence["_File"]) -> tuple[str, list[Finding]]:
+    """The mode that the most trusted file names; a less trusted one may name a stricter. And what had no effect."""
+    mode, refused = "", []
+    for file in files:
+        named, node = file.mode, file.mode_node
+        if not named or node is None:
+            continue
+        if needs_consent(file.source.layer) and named not in OF_A_PROJECT:
+            if named != "default":
+                message = f"a {file.source.layer} file can't start agents in the mode `{named}`"
+                path, hint = file.source.path, "remove it, or set it in a file of your own"
+                note = bool(agent_of(path))  # whether the mode counts in the agent whose file it is, that agent decides
+                refused.append(Finding("BH215", message, path, node.line, node.column, hint, note=note))
+        elif not mode or MODES.index(named) > MODES.index(mode):
+            mode = named
+    return mode or "default", refused
+
+
+class _File:
+    """What one file says."""
+
+    def __init__(self, read: FileRead) -> None:
+        self.source = read.source
+        self.rules: dict[Kind, list[Permitted]] = {kind: [] for kind in KINDS}
+        self.mode = ""
+        self.mode_node: Node | None = None
+        self.bypass_disabled = False
+        self.findings: list[Finding] = []
+        self.fatal: list[Finding] = []
+        """Of the findings, and of those of the file, the ones after which a deny or ask rule may be missing."""
+        if read.lost_permissions:
+            self.fatal += read.findings[:1]
+        for key, value in read.permissions:
+            self._block(key, value)
+
+    def _find(self, code: str, message: str, node: Node, hint: str, *, fatal: bool = False) -> None:
+        found = Finding(code, message, self.source.path, node.line, node.column, hint)
+        self.findings.append(found)
+        if fatal:
+            self.fatal.append(found)
+
+    def _block(self, key: Node, value: Node) -> None:
+        if folded(str(key.value)) != "permissions":
+            self._find("BH202", f"unknown key `{key.value}`", key, "did you mean `permissions`?", fatal=True)
+        elif isinstance(value.value, Fields):
+            for inner, node in value.value:
+                self._key(inner, node)
+        elif value.value is not None:
+            hint = "put `allow`, `ask` and `deny` below it"
+            self._find("BH203", f"`permissions` must be a mapping, not {value.kind}", value, hint, fatal=True)
+
+    def _key(self, key: Node, value: Node) -> None:
+        """What is not ours is the host's own, unless it seems to be meant for us."""
+        match folded(str(key.value)):
+            case ("allow" | "ask" | "deny") as kind:
+                self._list(kind, value)
+            case "defaultmode" if value.value is not None:
+                self._default_mode(value)
+            case "disablebypasspermissionsmode" if value.value not in (None, False):
+                self.bypass_disabled = True
+                if value.value not in ("disable", True):
+                    self._find("BH206", "the one word that it takes is `disable`", value, "write `disable`")
+            case name if near := nearest(name, KINDS, 0.8):
+                self._find("BH202", f"unknown key `{key.value}`", key, f"did you mean `{near}`?", fatal=near != "allow")
+
+    def _default_mode(self, node: Node) -> None:
+        word = node.value if isinstance(node.value, str) else ""
+        if word in MODES:
+            self.mode, self.mode_node = word, node
+            return
+        near = nearest(word, MODES, 0.8)
+        if near or self.source.path.endswith((".yaml", ".yml")):  # else it may be a mode of the host's own
+            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MODES)}"
+            self._find("BH206", f"no permission mode {quoted(str(node.plain()))}", node, hint)
+
+    def _list(self, kind: Kind, node: Node) -> None:
+        if node.value is None:
+            return
+        items = node.value if isinstance(node.value, tuple) else (node,)
+        if not isinstance(node.value, tuple):
+            message = f"`{kind}` must be a list of rules, not {node.kind}"
+            lost = kind != "allow" and not isinstance(node.value, str)
+            self._find("BH203", message, node, f'write "{kind}": ["Bash(git push *)"]', fatal=lost)
+            if kind == "allow" or lost:
+                return
+        for item in items:
+            self._rule(kind, item)
+
+    def _rule(self, kind: Kind, node: Node) -> None:
+        if not isinstance(node.value, str):
+            message = f"a rule of `{kind}` must be a string, not {node.kind}"
+            self._find("BH203", message, node, "write it as `Bash(git push *)`", fatal=kind != "allow")
+            return
+        try:
+            self.rules[kind].append(self._permitted(Rule.parse(node.value), kind, node))
+        except RuleError as error:
+            self._unread(kind, node, error)
+
+    def _unread(self, kind: Kind, node: Node, error: RuleError) -> None:
+        """A rule that can't be read never allows. Where it denies or asks, every call of its tools is asked about."""
+        message = quoted_anew(error.message)
+        if kind == "allow":
+            self._find("BH208", message, node, error.hint)
+            return
+        names = named_tools(str(node.value))
+        if names:
+            what = " and ".join(f"`{name}`" for name in names[:3])
+            message += f"; until it is mended, every call of {what} is asked about"
+        self._find("BH208", message, node, error.hint, fatal=not names)
+        self.rules["ask"] += [self._permitted(Rule(name), kind, node, unread=True) for name in names]
+
+    def _permitted(self, rule: Rule, kind: Kind, node: Node, *, unread: bool = False) -> Permitted:
+        path, layer, folder = self.source.path, self.source.layer, self.source.folder
+        place, text = f"{_shown_path(path, folder)}:{node.line}", one_line(str(node.value), _LONGEST_TEXT)
+        return Permitted(rule, layer, place, folder, kind, text, unread, path, node.line, node.column)
+
+
+def named_tools(text: str) -> list[str]:
+    """The tools that a text which is no rule seems to be about, by their canonical names."""
+    listed = _LISTED.findall(text.partition("(")[0])
+    return list(dict.fromkeys(tools.canonical(name) for name in (*listed, *_NAMED.findall(text))))
+
+
+def quoted_anew(message: str) -> str:
+    """A message that holds a piece of a file, fit for one line."""
+    return one_line(message, 2 * _LONGEST_TEXT)
+
+
+def _shown_path(file: str, folder: str) -> str:
+    home = os.path.realpath(client_env.expanduser("~"))
+    for base, prefix in ((folder, ""), (home, "~/")):
+        if len(base) > 1 and file.startswith(base + "/"):
+            return prefix + file[len(base) + 1 :]
+    return file

@@ -1,0 +1,527 @@
+"""The local files that decide what a hook does: what an approval covers besides the words of its definition.
+
+Those that its command names, with what these source, run or import; and every code file in the folders of its scripts
+(`covered.py`). Found by reading, never by running, and never completely: what is known to be missing is in `uncovered`.
+"""
+
+import itertools
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from billhook.config import approval_scope, python_imports
+from billhook.config.approval_scope import MAGIC, Kind, Patterns
+from billhook.config.declared import Action, Exec, Python, Run
+from billhook.config.sources import MAX_KEPT, Look
+from billhook.core import client_env
+from billhook.effects import programs, script, shell
+from billhook.effects import variables as shellvars
+from billhook.effects.programs import SUFFIXES
+from billhook.effects.script import UNKNOWN
+
+MAX_SCRIPTS: Final = 500
+MAX_SHELL: Final = 1 << 20
+MAX_SCRIPT: Final = 8 << 20
+MAX_ALL_SCRIPTS: Final = 32 << 20
+MAX_FOLDERS: Final = 16
+MAX_FOUND: Final = 20_000
+MAX_UNCOVERED: Final = 20
+
+_SYSTEM = re.compile(r"/(?:bin|sbin|usr|lib[^/]*|opt|nix|etc|dev|proc|sys)(?:/|$)")
+_KEPT_BY_HOOKS: Final = (".log", ".jsonl", ".tmp", ".out")
+_SHEBANG = re.compile(rb"#![ \t]*([^\n]*)")
+_LOOP: Final = re.compile(r"\b(?:for|select)\s+\w+\s+in\s+([^;\n]{1,2000})")
+_SEPARATORS = re.compile(r"[;|&(){}`\n]")
+_BESIDE: Final = re.compile(r"""["'](\.{1,2}/[\w./@+-]+)["']|\brequire_relative[ \t(]+["']([\w./-]+)["']""")
+_ENDINGS: Final = ("", ".js", ".mjs", ".cjs", ".ts", ".json", ".rb", "/index.js", "/index.ts")
+
+
+class Named(NamedTuple):
+    """What a hook depends on."""
+
+    files: tuple[str, ...]  # those that are named, imported or sourced
+    trees: dict[str, tuple[str, ...]]  # by folder, the files that count because they lie there or below
+    plain: tuple[str, ...]  # files in these folders that don't count, and would if they became executable
+    watched: dict[str, Kind]  # the folders in which another file may appear that counts
+    uncovered: tuple[str, ...] = ()  # what it may run that is not among the files, each with the reason
+
+
+def named(action: Action | None, folder: str, look: Look) -> Named:
+    """What decides what `action` does, as absolute paths, each once; programs and scripts also where they do not exist
+    (yet). Never raises and runs nothing; reads a bounded number of regular files."""
+    scan = _Scan(os.path.abspath(folder), look)
+    match action:
+        case Run(text):
+            scan.text(text)
+        case Exec(argv):
+            scan.text(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv))
+        case Python(target, interpreter):
+            scan.python(target, interpreter)
+    return scan.finished()
+
+
+class _Scan:
+    """One search: the paths found, and the scripts still to be read."""
+
+    def __init__(self, folder: str, look: Look) -> None:
+        self.folder = folder
+        self.look = look
+        self.real_folder = look.real(folder)
+        self.home = client_env.expanduser("~")
+        self.direct = True
+        """What is read is the hook's own command: the folders of the scripts that it names are covered."""
+        self.found: dict[str, None] = {}
+        self.trees: dict[str, Kind] = {}
+        self.watched: dict[str, Kind] = {}
+        self.unread: deque[tuple[str, str]] = deque()  # scripts that may name more, and what they are read as
+        self.queued: set[str] = set()
+        self.sought: set[str] = set()
+        self.roots: dict[str, None] = {}  # where Python looks for modules
+        self.imported: dict[python_imports.Imported, None] = {}
+        self.resolved: set[tuple[python_imports.Imported, str]] = set()
+        self.bytes, self.scripts = MAX_ALL_SCRIPTS, MAX_SCRIPTS
+        self.patterns = Patterns(folder, look)
+        self.uncovered: dict[str, None] = {}
+
+    def finished(self) -> Named:
+        while self.unread or self.resolve():
+            path, kind = self.unread.popleft()
+            self.scripts -= 1
+            if self.scripts < 0 or self.bytes < 0:
+                self.note("it names more scripts than are looked at: what the others run is not covered")
+                break
+            self.follow(path, kind)
+        for root in self.roots:
+            self.add_all(python_imports.shadows(root, self.look))
+            self.watched.setdefault(root, "code")
+        trees, plain = self.grown()
+        self.watched |= dict.fromkeys(self.patterns.listed, "all")
+        files = tuple(path for path in self.found if not self.look.folder(path))
+        return Named(files, trees, plain, self.watched, tuple(self.uncovered))
+
+    def grown(self) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+        """The files in the folders that are covered, and beside them Python's caches of modules elsewhere."""
+        trees: dict[str, tuple[str, ...]] = {}
+        plain: dict[str, None] = {}
+        seen = set(self.found)
+        folders = dict.fromkeys(os.path.dirname(path) for path in self.found if path.endswith(".py"))
+        caches = [os.path.join(folder, approval_scope.CACHE) for folder in folders if not self.in_tree(folder)]
+        caches = [cache for cache in caches if self.look.folder(cache) and self.inside(cache)]
+        for folder, kind in (*self.trees.items(), *((cache, "code") for cache in caches)):
+            tree = approval_scope.walk(folder, kind, self.folder, self.look)
+            if tree is None:
+                self.note(f"{folder}: too many or too large files; only those that are named count")
+                continue
+            trees[folder] = tuple(path for path in tree.files if path not in seen)
+            seen.update(tree.files)
+            plain |= dict.fromkeys(path for path in tree.plain if path not in seen)
+            self.watched |= {one: "all" if "all" in (kind, self.watched.get(one)) else "code" for one in tree.folders}
+            for text in tree.left_out:
+                self.note(text)
+        return {folder: files for folder, files in trees.items() if files}, tuple(plain)
+
+    def resolve(self) -> bool:
+        """Look for imported modules in the folders that are known by now; whether there is more to read."""
+        for one, root in itertools.product(tuple(self.imported), tuple(self.roots)):
+            if (one, root) not in self.resolved:
+                self.resolved.add((one, root))
+                self.modules(one, "", (root,), self.take)
+        return bool(self.unread)
+
+    def modules(
+        self, one: python_imports.Imported, path: str, roots: tuple[str, ...], take: Callable[[str, str], None]
+    ) -> None:
+        """A package that is imported counts as a whole."""
+        for place in python_imports.places(one, path, roots, self.look):
+            if not self.look.folder(place):
+                take(place, "module")
+            elif self.cover(place):
+                tree = approval_scope.walk(place, "code", self.folder, self.look)
+                for file in tree.files if tree is not None else ():
+                    if file.endswith(".py"):
+                        self.read_later(file, "module")
+
+    def follow(self, path: str, kind: str) -> None:
+        state = self.look.state(path)
+        if state is not None and state.st_size > MAX_SCRIPT:
+            self.note(f"{path}: too long to look for what it runs or imports")
+        data = self.look.read(path, MAX_SCRIPT).data
+        self.bytes -= len(data)
+        shebang = _SHEBANG.match(data)
+        if shebang:
+            for command in shell.parse(os.fsdecode(shebang[1])).commands:
+                self.direct = False
+                self.words(command.words, (self.folder,))
+        kind = programs.kind(path, os.fsdecode(shebang[0]) if shebang else "", kind)
+        if kind in ("python", "module"):
+            self.source(os.fsdecode(data), path, kind)
+        elif b"\0" in data or kind == "none":
+            return
+        elif kind == "shell" and len(data) > MAX_SHELL:
+            self.note(f"{path}: too long to look for what it runs")
+        elif kind == "shell":
+            self.text(os.fsdecode(data), path)
+        else:
+            self.beside(os.fsdecode(data), path)
+
+    def source(self, source: str, path: str, kind: str) -> None:
+        """A Python source; a script's own folder is the first in which modules are sought."""
+        if kind == "python":
+            self.add_roots(os.path.dirname(self.look.real(path)), os.path.dirname(path))
+        self.add_roots(*python_imports.roots_of(source, path, self.folder, self.look))
+        self.started(source, path)
+        for one in python_imports.imports(source):
+            if one.level:
+                self.modules(one, path, (), self.take)
+            else:
+                self.imported.setdefault(one)
+
+    def add_roots(self, *folders: str) -> None:
+        self.roots |= dict.fromkeys(folder for folder in folders if self.counts(folder))
+
+    def beside(self, source: str, path: str) -> None:
+        """`require("./lib/x")`: files that a script of another language names from where it lies."""
+        self.started(source, path)
+        for relative, ruby in _BESIDE.findall(source):
+            base = os.path.normpath(os.path.join(os.path.dirname(path), relative or ruby))
+            for place in (base + ending for ending in _ENDINGS):
+                if self.look.regular(place):
+                    self.take(place, "")
+                    break
+
+    def started(self, source: str, path: str) -> None:
+        """`subprocess.run(["sh", "lib/x.sh"])`: scripts that it starts, named from the project or from around it."""
+        folders = (self.folder, *python_imports.around(os.path.dirname(path), self.folder))
+        for call in approval_scope.started(source):
+            places = [place for name in call.scripts for place in self.meant(name, folders)]
+            there = [place for place in places if self.look.regular(place) and self.inside(place)]
+            for place in there:
+                self.take(place, "")
+            if not there:
+                self.note(f"{path}: `{' '.join(call.text.split())[:60]}`: what it runs is known only at run time")
+
+    def python(self, target: str, interpreter: str) -> None:
+        module = target.partition(":")[0]
+        if interpreter:
+            self.program(interpreter, (self.folder,))
+        if "/" in module or module.endswith(".py"):
+            self.scripts_named(module.removesuffix(".py") + ".py", "python", (self.folder,))
+            return
+        self.module((module,), (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude"))))
+
+    def text(self, text: str, path: str = "") -> None:
+        """Scan shell text. In a script, which has a `path`, only what it sources or runs counts, not what it reads."""
+        known = self.known(text, path)
+        commands = known.commands
+        self.direct = not path
+        self.variables(commands)
+        folders: tuple[str, ...] = (self.folder,)
+        writes = [word for one in commands for word in (*programs.written_words(one.words), *one.written)]
+        # what it writes, seen from the project, is the hook's own data
+        written = None if path else {place for word in writes for place in self.paths(word, folders)}
+        in_order = not _SEPARATORS.search(known.text.replace("&&", ""))
+        if not in_order:  # a subshell may end or a `cd` fail: each folder is possible everywhere
+            for command in commands:
+                folders = self.moved(command, folders, keep=True)
+        for command in commands:
+            folders = self.moved(command, folders, keep=False) if in_order else folders
+            self.command(command, folders, written)
+        self.fed(known.text, folders)
+        runs = list(filter(programs.runs_what_it_is_given, commands))
+        if runs and not self.given(known, folders):
+            for command in runs:
+                self.note(f"`{command.text.replace(UNKNOWN, '*')[:60]}`: what it runs is known only at run time")
+
+    def known(self, text: str, path: str) -> shellvars.Known:
+        key = (self.folder, path, text)
+        known = self.look.texts.get(key)
+        if known is None:
+            known = shellvars.known(text, self.folder, self.home, path)
+            if len(text) <= MAX_KEPT:
+                self.look.texts[key] = known
+        return known
+
+    def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
+        if programs.program(command.words) not in ("cd", "pushd") or (keep and len(folders) >= MAX_FOLDERS):
+            return folders
+        operands = [word for word in command.words[1:] if not word.startswith("-")] or ["~"]
+        moved = self.paths(operands[0], folders)
+        return tuple(dict.fromkeys((*folders, *moved) if keep else moved or folders))[:MAX_FOLDERS]
+
+    def command(self, command: shell.SimpleCommand, folders: tuple[str, ...], written: set[str] | None) -> None:
+        """Note what one command names; its plain arguments only where `written`, what must not count, is given."""
+        self.words(command.words, folders)
+        if written is not None:
+            for word in programs.read_words(command.words):
+                self.argument(word, folders, written)
+        for redirect in command.redirects:
+            if redirect.operator in ("<", "<>"):
+                kind = programs.language_of(command.name)
+                if kind:
+                    self.scripts_named(redirect.target, kind, folders)
+                elif written is not None:
+                    self.argument(redirect.target, folders, written)
+
+    def words(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        for _ in range(4):
+            rest = programs.run_by(words)
+            if not rest:
+                break
+            self.environment(approval_scope.environment_of(os.path.join(self.folder, ".venv"), self.look))
+            if rest[0] == "-m":
+                self.module(rest[1:], folders)
+                return
+            if rest[0].endswith(SUFFIXES):
+                self.scripts_named(rest[0], "", folders)
+                return
+            words = rest
+        if not words:
+            return
+        self.program(words[0], folders)
+        name = programs.program(words)
+        if name in programs.READS_PROGRAM:
+            for option, value in itertools.pairwise(words):
+                if option in ("-f", "--file", "--from-file"):
+                    self.scripts_named(value, "none", folders)
+        if name in programs.RUNS_PROJECT:
+            self.instructions(words, folders)
+        interpreter = "python" if programs.PYTHON.fullmatch(name) else name
+        if interpreter in programs.INTERPRETERS:
+            self.interpreted(interpreter, words[1:], folders)
+
+    def instructions(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        name = programs.program(words)
+        files = programs.RUNS_PROJECT[name]
+        values = [value for word in words[1:] for value in (word, word.partition("=")[2], word[2:])]
+        elsewhere = [path for value in values for path in self.paths(value, folders) if self.look.folder(path)]
+        for folder, file in itertools.product((*folders, *elsewhere), files):
+            if self.look.regular(os.path.join(folder, file)):
+                self.take(os.path.join(folder, file), "none")
+        what = f": only {' or '.join(files[:2])} counts" if files else ""
+        self.note(f"code of the project that `{name}` runs{what}")
+
+    def interpreted(self, interpreter: str, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        operand, code, module = programs.operand(words, programs.INTERPRETERS[interpreter])
+        # `perl -I lib`, `node --require=./x.js`
+        for word in itertools.takewhile(lambda word: word not in (operand, code, module), words):
+            for value in (word, word.partition("=")[2], word[2:]):
+                self.loaded(value, folders)
+        if module and interpreter == "python":
+            self.module((module,), folders)
+        elif code is not None and interpreter == "python":
+            self.code(code, folders)
+        elif code is None and not module and operand:
+            self.scripts_named(operand, programs.language_of(interpreter), folders)
+
+    def loaded(self, word: str, folders: tuple[str, ...]) -> None:
+        """A file that a program loads before its script, or a folder where it looks for more."""
+        for path in self.paths(word, folders) if not word.startswith("-") else ():
+            if self.look.folder(path):
+                self.cover(path)
+            elif self.look.regular(path) or ("/" in word and word.endswith(SUFFIXES)):
+                self.take(path, "")
+
+    def code(self, code: str, folders: tuple[str, ...]) -> None:
+        self.add_roots(*folders)
+        self.source(code.replace(UNKNOWN, "_"), os.path.join(self.folder, "-"), "code")
+
+    def fed(self, text: str, folders: tuple[str, ...]) -> None:
+        """`python3 - <<EOF`: a program that the text feeds to Python."""
+        for command in script.read(text).commands if "<<" in text else ():
+            if programs.PYTHON.fullmatch(programs.program(command.words)):
+                for redirect in command.redirects:
+                    self.code(redirect.body or "", folders)
+
+    def module(self, names: tuple[str, ...], folders: tuple[str, ...]) -> None:
+        """`python -m name`, where it is a local one: it is the script."""
+        self.add_roots(*folders)
+        for name in names[:1]:
+            self.modules(python_imports.Imported(name), "", tuple(self.roots), self.script)
+
+    def program(self, word: str, folders: tuple[str, ...]) -> None:
+        if UNKNOWN in word:
+            self.unknown(word, folders)
+        elif "/" in word or word.startswith("~"):
+            for path in self.paths(word, folders):
+                self.script(path, "program")
+        elif word not in self.sought and _speakable(word):
+            self.sought.add(word)
+            self.on_path(word)
+
+    def unknown(self, word: str, folders: tuple[str, ...]) -> None:
+        """A script whose name only the shell will know: where its folder is known, whatever lies there counts."""
+        above = word.partition(UNKNOWN)[0].rpartition("/")[0]
+        for path in self.paths(above, folders):
+            if self.look.folder(path):
+                self.cover(path, "all")
+
+    def on_path(self, name: str) -> None:
+        """A program without a folder counts where PATH leads into the project, also where it would be found first."""
+        for folder, inside in self.path_folders():
+            path = os.path.join(folder, name)
+            there = os.access(path, os.X_OK) and not self.look.folder(path)
+            if inside:
+                (self.script if there else self.take)(path, "program")
+            if there:
+                return
+
+    def path_folders(self) -> list[tuple[str, bool]]:
+        if self.folder not in self.look.path_folders:
+            entries = client_env.environ().get("PATH", "").split(os.pathsep)
+            folders = [os.path.normpath(os.path.join(self.folder, entry)) for entry in entries]
+            found = [(folder, self.inside(folder)) for folder in folders]
+            while found and not found[-1][1]:
+                found.pop()
+            self.look.path_folders[self.folder] = found
+        return self.look.path_folders[self.folder]
+
+    def scripts_named(self, word: str, kind: str, folders: tuple[str, ...]) -> None:
+        if UNKNOWN in word:
+            self.unknown(word, folders)
+            return
+        paths = self.meant(word, folders)
+        if "/" in word or word.endswith(SUFFIXES) or any(map(self.look.state, paths)):
+            for path in paths:
+                self.script(path, kind)
+
+    def given(self, known: shellvars.Known, folders: tuple[str, ...]) -> bool:
+        """`cat d/*.sh | sh`, `find d -exec sh {} +`, `for f in d/*; do sh "$f"; done`: whatever is there is run.
+        False where nothing like it is named."""
+        words = [word for command in known.commands for word in programs.given_words(command.words)]
+        for loop in _LOOP.findall(known.text):
+            words += [re.sub("[\"']", "", word).translate(known.values) for word in loop.split()]
+        paths = [path for word in words if "$" not in word for path in self.meant(word, folders)]
+        for path in paths:
+            if self.look.folder(path):
+                self.cover(path, "all")
+            elif self.look.regular(path):
+                self.take(path, "")
+        return bool(paths)
+
+    def meant(self, word: str, folders: tuple[str, ...]) -> list[str]:
+        """The paths that a word of the shell's stands for now; what a pattern may stand for besides is noted."""
+        paths = self.paths(word, folders)
+        if not MAGIC.search(word):
+            return paths
+        found = [self.patterns.matches(path) for path in paths]
+        for _, problem in found:
+            if problem:
+                self.note(f"{word}: {problem}")
+        return [file for files, _ in found for file in files]
+
+    def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
+        for path in self.paths(word, folders):
+            if self.look.regular(path) and path not in written and not path.endswith(_KEPT_BY_HOOKS):
+                self.take(path, "")
+
+    def script(self, path: str, kind: str) -> None:
+        self.take(path, kind)
+        if self.look.folder(path):  # `python3 folder`
+            self.cover(path)
+        elif self.direct and self.counts(path) and self.look.regular(path):
+            for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(self.look.real(path)))):
+                self.cover(folder)
+
+    def take(self, path: str, kind: str) -> None:
+        if self.counts(path):
+            self.found.setdefault(path)
+            self.environment(approval_scope.environment_of(os.path.dirname(path), self.look))
+            if kind != "none":
+                self.read_later(path, kind)
+
+    def read_later(self, path: str, kind: str) -> None:
+        if path not in self.queued:
+            self.queued.add(path)
+            self.unread.append((path, kind))
+
+    def environment(self, root: str) -> None:
+        if root and root not in self.sought and self.inside(root):
+            self.sought.add(root)
+            self.add_all(approval_scope.startup_files(root, self.look))
+            self.watched |= dict.fromkeys(approval_scope.package_folders(root, self.look), "code")
+            self.note(f"{root}: installed packages")
+
+    def cover(self, folder: str, kind: Kind = "code") -> bool:
+        """Cover a folder and what is below it; False, and why, where that can't be."""
+        if not self.inside(folder):
+            why = "it is outside of the project; only the files that are named count"
+        elif self.above(folder):
+            self.note("other files in the project's own folder: only those that are named, imported or sourced count")
+            return False
+        elif approval_scope.is_installed(folder, self.look):
+            why = "installed packages"
+        elif self.in_tree(folder) and kind != "all":
+            return True
+        elif len(self.trees) >= MAX_FOLDERS:
+            why = "too many folders"
+        else:
+            self.trees[folder] = kind
+            return True
+        self.note(f"{folder}: {why}")
+        return False
+
+    def above(self, folder: str) -> bool:
+        folders = (folder.rstrip("/") + "/", self.look.real(folder).rstrip("/") + "/")
+        return any(f"{top}/".startswith(one) for top in (self.folder, self.real_folder) for one in folders)
+
+    def in_tree(self, folder: str) -> bool:
+        return any(f"{folder}/".startswith(f"{tree}/") for tree in self.trees)
+
+    def add_all(self, paths: Iterator[str]) -> None:
+        for path in paths:
+            if self.counts(path):
+                self.found.setdefault(path)
+
+    def note(self, text: str) -> None:
+        if len(self.uncovered) < MAX_UNCOVERED:
+            self.uncovered.setdefault(text.replace(f"{self.folder}/", ""))
+
+    def counts(self, path: str) -> bool:
+        return len(self.found) < MAX_FOUND and (not _SYSTEM.match(path) or self.inside(path))
+
+    def inside(self, path: str) -> bool:
+        if self.folder == "/":
+            return not _SYSTEM.match(path) or not _SYSTEM.match(self.look.real(path))
+        return self.below(path) or self.below(self.look.real(path))
+
+    def below(self, path: str) -> bool:
+        return any(path == top or path.startswith(top + "/") for top in (self.folder, self.real_folder))
+
+    def paths(self, word: str, folders: tuple[str, ...]) -> list[str]:
+        if not _speakable(word):
+            return []
+        if word.startswith("~"):
+            word = client_env.expanduser(word)
+        found = [_normal(os.path.join(folder, word)) for folder in folders]
+        return found if len(found) == 1 else list(dict.fromkeys(found))
+
+    def variables(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
+        """`PYTHONPATH=lib`, `BASH_ENV=x.sh`: variables that tell a program what to load."""
+        for command in commands:
+            for name, _, value in (word.partition("=") for word in programs.said(command)):
+                if name == "PYTHONPATH":
+                    paths = [path for entry in value.split(":") for path in self.paths(entry or ".", (self.folder,))]
+                    self.add_roots(*filter(self.inside, paths))
+                elif name in programs.LOADS:
+                    for entry in re.split(r"[:\s=,]+", value):
+                        self.loaded(entry, (self.folder,))
+
+
+def _speakable(word: str) -> bool:
+    """Whether the system could be asked for it at all."""
+    return 0 < len(word) <= 4096 and UNKNOWN not in word and not re.search("[\ud800-\udc7f\udd00-\udfff]", word)
+
+
+def _normal(path: str) -> str:
+    """The shortest spelling that leads to the same place: `..` behind a link is left as it is."""
+    normal = os.path.normpath(path)
+    if ".." not in path:
+        return normal
+    try:
+        if ".." in path.split("/") and os.path.realpath(normal) != os.path.realpath(path):
+            return path
+    except (OSError, ValueError):
+        pass
+    return normal

@@ -1,0 +1,590 @@
+"""How a child process ended, and how we end as somebody's child: one record for both directions."""
+
+import enum
+import functools
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import UNSET as UNSET  # noqa: PLC0414 - exported: no hook rewrote it
+
+from billhook.core.events import Block, Event
+from billhook.core.strictjson import dumps
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child returned, or what we return as a child. Exactly one of `code`, `signal`, `timed_out` and
+    `start_error` tells how it ended. Output is bytes as printed, cut at a cap; `truncated` says that there was more."""
+
+    code: int | None = None
+    signal: int | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    truncated: bool = False
+    timed_out: bool = False
+    start_error: str = ""  # why the child could not be started, with the name of the errno; empty when it started
+    lost: bool = False
+    """The exit status was collected by somebody else (a host that ignores SIGCHLD): how it ended is unknown."""
+
+    @property
+    def stdout_text(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def stderr_text(self) -> str:
+        return self.stderr.decode("utf-8", "replace")
+
+
+# What a hook says (Answer), what happened when it was asked (Outcome), what the agent acts on (Verdict).
+
+
+class Decision(enum.StrEnum):
+    """Weakest first. `none` is "no objection", never approval: the permission flow goes on as if nobody was asked."""
+
+    NONE = "none"
+    ALLOW = "allow"
+    ASK = "ask"
+    DEFER = "defer"
+    DENY = "deny"
+
+
+class Status(enum.StrEnum):
+    """How asking a hook went."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    COULD_NOT_START = "could_not_start"
+    BACKGROUND = "background"
+
+
+OnFailure = Literal["allow", "deny", "ask"]
+
+
+class SkipReason(enum.StrEnum):
+    """Why a hook did not run, in the word that the event log has for it. Two reasons are shown with their cause."""
+
+    CONDITION_FALSE = "condition false"
+    CONDITION_RAISED = "condition raised"
+    DENIED = "denied"
+    STOPPED = "stopped"
+    NOT_MATCHED = "did not match"
+    NOT_JUDGED = "the event was not judged"
+    DISABLED = "disabled"
+    NOT_TRUSTED = "not trusted"
+    BROKEN = "broken"
+    NOT_YET = "not run yet"
+    SAME = "same as another"
+    ELSEWHERE = "run by the agent itself"
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Why a hook of this event did not run."""
+
+    reason: SkipReason
+    by: str = ""  # the hook that ended the run, or the error that its condition raised
+
+    def __str__(self) -> str:
+        return _SENTENCES.get(self.reason, self.reason.value).format(by=self.by)
+
+    @property
+    def recorded(self) -> str:
+        """The same as the event log has it."""
+        return str(self) if self.reason in _ENDS else self.reason.value
+
+    @classmethod
+    def from_recorded(cls, text: str) -> "Skipped | None":
+        """The reason that the event log has a text for; None for any other text."""
+        for reason in _ENDS:
+            before, _, after = _SENTENCES[reason].partition("{by}")
+            by = text.removeprefix(before).removesuffix(after)
+            if by and text == f"{before}{by}{after}":
+                return cls(reason, by=by)
+        return cls(SkipReason(text)) if text in _REASONS else None
+
+
+_SENTENCES = {
+    SkipReason.CONDITION_FALSE: "its condition is false",
+    SkipReason.CONDITION_RAISED: "its condition raised {by}",
+    SkipReason.DENIED: "`{by}` said deny",
+    SkipReason.STOPPED: "`{by}` said stop",
+}
+_ENDS = (SkipReason.DENIED, SkipReason.STOPPED)  # another hook ended the run: the log says which one
+_REASONS = frozenset(SkipReason) - set(_ENDS)
+
+FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
+
+_RANK = {decision: rank for rank, decision in enumerate(Decision)}
+_NONE, _DENY, _OK = Decision.NONE, Decision.DENY, Status.OK
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook says. Everything is optional; authors write `return deny("...")` or return nothing."""
+
+    decision: Decision = Decision.NONE
+    reason: str = ""
+    context: str = ""  # for the model
+    objection: str = ""
+    """The part of `context` that was a block of what had already happened: Claude Code shows it as one."""
+    message: str = ""  # for the user
+    updated_input: dict[str, Any] | None = None
+    updated_output: Any = UNSET
+    keep_going: bool = False
+    stop: bool = False
+    stop_reason: str = ""
+    quiet: bool = False
+    data: Any = None  # For later hooks: `ctx.results[...].data`
+    background: float | bool = False  # the real answer comes later: True, or after at most so many seconds
+    extras: dict[str, Any] = {}
+    """Fields that only one event knows (`sessionTitle`, `watchPaths` ...), by their wire names."""
+
+    @property
+    def plain(self) -> bool:
+        """It can be taken as it is: it is here now, and everything in it is what it should be."""
+        return (
+            type(self.decision) is Decision
+            and not self.background
+            and type(self.reason) is str
+            and type(self.context) is str
+            and type(self.message) is str
+            and type(self.stop_reason) is str
+            and type(self.extras) is dict
+            and (self.updated_input is None or type(self.updated_input) is dict)
+        )
+
+    def tidy(self) -> "Answer":
+        """The same as an author no doubt meant it: `deny(error)` has the error's text as its reason, `decision="deny"`
+        is the decision. Raises TypeError or ValueError for what can't be meant."""
+        decision = Decision(self.decision)
+        rewritten = None if decision is _DENY else self.updated_input  # a deny stands, whatever else is wrong
+        if rewritten is not None and not isinstance(rewritten, Mapping):
+            raise TypeError(f"the rewritten input is {type(self.updated_input).__name__}, but an input is a dict")
+        texts = {field: getattr(self, field) for field in ("reason", "context", "message", "stop_reason")}
+        return msgspec.structs.replace(
+            self,
+            decision=decision,
+            updated_input=None if rewritten is None else dict(rewritten),
+            extras=dict(self.extras or {}),
+            **{field: "" if value is None else str(value) for field, value in texts.items()},
+        )
+
+    def beside_objection(self, join: str) -> str:
+        """The context without the objection in it."""
+        if not self.objection:
+            return self.context
+        before, _, after = self.context.partition(self.objection)
+        return join.join(filter(None, (before.strip(), after.strip())))
+
+    @property
+    def rewrites(self) -> bool:
+        return self.updated_input is not None or self.updated_output is not UNSET
+
+    @property
+    def speaks(self) -> bool:
+        """It says something to the agent or the user: data alone is for later hooks."""
+        return self is not NOTHING and (
+            self.decision is not _NONE
+            or self.updated_input is not None
+            or self.updated_output is not UNSET
+            or bool(self.reason or self.context or self.message or self.keep_going or self.stop or self.stop_reason)
+            or bool(self.quiet or self.extras or self.objection or self.background)
+        )
+
+    @property
+    def objects(self) -> bool:
+        """It holds something up: the run of later hooks ends here."""
+        return self.decision is _DENY or self.stop
+
+
+NOTHING = Answer()  # the answer of a hook that has nothing to say
+
+
+# -- makers, for hook authors --------------------------------------------------------------------------------------
+
+
+def allow(reason: str = "") -> Answer:
+    """Approve: skip the permission prompt. A deny or ask rule of the user still wins."""
+    return Answer(decision=Decision.ALLOW, reason=reason)
+
+
+def deny(reason: str) -> Answer:
+    """Refuse. The reason goes to the model."""
+    return Answer(decision=Decision.DENY, reason=reason)
+
+
+def ask(reason: str = "") -> Answer:
+    """Have the person decide."""
+    return Answer(decision=Decision.ASK, reason=reason)
+
+
+def defer(reason: str = "") -> Answer:
+    """Leave the call pending: the run ends, and the question comes again when it is resumed."""
+    return Answer(decision=Decision.DEFER, reason=reason)
+
+
+def inject(context: str) -> Answer:
+    """Tell the model something."""
+    return Answer(context=context)
+
+
+def notify(message: str) -> Answer:
+    """Tell the user something."""
+    return Answer(message=message)
+
+
+def rewrite(*, input: dict[str, Any] | None = None, output: Any = UNSET) -> Answer:  # noqa: A002 - the words of the domain
+    """Replace the whole input before the tool runs, or the whole output afterwards."""
+    return Answer(updated_input=input, updated_output=output)
+
+
+def keep_going(reason: str) -> Answer:
+    """On Stop: do not stop; the reason is what to do next."""
+    return Answer(keep_going=True, reason=reason)
+
+
+def stop(reason: str = "") -> Answer:
+    """End the agent's run. Before a tool it also denies the call."""
+    return Answer(stop=True, stop_reason=reason)
+
+
+# -- what was read from a hook -------------------------------------------------------------------------------------
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer with the evidence of how it was got: what a `run` that speaks to something outside returns."""
+
+    answer: Answer = NOTHING
+    status: Status = Status.OK
+    error: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    lost: tuple[str, ...] = ()
+    on_failure: OnFailure | None = None  # the protocol's own rule for this failure, when it is stricter than the hook's
+    output_bytes: int | None = None  # how much it printed or sent, where that is known
+    later: Callable[[float], Awaitable["Reply"]] | None = None
+    """Waits for the rest of an answer that comes later, for at most so many seconds."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What happened when a hook was asked. Only the engine makes one, so a hook can't forge it."""
+
+    hook: str
+    source: str = ""
+    dialect: str = ""
+    status: Status = Status.OK
+    answer: Answer = NOTHING
+    duration_ms: float = 0.0
+    failed_open: bool = False
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str = ""
+    lost: tuple[str, ...] = ()
+    output_bytes: int | None = None
+    skipped: Skipped | None = None  # why it did not run, where the engine decided that; `error` says it in words
+
+    @property
+    def success(self) -> bool:
+        return self.status not in FAILURES
+
+    @property
+    def data(self) -> Any:
+        return self.answer.data
+
+    @property
+    def block(self) -> bool:
+        return self.answer.decision is _DENY
+
+    @property
+    def block_reason(self) -> str:
+        return self.answer.reason if self.block else ""
+
+    @property
+    def context_to_inject(self) -> str:
+        return self.answer.context
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "hook": self.hook,
+            "source": self.source or None,
+            "dialect": self.dialect,
+            "status": self.status.value,
+            "decision": self.answer.decision.value,
+            "reason": self.answer.reason or self.answer.stop_reason or None,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "failed_open": self.failed_open,
+            "duration_ms": round(self.duration_ms, 3),
+            "error": self.error or None,
+            "lost": list(self.lost),
+            **({} if self.data is None else {"data": self.data}),
+        }
+
+
+class Asked(Protocol):
+    """The hook that a raw outcome is about."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def dialect(self) -> str: ...
+
+
+RawOutcome = Outcome | tuple[Asked, float, float]
+"""What happened when a hook ran; (hook, began, ended) for one that had nothing to say.
+
+Ten hooks that have nothing to say are the usual case; their outcomes are made when they are read.
+"""
+
+
+def to_outcome(raw: RawOutcome) -> Outcome:
+    if type(raw) is not tuple:  # quicker than isinstance, which asks the metaclass
+        return raw  # type: ignore[return-value]
+    hook, began, ended = raw
+    return Outcome(hook.name, hook.source, hook.dialect, _OK, NOTHING, (ended - began) * 1e3)
+
+
+def new_id() -> str:
+    """An id for a verdict: 48 bits of milliseconds, so that ids sort by time, then 80 random bits."""
+    try:
+        random = _random.pop()
+    except IndexError:
+        more = os.urandom(10 * 64).hex()
+        _random.extend(more[at : at + 20] for at in range(20, len(more), 20))
+        random = more[:20]
+    return f"{time.time_ns() // 1_000_000:012x}{random}"
+
+
+_random: list[str] = []  # the system is asked for many at once
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.clear)  # a child makes its own
+
+
+class Verdict(msgspec.Struct, frozen=True, dict=True):
+    """What the agent acts on, with all outcomes as evidence. One firing makes one verdict."""
+
+    about: Event
+    raw_outcomes: Sequence[RawOutcome] = ()
+    duration_ms: float = 0.0
+    decision: Decision = Decision.NONE
+    reason: str = ""
+    context: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    tool_input: dict[str, Any] | None = None  # the input as rewritten; None: nobody rewrote it
+    tool_output: Any = UNSET  # the output as rewritten; UNSET: nobody rewrote it
+    keep_going: bool = False
+    stop: bool = False
+    stop_reason: str = ""
+    failed_open: int = 0
+    extras: dict[str, Any] | None = None
+    quiet: bool = False  # every hook that said something wants it hidden from the user (`suppressOutput`)
+
+    @property
+    def event(self) -> str:
+        return self.about.hook_event_name
+
+    @functools.cached_property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What happened when each hook was asked, in their order."""
+        return tuple(map(to_outcome, self.raw_outcomes))
+
+    @functools.cached_property
+    def speaks(self) -> bool:
+        """There is something to say to the agent or the user, beside a reason: what most events have is nothing."""
+        return (
+            self.decision is not _NONE
+            or self.tool_input is not None
+            or self.tool_output is not UNSET
+            or bool(self.context or self.messages or self.stop or self.keep_going or self.extras or self.quiet)
+        )
+
+    @functools.cached_property
+    def id(self) -> str:
+        return new_id()
+
+    def with_id(self, id: str) -> "Verdict":  # noqa: A002 (the word that the field has)
+        """The same verdict, with an id that was given away before there was one."""
+        self.__dict__["id"] = id
+        return self
+
+    @property
+    def denied(self) -> bool:
+        return self.decision is _DENY
+
+    def as_answer(self, join: str = "\n\n") -> Answer:
+        """The verdict as one answer: what billhook says when it is itself a hook."""
+        objection, context = "", self.context
+        if self.about.block is Block.MODEL and context:
+            objection = _joined(outcome.answer.objection for outcome in self.outcomes)
+            others = (outcome.answer.beside_objection(join) for outcome in self.outcomes)
+            context = (objection, *filter(None, others)) if objection else context
+        return Answer(
+            decision=self.decision,
+            reason=self.reason,
+            context=join.join(context),
+            objection=objection,
+            message="\n".join(self.messages),
+            updated_input=self.tool_input,
+            updated_output=self.tool_output,
+            keep_going=self.keep_going,
+            stop=self.stop,
+            stop_reason=self.stop_reason,
+            quiet=self.quiet,
+            extras=self.extras or {},
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """One line for each hook that failed or whose answer was not taken whole: never let these pass in silence."""
+        lines = []
+        for outcome in self.outcomes:
+            if outcome.status is _OK and not outcome.lost:
+                continue
+            if outcome.status in FAILURES:
+                effect = (
+                    "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
+                )
+                lines.append(f"hook `{outcome.hook}` {outcome.status.replace('_', ' ')}: {outcome.error} ({effect})")
+            elif outcome.skipped is not None and outcome.skipped.reason is SkipReason.CONDITION_RAISED:
+                lines.append(f"hook `{outcome.hook}` was not asked: {outcome.error}")
+            lines.extend(f"hook `{outcome.hook}`: {lost}" for lost in outcome.lost)
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON, the same object everywhere: `--json`, the log, the HTTP answer."""
+        shown = {
+            "id": self.id,
+            "event": self.event,
+            "decision": self.decision.value,
+            "reason": self.reason or None,
+            "context": list(self.context),
+            "messages": list(self.messages),
+            "tool_input": self.tool_input,
+            "tool_output": None if self.tool_output is UNSET else self.tool_output,
+            "keep_going": self.keep_going,
+            "stop": self.stop,
+            "stop_reason": self.stop_reason or None,
+            "failed_open": self.failed_open,
+            "duration_ms": round(self.duration_ms, 3),
+            "outcomes": [outcome.to_dict() for outcome in self.outcomes],
+        }
+        return {**shown, "extras": self.extras} if self.extras else shown
+
+    def to_json(self) -> str:
+        return dumps(self.to_dict())
+
+
+# -- folding -------------------------------------------------------------------------------------------------------
+
+Combine = Literal["strictest", "first"]
+
+
+def fold(
+    event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "strictest", duration_ms: float = 0.0
+) -> Verdict:
+    """Fold outcomes, in the order in which hooks are configured, into one verdict.
+
+    deny > defer > ask > allow > none over all answers; every reason of the winning decision is kept, and the last
+    rewrite wins. `combine="first"` takes the first decision instead (the literal reading of seed 001's sample).
+    """
+    said = [outcome.answer for outcome in outcomes if outcome.answer is not NOTHING and outcome.answer.speaks]
+    open_passes = 0
+    for outcome in outcomes:
+        open_passes += outcome.failed_open
+    if not said:
+        silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
+        # What the properties would say, which costs more to ask.
+        silent.__dict__.update(outcomes=tuple(outcomes), speaks=False)
+        return silent
+    if len(said) == 1:
+        return _only(event, outcomes, said[0], open_passes, duration_ms)
+
+    stopped = any(answer.stop for answer in said)
+    stop_reason = _joined(answer.stop_reason for answer in said if answer.stop)
+    going = event.block is Block.KEEP_GOING and not stopped and any(answer.keep_going for answer in said)
+    decision = _decide(said, combine)
+    reason = _joined(answer.reason for answer in said if _counts(answer, decision, going))
+    if stopped and event.hook_event_name == "PreToolUse" and decision is not _DENY:
+        decision, reason = _DENY, stop_reason
+    quiet = all(answer.quiet for answer in said)
+    return Verdict(
+        event,
+        outcomes,
+        decision=decision,
+        reason=reason,
+        context=tuple(answer.context for answer in said if answer.context),
+        messages=tuple(answer.message for answer in said if answer.message and (quiet or not answer.quiet)),
+        tool_input=_last(answer.updated_input for answer in said if answer.updated_input is not None),
+        tool_output=_last((answer.updated_output for answer in said if answer.updated_output is not UNSET), UNSET),
+        keep_going=going,
+        stop=stopped,
+        stop_reason=stop_reason,
+        failed_open=open_passes,
+        duration_ms=duration_ms,
+        extras=_merged(answer.extras for answer in said) or None,
+        quiet=quiet,
+    )
+
+
+def _only(event: Event, outcomes: Sequence[Outcome], answer: Answer, open_passes: int, duration_ms: float) -> Verdict:
+    """The same for one answer, which is the usual number."""
+    decision, reason, stopped = answer.decision, answer.reason, answer.stop
+    going = answer.keep_going and not stopped and event.block is Block.KEEP_GOING
+    if answer.keep_going and not _counts(answer, decision, going):
+        reason = ""
+    if stopped and decision is not _DENY and event.hook_event_name == "PreToolUse":
+        decision, reason = _DENY, answer.stop_reason
+    return Verdict(
+        event,
+        outcomes,
+        duration_ms,
+        decision,
+        reason,
+        (answer.context,) if answer.context else (),
+        (answer.message,) if answer.message else (),
+        answer.updated_input,
+        answer.updated_output,
+        going,
+        stopped,
+        answer.stop_reason if stopped else "",
+        open_passes,
+        answer.extras or None,
+        answer.quiet,
+    )
+
+
+def _decide(said: Iterable[Answer], combine: Combine) -> Decision:
+    decisions = [answer.decision for answer in said if answer.decision is not _NONE]
+    if combine == "first":
+        # The sample looks for allow and deny only; "ask" is what it says when it has found neither.
+        settled = [decision for decision in decisions if decision in (Decision.ALLOW, _DENY)]
+        decisions = settled[:1] or decisions[:1]
+    return max(decisions, key=_RANK.__getitem__, default=_NONE)
+
+
+def _counts(answer: Answer, decision: Decision, going: bool) -> bool:
+    """Whether the answer's reason is one of the verdict's: it won, or it makes the agent go on."""
+    if answer.keep_going and answer.decision is _NONE:
+        return going
+    return answer.decision is decision
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def _last(values: Iterable[Any], default: Any = None) -> Any:
+    for value in values:
+        default = value
+    return default
+
+
+def _merged(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for one in extras:
+        merged.update(one)
+    return merged

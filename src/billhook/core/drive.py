@@ -1,0 +1,253 @@
+"""Drive a coroutine that has taken its first step, for as long as it may take and not longer.
+
+Most hooks answer without waiting for anything. A timer and a task for each of them would cost ten times the hook, so
+the engine takes a coroutine's first step by hand, and comes here only if there is a rest.
+"""
+
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from billhook.core.lazy import later
+
+if TYPE_CHECKING:
+    import asyncio
+    import contextvars
+    import threading
+else:
+    asyncio = later("asyncio")
+    contextvars = later("contextvars")
+    threading = later("threading")
+
+T = TypeVar("T")
+
+GRACE = 0.5  # seconds that a coroutine has to clean up when its time is over, before it is left behind
+PATIENCE = 2.0
+"""Seconds for which a coroutine may go on when the task that drives it was cancelled, before it is left behind."""
+
+
+class ExpiredError(Exception):
+    """The time is over. `late` is what the coroutine returned all the same while it cleaned up."""
+
+    def __init__(self, late: Any = None) -> None:
+        super().__init__("the time is over")
+        self.late = late
+
+
+class RaisedError(Exception):
+    """The coroutine raised `error`: of its own accord, even if that is CancelledError or GeneratorExit."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(type(error)))
+        self.error = error
+
+
+async def finish(coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float) -> Any:
+    """The value of a coroutine that waits for `first`, within `seconds`. Raises ExpiredError and RaisedError; and
+    CancelledError only when the task was cancelled, whatever the coroutine made of it."""
+    rest = _Rest(coroutine, first, seconds)
+    value = None
+    try:
+        value = await rest
+    except RaisedError:
+        if not (rest.cancelled or rest.expired):
+            raise
+    finally:
+        rest.stop_timers()
+    if rest.cancelled:
+        raise asyncio.CancelledError
+    if rest.expired:
+        raise ExpiredError(value)
+    return value
+
+
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return cast("T", end.value)
+    coroutine.close()
+    raise AssertionError("it waits for something")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` that does not wait for what hooks leave behind: threads that hang, tasks that refuse to end."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE + GRACE))
+        loop.run_until_complete(asyncio.wait([loop.create_task(loop.shutdown_asyncgens())], timeout=GRACE))
+        loop.close()
+
+
+def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
+    """`run` in a thread of its own, for code that is called by a running loop and must not return before the end."""
+    from concurrent.futures import Future
+
+    ended: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            ended.set_result(context.run(run, coroutine))
+        except BaseException as error:
+            ended.set_exception(error)
+
+    threading.Thread(target=work, name="billhook-fire", daemon=True).start()
+    return ended.result()
+
+
+class _Rest:
+    """The rest of a coroutine. It goes on in the task that took its first step: code that remembered its task
+    (`asyncio.timeout`, task groups, cancel scopes) stays right.
+
+    The task waits for an alarm of ours instead of for what the coroutine waits for. Otherwise a coroutine that waits
+    for a task that refuses to be cancelled could not be left behind.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float) -> None:
+        self.coroutine = coroutine
+        self.first = first
+        self.loop = asyncio.get_running_loop()
+        self.task = asyncio.current_task()
+        self.cancelled_before = self._cancellations()
+        self.expired = False
+        self.over = False  # not even the grace is left
+        self.due = False  # a cancellation of ours is to be delivered
+        self.alarm: asyncio.Future[None] | None = None
+        self.timer = self.loop.call_later(max(0.0, seconds), self._expire)
+        self.patience: asyncio.TimerHandle | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Somebody cancelled the task. A time-out inside the coroutine does so as well, but takes it back."""
+        return self._cancellations() > self.cancelled_before
+
+    def _cancellations(self) -> int:
+        return 0 if self.task is None else self.task.cancelling()
+
+    def _expire(self) -> None:
+        self.expired = self.due = True
+        self.timer = self.loop.call_later(GRACE, self._give_up)
+        self._wake()
+
+    def _give_up(self) -> None:
+        self.over = self.due = True
+        self._wake()
+
+    def _wake(self, _: object = None) -> None:
+        if self.alarm is not None and not self.alarm.done():
+            self.alarm.set_result(None)
+
+    def stop_timers(self) -> None:
+        self.timer.cancel()
+        self._lose_patience(False)
+
+    def _lose_patience(self, cancelled: bool) -> None:
+        """While the task is cancelled, the coroutine is waited for only so long."""
+        if cancelled and self.patience is None:
+            self.patience = self.loop.call_later(PATIENCE, self._give_up)
+        elif not cancelled and self.patience is not None:
+            self.patience.cancel()
+            self.patience = None
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        waits_for = self.first
+        try:
+            while True:
+                thrown = yield from self._wait(waits_for)
+                waits_for = self._step(thrown)
+                self.cancelled_before = min(self.cancelled_before, self._cancellations())
+                self._lose_patience(self.cancelled)
+                if self.over:
+                    self._abandon(waits_for)
+                    return None
+        except StopIteration as end:
+            return end.value
+
+    def _step(self, thrown: BaseException | None) -> Any:
+        try:
+            return self.coroutine.send(None) if thrown is None else self.coroutine.throw(thrown)
+        except (StopIteration, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise RaisedError(error) from None
+
+    def _wait(self, awaited: Any) -> Generator[Any, Any, BaseException | None]:
+        """Wait until the coroutine can go on; what is to be thrown into it then."""
+        thrown: BaseException | None = None
+        try:
+            if self._is_future(awaited):
+                thrown = yield from self._wait_for(awaited)
+            else:
+                yield awaited
+        except GeneratorExit:  # whoever drives us has gone
+            self.coroutine.close()
+            raise
+        except BaseException as error:
+            thrown = error
+        if self.due:
+            self.due = False
+            return asyncio.CancelledError()
+        return thrown
+
+    def _is_future(self, awaited: Any) -> bool:
+        """Anything else goes to the task, which knows what to say about it."""
+        return getattr(awaited, "_asyncio_future_blocking", None) is True and awaited.get_loop() is self.loop
+
+    def _wait_for(self, awaited: "asyncio.Future[Any]") -> Generator[Any, Any, BaseException | None]:
+        awaited._asyncio_future_blocking = False  # it is we who wait for it
+        awaited.add_done_callback(self._wake)
+        try:
+            while not awaited.done() and not self.over:
+                self.alarm = self.loop.create_future()
+                cancelled = None
+                try:
+                    yield from self.alarm
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                    if self.cancelled and _group_failed(self.coroutine):
+                        self.cancelled_before += 1
+                    self._lose_patience(self.cancelled)
+                if (cancelled or self.due) and not self.over:
+                    self.due = False
+                    # As a task does: what the coroutine waits for is cancelled, and tells it so itself.
+                    if not awaited.cancel():
+                        return cancelled or asyncio.CancelledError()
+        finally:
+            self.alarm = None
+            awaited.remove_done_callback(self._wake)
+        return None
+
+    def _abandon(self, waits_for: Any) -> None:
+        if self._is_future(waits_for):
+            waits_for._asyncio_future_blocking = False  # nobody waits for it any more
+        try:
+            self.coroutine.close()
+        except RuntimeError:
+            _keep_for_ever(self.coroutine)
+
+
+def _group_failed(coroutine: Any) -> bool:
+    """Whether it waits for a task group that has cancelled the task itself, because one of its tasks failed. Before
+    Python 3.13 the group does not take that back, and it would look as if somebody else had cancelled the task."""
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None)
+        group = None if frame is None else frame.f_locals.get("self")
+        if isinstance(group, asyncio.TaskGroup) and getattr(group, "_parent_cancel_requested", False):
+            return True
+        coroutine = getattr(coroutine, "cr_await", None)
+    return False
+
+
+def _keep_for_ever(coroutine: object) -> None:
+    """Never let go of a coroutine that ignores even GeneratorExit. When it is collected it is closed once more; without
+    a loop that it could wait for, it may then catch error after error, and the process would not end."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))

@@ -1,0 +1,739 @@
+"""Every event as a typed record, tagged by `hook_event_name`.
+
+An event is frozen and keeps everything that it came with: `payload` is the whole object as received, unknown fields
+included. Large free-form fields (`tool_input`, `tool_response`) are decoded on first use, so an event that no hook
+looks into costs a scan and no more.
+
+Older agents and those of others leave fields out, or send null. An event is required to have only what a guard judges:
+a tool's name and input, a prompt, and in events that can be denied what their matchers look at. For the rest there are
+defaults, which are never put into a payload that was received.
+"""
+
+import enum
+import functools
+import operator
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from billhook.core import strictjson
+from billhook.core.errors import EventError, StrictJSONError
+from billhook.core.lazy import pattern
+
+if TYPE_CHECKING:
+    Json = Any  # any JSON value
+else:
+    # Raw makes the decoder skip over the value; `_Lazy` below decodes it when somebody asks.
+    Json = Raw
+
+# Escapes that hide plain characters from a guard that greps the text: \u002d for a hyphen, \/ for a slash.
+_HIDING = pattern(rb"\\u00[2-7]|\\/", re.IGNORECASE)
+_NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+
+
+def _one_line(data: bytes) -> bytes:
+    """JSON text on one line, otherwise as it is; empty when it hides characters or is not UTF-8."""
+    if _HIDING.search(data):
+        return b""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return b""
+    return data.removeprefix(b"\xef\xbb\xbf").strip().translate(_NO_LINE_ENDS)
+
+
+class Block(enum.StrEnum):
+    """What becomes of an event when a hook blocks it (exit 2, `decision: "block"`)."""
+
+    DENY = "deny"  # what was about to happen does not
+    KEEP_GOING = "keep_going"  # the agent goes on working
+    STOP = "stop"  # the agent's loop ends
+    MODEL = "model"  # too late to prevent; the text goes to the model
+    USER = "user"  # too late to prevent; the text is shown to the user
+    IGNORED = "ignored"  # nothing
+    NOT_HONOURED = "not honoured"  # this event wants its decision in JSON; a bare block is a mistake
+
+
+class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="hook_event_name", tag=True):
+    """One thing that happened in an agent. Lives as long as somebody holds it; never changes."""
+
+    session_id: str = ""
+    transcript_path: str = ""
+    cwd: str = ""
+    permission_mode: str | None = None
+    prompt_id: str | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
+    effort: dict[str, Any] | None = None
+    scratchpad_dir: str | None = None
+
+    hook_event_name: ClassVar[str] = ""
+    match_field: ClassVar[str | None] = None  # the field that a matcher looks at; None: this event takes no matcher
+    block: ClassVar[Block] = Block.IGNORED
+    text_is_context: ClassVar[bool] = False  # plain text that a hook prints is context for the model
+    takes_context: ClassVar[bool] = False  # the event's answer can carry `additionalContext`
+    nullable: ClassVar[frozenset[str]] = frozenset()  # fields that are sent even when they are null
+    can_block: ClassVar[bool] = False
+    """A hook can prevent something here, or keep the agent going, or end its loop. Follows from `block`."""
+    gates: ClassVar[bool] = False
+    """Something waits for the answer: one that comes later comes too late. Follows from `block`."""
+
+    @property
+    def target(self) -> str | None:
+        """What a matcher is compared with: the tool's name, the source, the trigger ..."""
+        return None if self.match_field is None else cast("str | None", getattr(self, self.match_field, None))
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The event as one JSON object: as received, or as it would be sent. Treat it as read-only."""
+        kept: dict[str, Any] | None = self.__dict__.get("payload")
+        if kept is None:
+            source = self.__dict__.get("source")
+            kept = self.__dict__["payload"] = self._fields() if source is None else _read(source)
+        return kept
+
+    @property
+    def was_read(self) -> bool:
+        """It was read from JSON, so all of it can be written as JSON."""
+        return "source" in self.__dict__
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The fields that came with the event and are not part of its type."""
+        return {key: value for key, value in self.payload.items() if key not in _KNOWN[type(self)]}
+
+    def text_of(self, field: str, limit: int | None = None) -> str:
+        """A JSON field as text, or its first bytes: as the sender wrote it where that is known, else as we write it."""
+        sent = self.sent_text(field, limit)
+        return self.json_of(field)[:limit].decode("utf-8", "ignore") if sent is None else sent
+
+    def sent_text(self, field: str, limit: int | None = None) -> str | None:
+        """The sender's own text of a JSON field, where that is known. Text that hides plain characters behind escapes
+        does not count, or a guard that greps would be blind."""
+        value = self._raw(field)
+        if value is None or _HIDING.search(value):
+            return None
+        return bytes(memoryview(value)[:limit]).decode("utf-8", "replace" if limit is None else "ignore")
+
+    def json_of(self, field: str) -> bytes:
+        """The same on one line of UTF-8, made once: large inputs go to several places."""
+        kept = self.__dict__.get(f"json of {field}")
+        if kept is None:
+            kept = _one_line(bytes(self._raw(field) or b"")) or strictjson.written(getattr(self, field))
+            self.__dict__[f"json of {field}"] = kept
+        return cast("bytes", kept)
+
+    def _raw(self, field: str) -> Raw | bytes | None:
+        """The sender's text of a JSON field, where that is known."""
+        value = _member(type(self), field).__get__(self, type(self)) if field in _KNOWN[type(self)] else None
+        return value if type(value) is Raw else cast("bytes | None", self.__dict__.get(f"text of {field}"))
+
+    def sent_as(self, dialect: str) -> bytes:
+        """The text on one line in which an agent of that dialect sent this event. Empty when another agent sent it, or
+        it was changed since, or hides characters behind escapes."""
+        sender, data = self.__dict__.get("sent", ("", b""))
+        if sender != dialect:
+            return b""
+        kept = self.__dict__.get("sent on one line")
+        if kept is None:
+            kept = self.__dict__["sent on one line"] = _one_line(data)
+        return cast("bytes", kept)
+
+    def keep_sent_input(self, value: Any, text: str = "") -> None:
+        """Keep the tool's input as the model wrote it, where that has other names for its fields, or other text."""
+        if value == getattr(self, "tool_input", None):
+            self.__dict__.update({"text of tool_input": text.encode("utf-8", "surrogatepass")} if text else {})
+        else:
+            self.__dict__["sent input"] = value, text
+
+    def copy_sent_input(self, other: "Event") -> None:
+        """Keep what another event of the same call has of it."""
+        self.__dict__.update({key: other.__dict__[key] for key in _OF_SENT_INPUT if key in other.__dict__})
+
+    @property
+    def as_sent(self) -> Self:
+        """The same event with the tool's input as the model wrote it."""
+        if "sent input" not in self.__dict__:
+            return self
+        value, text = self.__dict__["sent input"]
+        sent = self.replace(tool_input=value)
+        sent.keep_sent_input(value, text)
+        return sent
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values for some fields; everything else, unknown fields included, stays."""
+        copy = msgspec.structs.replace(self, **changes)
+        copy.__dict__["payload"] = {**self.payload, **changes}
+        return copy
+
+    def _fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for name in type(self).__struct_fields__:
+            value = getattr(self, name)
+            if value is not None or name in self.nullable or name in JSON_FIELDS:
+                fields[name] = value
+        return {**{k: fields.pop(k) for k in _BASE if k in fields}, "hook_event_name": self.hook_event_name, **fields}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Event) and self.payload == other.payload
+
+    __hash__ = None  # type: ignore[assignment]  # its tool_input is a dict
+
+    def __reduce__(self) -> Any:
+        return parse, (self.payload,)
+
+    def __copy__(self) -> Self:
+        return self  # it never changes
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in self._fields().items() if v != "" and k != "hook_event_name")
+        return f"{self.hook_event_name}({shown})"
+
+
+_BASE = Event.__struct_fields__
+
+
+# -- tools ---------------------------------------------------------------------------------------------------------
+class _ToolEvent(Event, frozen=True, kw_only=True):
+    tool_name: str
+    tool_input: Json
+    match_field = "tool_name"
+
+
+class PreToolUse(_ToolEvent, frozen=True, kw_only=True):
+    """A tool is about to run."""
+
+    tool_use_id: str = ""
+    mcp_server: dict[str, Any] | None = None
+    block = Block.DENY
+    takes_context = True
+
+
+class PostToolUse(_ToolEvent, frozen=True, kw_only=True):
+    """A tool has run and succeeded."""
+
+    tool_response: Json = None
+    tool_use_id: str = ""
+    duration_ms: int | float | None = None
+    mcp_server: dict[str, Any] | None = None
+    block = Block.MODEL
+    takes_context = True
+    nullable = frozenset({"tool_response"})
+
+
+class PostToolUseFailure(_ToolEvent, frozen=True, kw_only=True):
+    """A tool started and failed."""
+
+    tool_use_id: str = ""
+    error: str = ""
+    is_interrupt: bool | None = None
+    duration_ms: int | float | None = None
+    mcp_server: dict[str, Any] | None = None
+    block = Block.MODEL
+    takes_context = True
+
+
+class PostToolBatch(Event, frozen=True, kw_only=True):
+    """All tools of one model reply have run; the next model call has not begun."""
+
+    tool_calls: list[dict[str, Any]] = []
+    block = Block.STOP
+    takes_context = True
+
+
+# -- permission ----------------------------------------------------------------------------------------------------
+class PermissionRequest(_ToolEvent, frozen=True, kw_only=True):
+    """The person would be asked, or the call would be denied because nobody can be asked."""
+
+    permission_suggestions: list[Any] | None = None
+    mcp_server: dict[str, Any] | None = None
+    block = Block.NOT_HONOURED
+
+
+class PermissionDenied(_ToolEvent, frozen=True, kw_only=True):
+    """A call was denied without asking."""
+
+    tool_use_id: str = ""
+    reason: str = ""
+    mcp_server: dict[str, Any] | None = None
+
+
+# -- prompt and display --------------------------------------------------------------------------------------------
+class UserPromptSubmit(Event, frozen=True, kw_only=True):
+    """A prompt was submitted; the model has not seen it yet."""
+
+    prompt: str
+    source: str | None = None
+    session_title: str | None = None
+    block = Block.DENY
+    text_is_context = True
+    takes_context = True
+
+
+class UserPromptExpansion(Event, frozen=True, kw_only=True):
+    """A typed slash command or an MCP prompt expands."""
+
+    expansion_type: str = ""
+    command_name: str
+    command_args: str = ""
+    command_source: str | None = None
+    prompt: str
+    match_field = "command_name"
+    block = Block.DENY
+    text_is_context = True
+    takes_context = True
+
+
+class Notification(Event, frozen=True, kw_only=True):
+    """The user is notified of something."""
+
+    message: str = ""
+    title: str | None = None
+    notification_type: str = ""
+    match_field = "notification_type"
+    takes_context = True
+
+
+class MessageDisplay(Event, frozen=True, kw_only=True):
+    """Finished lines of a reply are about to be shown."""
+
+    turn_id: str = ""
+    message_id: str = ""
+    index: int | float = 0
+    final: bool = False
+    delta: str = ""
+
+
+# -- session -------------------------------------------------------------------------------------------------------
+class SessionStart(Event, frozen=True, kw_only=True):
+    """A session begins, resumes, or goes on after clear or compact."""
+
+    source: str = "startup"
+    model: str | None = None
+    session_title: str | None = None
+    seconds_since_last_response: int | float | None = None
+    context_tokens: int | float | None = None
+    prompt_cache_likely_expired: bool | None = None
+    estimated_cache_write_usd: int | float | None = None
+    match_field = "source"
+    block = Block.USER
+    text_is_context = True
+    takes_context = True
+
+
+class SessionEnd(Event, frozen=True, kw_only=True):
+    """A session ends."""
+
+    reason: str = "other"
+    match_field = "reason"
+    block = Block.USER
+
+
+class Setup(Event, frozen=True, kw_only=True):
+    """A run that was asked to initialise or maintain the project."""
+
+    trigger: str = ""
+    match_field = "trigger"
+    block = Block.USER
+    takes_context = True
+
+
+# -- end of a turn -------------------------------------------------------------------------------------------------
+class Stop(Event, frozen=True, kw_only=True):
+    """The agent has finished its reply."""
+
+    stop_hook_active: bool = False
+    last_assistant_message: str | None = None
+    background_tasks: list[Any] | None = None
+    session_crons: list[Any] | None = None
+    block = Block.KEEP_GOING
+    takes_context = True
+
+
+class StopFailure(Event, frozen=True, kw_only=True):
+    """The model's service ended the turn with an error."""
+
+    error: str = ""
+    error_details: str | None = None
+    last_assistant_message: str | None = None
+    match_field = "error"
+
+
+# -- agents, teams, tasks ------------------------------------------------------------------------------------------
+class SubagentStart(Event, frozen=True, kw_only=True):
+    """A subagent was started."""
+
+    agent_id: str = ""
+    agent_type: str = ""
+    match_field = "agent_type"
+    block = Block.USER
+    takes_context = True
+
+
+class SubagentStop(Event, frozen=True, kw_only=True):
+    """A subagent has finished."""
+
+    stop_hook_active: bool = False
+    agent_id: str = ""
+    agent_transcript_path: str = ""
+    agent_type: str = ""
+    last_assistant_message: str | None = None
+    background_tasks: list[Any] | None = None
+    session_crons: list[Any] | None = None
+    match_field = "agent_type"
+    block = Block.KEEP_GOING
+    takes_context = True
+
+
+class TeammateIdle(Event, frozen=True, kw_only=True):
+    """A teammate has run out of work."""
+
+    teammate_name: str = ""
+    team_name: str = ""
+    block = Block.KEEP_GOING
+
+
+class _TaskEvent(Event, frozen=True, kw_only=True):
+    task_id: str = ""
+    task_subject: str = ""
+    task_description: str | None = None
+    teammate_name: str | None = None
+    team_name: str | None = None
+    block = Block.DENY
+
+
+class TaskCreated(_TaskEvent, frozen=True, kw_only=True):
+    """A task is being created."""
+
+
+class TaskCompleted(_TaskEvent, frozen=True, kw_only=True):
+    """A task is being marked as done."""
+
+
+# -- compaction ----------------------------------------------------------------------------------------------------
+class PreCompact(Event, frozen=True, kw_only=True):
+    """The conversation is about to be summarised."""
+
+    trigger: str = ""
+    custom_instructions: str | None = None
+    match_field = "trigger"
+    block = Block.DENY
+    nullable = frozenset({"custom_instructions"})
+
+
+class PostCompact(Event, frozen=True, kw_only=True):
+    """The conversation was summarised."""
+
+    trigger: str = ""
+    compact_summary: str = ""
+    match_field = "trigger"
+    block = Block.USER
+
+
+# -- model ---------------------------------------------------------------------------------------------------------
+class _ModelSwitch(Event, frozen=True, kw_only=True):
+    from_model: str = ""
+    to_model: str = ""
+    requested_model: str | None = None
+    source: str = ""
+    context_tokens: int | float = 0
+    prompt_cache_warm: bool = False
+    cache_ttl: str = ""
+    estimated_cache_write_usd: int | float = 0
+    pricing: str = ""
+    match_field = "to_model"
+    nullable = frozenset({"requested_model"})
+
+
+class PreModelSwitch(_ModelSwitch, frozen=True, kw_only=True):
+    """Somebody asked for another model."""
+
+    to_model: str
+    block = Block.DENY
+
+
+class PostModelSwitch(_ModelSwitch, frozen=True, kw_only=True):
+    """The model was switched."""
+
+    block = Block.USER
+    text_is_context = True
+    takes_context = True
+
+
+# -- MCP elicitation -----------------------------------------------------------------------------------------------
+class Elicitation(Event, frozen=True, kw_only=True):
+    """An MCP server asks the user for input."""
+
+    mcp_server_name: str
+    message: str = ""
+    mode: str | None = None
+    url: str | None = None
+    elicitation_id: str | None = None
+    requested_schema: dict[str, Any] | None = None
+    match_field = "mcp_server_name"
+    block = Block.DENY
+
+
+class ElicitationResult(Event, frozen=True, kw_only=True):
+    """The user has answered; the answer has not been sent."""
+
+    mcp_server_name: str
+    elicitation_id: str | None = None
+    mode: str | None = None
+    action: str = ""
+    content: dict[str, Any] | None = None
+    match_field = "mcp_server_name"
+    block = Block.DENY
+
+
+# -- configuration, files, worktrees -------------------------------------------------------------------------------
+class ConfigChange(Event, frozen=True, kw_only=True):
+    """A settings, skill or policy file changed during the session."""
+
+    source: str
+    file_path: str | None = None
+    match_field = "source"
+    block = Block.DENY
+
+
+class InstructionsLoaded(Event, frozen=True, kw_only=True):
+    """A file of instructions was loaded."""
+
+    file_path: str = ""
+    memory_type: str = ""
+    load_reason: str = ""
+    globs: list[str] | None = None
+    trigger_file_path: str | None = None
+    parent_file_path: str | None = None
+    match_field = "load_reason"
+
+
+class CwdChanged(Event, frozen=True, kw_only=True):
+    """The working directory changed."""
+
+    old_cwd: str = ""
+    new_cwd: str = ""
+    block = Block.USER
+
+
+class FileChanged(Event, frozen=True, kw_only=True):
+    """A watched file changed on disk."""
+
+    file_path: str = ""
+    event: str = ""
+    match_field = "file_path"
+    block = Block.USER
+
+    @property
+    def target(self) -> str | None:
+        return self.file_path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+class DirectoryAdded(Event, frozen=True, kw_only=True):
+    """A directory was added to the session."""
+
+    directory: str = ""
+    source: str = ""
+    match_field = "source"
+    block = Block.USER
+
+
+class WorktreeCreate(Event, frozen=True, kw_only=True):
+    """A worktree is needed; the hook makes it and prints its path."""
+
+    # The wire calls this field `name`.
+    name: str = ""
+    block = Block.DENY
+
+
+class WorktreeRemove(Event, frozen=True, kw_only=True):
+    """A worktree is removed."""
+
+    worktree_path: str = ""
+
+
+class OtherEvent(Event, frozen=True, kw_only=True):
+    """An event that we have no type for: everything that it came with is in `payload`."""
+
+    name: str
+    # What it is about is not known, so a block is taken for what it may be: a refusal.
+    block = Block.DENY
+    can_block = True
+
+    @property
+    def hook_event_name(self) -> str:  # type: ignore[override]
+        return self.name
+
+    def _fields(self) -> dict[str, Any]:
+        fields = super()._fields()
+        del fields["name"]
+        return fields
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+EVENTS: dict[str, type[Event]] = {
+    name: kind
+    for name, kind in globals().items()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind not in (Event, OtherEvent) and name[0] != "_"
+}
+"""Every event that has a type, by name."""
+
+_OF_SENT_INPUT = ("text of tool_input", "sent input")
+JSON_FIELDS = ("tool_input", "tool_response")
+
+
+class _Lazy:
+    """A field that may hold undecoded JSON: decoded when somebody asks, then remembered."""
+
+    def __init__(self, member: Any, field: str) -> None:
+        self.member = member
+        self.field = field
+
+    def __get__(self, event: Event | None, kind: type[Event]) -> Any:
+        if event is None:
+            return self
+        kept = event.__dict__
+        if self.field in kept:
+            return kept[self.field]
+        value = self.member.__get__(event, kind)
+        if type(value) is Raw:
+            whole = kept.get("payload")
+            value = _decode_any(bytes(value), f"$.{self.field}") if whole is None else whole[self.field]
+            kept[self.field] = value
+        return value
+
+
+for _kind in EVENTS.values():
+    type.__setattr__(_kind, "hook_event_name", _kind.__name__)
+    type.__setattr__(_kind, "gates", _kind.block in (Block.DENY, Block.NOT_HONOURED))
+    type.__setattr__(_kind, "can_block", _kind.gates or _kind.block in (Block.KEEP_GOING, Block.STOP))
+for _kind, _field in ((_ToolEvent, "tool_input"), (PostToolUse, "tool_response")):
+    type.__setattr__(_kind, _field, _Lazy(getattr(_kind, _field), _field))
+
+
+def decode(data: bytes) -> Event:
+    """Read one event from its JSON. Raises EventError, which names the JSON path of the fault."""
+    try:
+        event = _decoded(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        # A name that we don't know, an escape that msgspec refuses (a lone \ud800), or a real fault: the slow way
+        # tells them apart. One odd escape in a command must not switch guards off.
+        return parse(_read(data))
+    event.__dict__["source"] = data
+    return event
+
+
+def _decoded(data: bytes) -> Event:
+    """One decoder for all kinds takes a while to make: a process that meets a single event does without."""
+    if not _met:
+        _met.append(True)
+        kind = EVENTS.get(msgspec.json.decode(data, type=_Named).hook_event_name)
+        if kind is not None:
+            return msgspec.json.decode(data, type=kind)
+    return _decoder().decode(data)
+
+
+class _Named(Struct):
+    hook_event_name: str
+
+
+_met: list[bool] = []
+
+
+@functools.cache
+def _decoder() -> "msgspec.json.Decoder[Event]":
+    return msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values()))
+
+
+def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Event:
+    """Make an event from a dict in wire form; unknown fields are kept. `tool_input` is its text as sent."""
+    if not isinstance(payload, Mapping):
+        raise EventError(f"expected an object, got {_kind_of(payload)}")
+    name = payload.get("hook_event_name")
+    if not isinstance(name, str) or not name:
+        hint = 'every event names itself, for example "hook_event_name": "PreToolUse"'
+        what = "missing field" if name is None else f"expected a name, got {_kind_of(name)}"
+        raise EventError(what, path="$.hook_event_name", hint=hint)
+    kind = EVENTS.get(name, OtherEvent)
+    given = payload.keys() & _KNOWN[kind] - {"hook_event_name"}
+    absent = _null_is_absent(kind)
+    known = {key: payload[key] for key in given if payload[key] is not None or key not in absent}
+    if kind is OtherEvent:
+        known["name"] = name
+    free = {key: known.pop(key) for key in JSON_FIELDS if key in known}
+    try:
+        checked = msgspec.convert(known, _checked(kind))
+    except msgspec.ValidationError as error:
+        raise _event_error(error) from None
+    if "tool_input" in _KNOWN[kind] and "tool_input" not in free:
+        raise EventError("missing field", path="$.tool_input")
+    event = kind(**{key: getattr(checked, key) for key in known}, **free)
+    event.__dict__["payload"] = dict(payload)
+    if tool_input is not None:
+        event.__dict__["text of tool_input"] = tool_input
+    return event
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    payload = _decode_any(data, "$")
+    if not isinstance(payload, dict):
+        raise EventError(f"expected an object, got {_kind_of(payload)}")
+    return payload
+
+
+def _decode_any(data: bytes, path: str) -> Any:
+    try:
+        return _ANY.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        try:
+            return strictjson.loads_leniently(data, max_depth=400)
+        except StrictJSONError as error:
+            raise EventError(f"not JSON: {error.message}", path=path) from None
+
+
+def _event_error(error: msgspec.ValidationError) -> EventError:
+    text, _, path = str(error).partition(" - at `")
+    path = path.rstrip("`") or "$"
+    if text.startswith("Object missing required field `"):
+        return EventError("missing field", path=f"{path}.{text.split('`')[1]}")
+    return EventError(text[:1].lower() + text[1:], path=path)
+
+
+def _kind_of(value: object) -> str:
+    if value == "":
+        return "an empty string"
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _member(kind: type[Event], field: str) -> Any:
+    found = getattr(kind, field)
+    return found.member if isinstance(found, _Lazy) else found
+
+
+@functools.cache
+def _checked(kind: type[Event]) -> type[Struct]:
+    """The same fields without the free-form ones: what `parse` checks a dict against."""
+    default: Any = msgspec.field  # its stub refuses NODEFAULT
+    fields = [
+        (field.name, field.type, default(default=field.default, default_factory=field.default_factory))
+        for field in msgspec.structs.fields(kind)
+        if field.name not in JSON_FIELDS
+    ]
+    return msgspec.defstruct(f"{kind.__name__}Fields", fields, kw_only=True)
+
+
+@functools.cache
+def _null_is_absent(kind: type[Event]) -> frozenset[str]:
+    """The fields for which null says nothing: those that have a default, and have no null in their type."""
+    optional = (f for f in msgspec.structs.fields(kind) if not f.required and f.name not in JSON_FIELDS)
+    return frozenset(f.name for f in optional if type(None) not in getattr(f.type, "__args__", ()))
+
+
+_KNOWN = {kind: frozenset({*kind.__struct_fields__, "hook_event_name"}) for kind in EVENTS.values()}
+_KNOWN[OtherEvent] = frozenset({*_BASE, "hook_event_name"})
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

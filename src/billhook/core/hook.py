@@ -1,0 +1,351 @@
+"""A hook is one flat record: when it is asked, in which order, and what it does."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from billhook.core.answer_schema import read_returned
+from billhook.core.answers import Answer, OnFailure, Outcome, RawOutcome, Reply, new_id, to_outcome
+from billhook.core.dialect_traits import Meanings, meanings
+from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS, Event, parse
+from billhook.core.lazy import later
+
+if TYPE_CHECKING:
+    import difflib
+    from typing import Protocol
+
+    from billhook.engine.background import Background
+    from billhook.engine.progress import Asking, Audience
+else:
+    difflib = later("difflib")
+    Protocol = object  # at run time an interface is only a name
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a hook came from, so that every message can say so."""
+
+    layer: str = ""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{self.layer} {place}".strip()
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of an event's session beside what the event says."""
+
+    session_name: str = ""
+    turn_id: str = ""
+
+
+class SessionInfo(Protocol):
+    """The same, looked up when it is asked for."""
+
+    @property
+    def session_name(self) -> str: ...
+    @property
+    def turn_id(self) -> str: ...
+
+
+class Services(Protocol):
+    """What a hook in the background, or one that is listened to, needs of its engine."""
+
+    @property
+    def background(self) -> "Background": ...
+    @property
+    def audience(self) -> "Audience": ...
+
+
+class _Firing(msgspec.Struct):
+    """What the hooks of one firing share, made when the first of them asks for it."""
+
+    env: dict[str, str]
+    id: str = ""  # the verdict's id, once somebody wanted to know it beforehand
+    known: SessionInfo | None = None
+    results: dict[str, Outcome] = {}
+    written: int = 0  # how many outcomes are in the results
+    state: dict[str, Any] = {}
+    budgets: dict[str, float] = {}
+
+
+class Context(msgspec.Struct):
+    """One firing, as its hooks see it. Lives from the first hook that is asked to the verdict."""
+
+    event: Event
+    _outcomes: Sequence[RawOutcome]
+    _env: Mapping[str, str] = {}
+    _know: "Callable[[Event], SessionInfo] | None" = None
+    _engine: "Services | None" = None
+    ends: float = float("inf")  # when the event's time is over, on the monotonic clock
+    deadline: float = float("inf")  # when the hook that runs now must have answered, on the same clock
+    shared: _Firing | None = None  # most firings never need it
+    asking: "Asking | None" = None  # tells listeners of the hook that runs now
+
+    @property
+    def results(self) -> dict[str, Outcome]:
+        """What earlier hooks did, by `{name}-{Event}`."""
+        firing = self._firing
+        raw = self._outcomes[firing.written :]
+        firing.written += len(raw)
+        for outcome in map(to_outcome, raw):
+            firing.results[f"{outcome.hook}-{self.event_type}"] = outcome
+        return firing.results
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Shared by the hooks of this firing."""
+        return self._firing.state
+
+    @property
+    def env(self) -> dict[str, str]:
+        """More environment for the hooks of this firing that are commands."""
+        return self._firing.env
+
+    @property
+    def _firing(self) -> _Firing:
+        if self.shared is None:
+            self.shared = _Firing(dict(self._env))
+        return self.shared
+
+    def within(self, budget: str, ends: float) -> float:
+        """When a budget that several hooks share is spent; its clock starts with the first of them."""
+        return self._firing.budgets.setdefault(budget, ends)
+
+    def copy(self) -> "Context":
+        """The same firing for a hook that runs at the same time as others: its own deadline, the rest shared."""
+        return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, shared=self._firing)
+
+    def alone(self) -> "Context":
+        """A firing of its own for a hook in the background, which has all the time of its timeout."""
+        return Context(self.event, list(self.results.values()), dict(self.env), self._know, self._engine)
+
+    @property
+    def background(self) -> "Background":
+        assert self._engine is not None
+        return self._engine.background
+
+    @property
+    def audience(self) -> "Audience":
+        assert self._engine is not None
+        return self._engine.audience
+
+    @property
+    def id(self) -> str:
+        """The id that the verdict will have."""
+        firing = self._firing
+        firing.id = firing.id or new_id()
+        return firing.id
+
+    @property
+    def reserved_id(self) -> str:
+        """That id, if somebody asked for it."""
+        return "" if self.shared is None else self.shared.id
+
+    @property
+    def event_type(self) -> str:
+        return self.event.hook_event_name
+
+    @property
+    def session_id(self) -> str:
+        return self.event.session_id
+
+    @property
+    def session_name(self) -> str:
+        """The session's human name; nothing where sessions have none."""
+        named = self._told_by("session-naming").get("sessionName")
+        return str(named) if named else self._known.session_name
+
+    @property
+    def turn_id(self) -> str:
+        """`{session_id}:{sequence}` of the turn that the event belongs to; nothing where turns are not tracked."""
+        told = self._told_by("turn-tracker")
+        turn = told.get("turnId") or told.get("completedTurnId")
+        return str(turn) if turn else self._known.turn_id
+
+    def _told_by(self, hook: str) -> Mapping[str, Any]:
+        """The data that a built-in left at this event."""
+        for raw in reversed(self._outcomes):
+            if type(raw) is tuple:
+                if raw[0].name == hook:
+                    return {}
+            elif raw.hook == hook:  # type: ignore[union-attr]
+                data = raw.answer.data  # type: ignore[union-attr]
+                return data if type(data) is dict or isinstance(data, Mapping) else {}
+        return {}
+
+    @property
+    def turn_sequence(self) -> int | None:
+        """The number in `turn_id`."""
+        _, _, number = self.turn_id.rpartition(":")
+        return int(number) if number.isdecimal() else None
+
+    @property
+    def _known(self) -> SessionInfo:
+        """Looked up once in a firing, and only when no result tells."""
+        firing = self._firing
+        if firing.known is None:
+            firing.known = Known() if self._know is None else self._know(self.event)
+        return firing.known
+
+    @property
+    def cwd(self) -> str:
+        return self.event.cwd
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The event as received, with the input as rewritten so far."""
+        return self.event.payload
+
+    @property
+    def seconds_left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def find(self, prefix: str) -> Outcome | None:
+        """The result of the hook of that name, with or without the event's name at its end.
+
+        Exact on purpose: a hook called `turn-tracker-evil` can't pose as `turn-tracker`, nor can one that is called
+        `turn-tracker-PreToolUse`.
+        """
+        suffix = f"-{self.event_type}"
+        return (self._last(prefix.removesuffix(suffix)) if prefix.endswith(suffix) else None) or self._last(prefix)
+
+    def _last(self, name: str) -> Outcome | None:
+        for raw in reversed(self._outcomes):  # not in `results`, which most firings need not make
+            if name == (raw[0].name if type(raw) is tuple else raw.hook):  # type: ignore[union-attr]
+                return to_outcome(raw)
+        return None
+
+
+Handler = Callable[[Context], "Answer | Reply | dict[str, Any] | Awaitable[Any] | None"]
+"""What a hook does: one callable from Context to Answer. All kinds of hooks differ only in how theirs was made."""
+
+Condition = Callable[[Context], object]
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    """When (events, match, condition), in which order (priority, after), what (run)."""
+
+    name: str
+    run: Handler
+    events: tuple[str, ...] = ()  # the names of the events it wants; none: every event
+    title: str = ""
+    match: str | None = None
+    """A pattern for the tool's name, or for the field that the event gives instead; read as the dialect says."""
+    condition: Condition | None = None
+    priority: int = 100
+    after: tuple[str, ...] = ()
+    timeout: float | None = None  # seconds; None: the dialect's default for the event
+    on_failure: OnFailure = "allow"
+    background: bool = False
+    always: bool = False  # It also runs after a deny: a logger, an auditor. Nothing runs after a stop.
+    dialect: str = "spec"
+    source: Source = Source()
+    budget: str = ""  # hooks that name the same budget share one timeout
+
+    def __post_init__(self) -> None:
+        """Accept the spellings that are no doubt meant: one event for a tuple of one, `pre_tool_use`, `block`."""
+        if not isinstance(self.match, str | None):
+            raise UsageError(f"match is {self.match!r}", hint='one text: "Bash|Write"')
+        settled = {
+            "events": _named(self.events),
+            "after": tuple(_several(self.after)),
+            "on_failure": _failure_rule(self.on_failure),
+        }
+        for field, value in settled.items():
+            msgspec.structs.force_setattr(self, field, value)
+
+    @property
+    def gate(self) -> bool:
+        """It does not fail open."""
+        return self.on_failure != "allow"
+
+    @property
+    def shown(self) -> str:
+        return self.title or self.name
+
+    @property
+    def hears_failures(self) -> bool:
+        """It listens for PostToolUse, and is told of failed tools as of others."""
+        return _hears_failures(self.events, self.dialect)
+
+    def wants(self, event: str) -> bool:
+        """Whether it listens for events of this name."""
+        return listens(self.events, self.dialect, event)
+
+
+def listens(events: Sequence[str], dialect: str, event: str) -> bool:
+    """Whether a hook that names these events (none: every event) runs for this one."""
+    return not events or event in events or (event == _FAILED and _hears_failures(events, dialect))
+
+
+def _hears_failures(events: Sequence[str], dialect: str) -> bool:
+    """Seeds 000, 003 and 004 know one event after the tool, with a flag for a tool that failed."""
+    one_event = meanings(dialect).feedback is not None
+    return one_event and _AFTER in events and _FAILED not in events
+
+
+_AFTER, _FAILED = "PostToolUse", "PostToolUseFailure"
+
+
+class ToldOfFailures(msgspec.Struct, frozen=True):
+    """A handler that is told of a failed tool as of any other: PostToolUse, with the error flag set."""
+
+    run: Handler
+    meanings: Meanings
+
+    async def __call__(self, ctx: Context) -> Any:
+        told = ctx.copy()
+        told.deadline = ctx.deadline
+        rest = {key: value for key, value in ctx.event.payload.items() if key not in ("error", "is_interrupt")}
+        flagged = {"tool_response": getattr(ctx.event, "error", ""), "tool_result_is_error": True}
+        told.event = parse({**rest, "hook_event_name": _AFTER, **flagged})
+        told.event.copy_sent_input(ctx.event)
+        said: Any = self.run(told)
+        return read_returned(told.event, await said if isinstance(said, Awaitable) else said, self.meanings)
+
+
+def event_name(event: type[Event] | str) -> str:
+    """The name of an event, given as its type or as text; UsageError when it is no doubt a slip."""
+    if isinstance(event, type) and issubclass(event, Event):
+        return event.__name__
+    if not isinstance(event, str):
+        raise UsageError(f"{event!r} is not an event", hint="name one or give its type: PreToolUse")
+    if event in EVENTS:
+        return str(event)
+    by_fold = {known.lower(): known for known in EVENTS}
+    folded = event.replace("_", "").replace("-", "").lower()
+    if folded in by_fold:
+        return by_fold[folded]
+    for near in difflib.get_close_matches(folded, by_fold, 1, 0.9):
+        raise UsageError(f"no event `{event}`", hint=f"did you mean `{by_fold[near]}`?")
+    return event  # an event that we have no type for
+
+
+def _named(given: Any) -> tuple[str, ...]:
+    """The names of events; none when all are meant, by `Event` or `"*"`."""
+    events = tuple(_several(given))
+    return () if any(event is Event or event == "*" for event in events) else tuple(map(event_name, events))
+
+
+def _several(given: Any) -> Iterable[Any]:
+    return (given,) if isinstance(given, str | type) else given
+
+
+def _failure_rule(word: str) -> OnFailure:
+    if word not in _RULES:
+        raise UsageError(f"on_failure is `{word}`", hint="one of allow, deny (also spelt block), ask")
+    return _RULES[word]
+
+
+_RULES: dict[str, OnFailure] = {
+    "allow": "allow",
+    "continue": "allow",
+    "ask": "ask",
+    "deny": "deny",
+    "block": "deny",
+}

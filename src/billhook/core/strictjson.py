@@ -1,0 +1,201 @@
+"""The one reader for what hooks print, and the one writer for what they are sent.
+
+Python's own reader lets the last duplicate key win, accepts NaN and infinities and dies on deep nesting; each of
+these has turned a deny into an allow somewhere. Here all of them are errors.
+"""
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any, Never
+
+import msgspec
+
+from billhook.core.errors import StrictJSONError
+from billhook.core.lazy import later, pattern
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = later("json")
+
+MAX_DEPTH = 64
+MAX_BYTES = 1 << 20
+
+# A string that is never closed runs to the end; the possessive `*+` keeps hostile text from making this quadratic.
+_TOKEN = pattern(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_LINE_END = pattern(b"\xc2\x85|\xe2\x80[\xa8\xa9]")  # U+0085, U+2028, U+2029: Node and Python split lines at them
+_MAX_PREVIEW = 160
+_INFINITE = float("inf")
+
+
+def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | None = MAX_BYTES) -> Any:
+    """Read exactly one JSON document; raise StrictJSONError for anything else.
+
+    A byte order mark is accepted, bytes that are not UTF-8 are replaced. Lone surrogates (`\\ud800`) are kept:
+    `dumps` writes them back as the same escape.
+    """
+    if max_bytes is not None and _size(text) > max_bytes:
+        raise StrictJSONError(f"longer than {max_bytes:,} bytes")
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return _read(text.removeprefix("\ufeff"), _strictly(), max_depth)
+
+
+def _read(text: str, decoder: "json.JSONDecoder", max_depth: int) -> Any:
+    if too_deep(text, max_depth):
+        raise StrictJSONError(f"nested deeper than {max_depth} levels")
+    try:
+        return decoder.decode(text)
+    except json.JSONDecodeError as error:
+        extra = error.msg == "Extra data"
+        what = "more text after the JSON document" if extra else error.msg[:1].lower() + error.msg[1:]
+        raise StrictJSONError(f"{what} at line {error.lineno} column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        # Integers of more than 4,300 digits are a plain ValueError; a depth that we let through may still be too much.
+        raise StrictJSONError(str(error) or type(error).__name__) from None
+
+
+def loads_own(data: bytes) -> Any:
+    """Read a document that we wrote ourselves: what is as we write it needs no closer look."""
+    try:
+        made = msgspec.json.decode(data)
+        if _ENCODER.encode(made) == data.rstrip(b"\n") and not too_deep(data.decode(), MAX_DEPTH):
+            return made
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    return loads(data, max_bytes=None)
+
+
+def loads_leniently(data: bytes, *, max_depth: int) -> Any:
+    """Read what an agent sent: odd numbers, keys or escapes must not switch guards off. Numbers beyond a float are
+    infinite, and of a key that is given twice the last counts. Still one document."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    return _read(text, _leniently(), max_depth)
+
+
+def encode(value: Any) -> bytes:
+    """One compact line of ASCII: any JSON value, lone surrogates included. What JSON has no word for becomes text or
+    null: a NaN in a tool's input must not keep the guard from being asked."""
+    try:
+        data = _ENCODER.encode(value)
+        if data.isascii():
+            return data
+    except (TypeError, ValueError, OverflowError):
+        pass  # a lone surrogate, an integer beyond 64 bits, a key that is no string
+    encoder = _encoder(escapes=True)
+    try:
+        return encoder.encode(value).encode("ascii")
+    except (TypeError, ValueError):
+        return encoder.encode(_sayable(value)).encode("ascii")
+
+
+def dumps(value: Any) -> str:
+    """`encode` as text."""
+    return encode(value).decode("ascii")
+
+
+def compact(value: Any) -> str:
+    """One compact line with the characters as they are: for people and for `grep`."""
+    return utf8(value).decode("utf-8", "surrogatepass")
+
+
+def utf8(value: Any) -> bytes:
+    """`compact` as bytes; a lone surrogate is encoded like any other character."""
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return _encoder().encode(_sayable(value)).encode("utf-8", "surrogatepass")
+
+
+def written(value: Any, *, spaced: bool = True) -> bytes:
+    """One line for a hook, with characters instead of escapes, so that `grep` finds what it is told to find. Lone
+    surrogates and what could end a line stay escapes. `spaced`: with a space after `:` and `,`."""
+    try:
+        data = _ENCODER.encode(value)
+        if spaced:
+            data = msgspec.json.format(data, indent=0)
+    except (TypeError, ValueError, OverflowError):
+        data = _encoder(spaced=spaced).encode(_sayable(value)).encode("utf-8", "backslashreplace")
+    return data if data.isascii() else _LINE_END.sub(_escaped, data)
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return f"\\u{ord(found[0].decode()):04x}".encode()
+
+
+def too_deep(text: str, max_depth: int = MAX_DEPTH) -> bool:
+    """Count brackets outside strings, in one pass, so that a nesting bomb never reaches a recursive parser."""
+    if text.count("[") + text.count("{") <= max_depth:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        bracket = token[0][0]
+        if bracket in "[{":
+            depth += 1
+            if depth > max_depth:
+                return True
+        elif bracket in "]}":
+            depth -= 1
+    return False
+
+
+def preview(text: str) -> str:
+    """The start of a text for an error message, on one line, control characters escaped."""
+    shown = text[:_MAX_PREVIEW].encode("unicode_escape").decode("ascii")
+    return shown + ("..." if len(text) > _MAX_PREVIEW else "")
+
+
+def _size(text: str | bytes) -> int:
+    return len(text) if isinstance(text, bytes) or text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _sayable(value: Any) -> Any:
+    """A copy without the keys and numbers that JSON can't say. A loop in it is a RecursionError."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _sayable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(one) for one in value]
+    return None if isinstance(value, float) and not -_INFINITE < value < _INFINITE else value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {json.dumps(twice)} is given twice")
+    return made
+
+
+def _any_int(digits: str) -> int | float:
+    return int(digits) if len(digits) <= 4300 else float(digits)  # Python's own limit
+
+
+def _constant(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if abs(value) == _INFINITE:
+        raise ValueError(f"the number {text[:40]} is too large")
+    return value
+
+
+@functools.cache
+def _strictly() -> "json.JSONDecoder":
+    return json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+
+
+@functools.cache
+def _leniently() -> "json.JSONDecoder":
+    return json.JSONDecoder(parse_constant=_constant, parse_int=_any_int)
+
+
+@functools.cache
+def _encoder(*, spaced: bool = False, escapes: bool = False) -> "json.JSONEncoder":
+    separators = None if spaced else (",", ":")
+    return json.JSONEncoder(separators=separators, ensure_ascii=escapes, allow_nan=not escapes, default=str)
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=str)

@@ -1,0 +1,109 @@
+"""Text for people: harmless on a terminal, in one line, counted, and with the word that was probably meant."""
+
+import unicodedata
+from collections.abc import Iterable
+
+import msgspec
+
+
+def visible(text: str) -> str:
+    """Text for a terminal: control characters, escape sequences and bidi overrides become visible escapes."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(char: str) -> str:
+    harmless = char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
+    return char if harmless else escape(char)
+
+
+def escape(char: str) -> str:
+    """`\\x1b`, `\\u202e` or `\\U000e0041`."""
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+
+
+def flat(text: str) -> str:
+    """A text in one line, harmless."""
+    return visible(" ".join(text.split()))
+
+
+def one_line(text: str, columns: int) -> str:
+    """A text in one line, harmless, and cut where it is too long."""
+    shown = flat(text[: 20 * columns])
+    return shown if len(shown) <= columns else shown[: max(0, columns - 3)] + "..."
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 hook`, `2 hooks`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the word that was probably meant, and else all of them."""
+    import difflib
+
+    by_fold = {one.lower().replace("-", ""): one for one in known}
+    near = difflib.get_close_matches(word.lower().replace("-", "").replace("_", ""), by_fold, 1, 0.6)
+    return f"did you mean `{by_fold[near[0]]}`?" if near else f"one of {', '.join(by_fold.values())}"
+
+
+# Lines for people who read what a hook says on stderr.
+
+
+def lines_for_people(lines: Iterable[str]) -> bytes:
+    """Lines that say who speaks; control characters are made visible."""
+    return "".join(f"billhook: {_saying_visible(line)}\n" for line in lines).encode("utf-8", "replace")
+
+
+def _saying_visible(text: str) -> str:
+    return "".join(char if char.isprintable() else " " if char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+
+
+# What is wrong with a configuration:
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that its author would want to know. Every code has a section in docs/codes.md."""
+
+    code: str
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    hint: str = ""
+    hook: str = ""  # the name of the hook it is about, if it is about one
+    note: bool = False  # worth knowing, but nothing is wrong with the file: it does not fail a check
+    edit: str = ""  # what the field should say, where the hint proposes one value
+
+    @property
+    def place(self) -> str:
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.code} {self.message}" if self.file else f"{self.code} {self.message}"
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name that was most likely meant, or nothing."""
+    by_fold = {folded(one): one for one in known}
+    if folded(name) in by_fold:
+        return by_fold[folded(name)]
+    import difflib
+
+    close = difflib.get_close_matches(folded(name), by_fold, 1, cutoff)
+    swapped = [one for one in by_fold if sorted(one) == sorted(folded(name))]  # `aks`: far apart, as short words are
+    return by_fold[[*swapped, *close][0]] if close or swapped else ""
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """A hint for an unknown word: the nearest known one, else `otherwise`, else all that are known."""
+    near = nearest(word, known)
+    if near or otherwise is None:
+        return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
+    return otherwise
+
+
+def folded(name: str) -> str:
+    """A name without what spellings differ in: `onFailure`, `on_failure` and `on-failure` are one."""
+    return name.replace("_", "").replace("-", "").lower()

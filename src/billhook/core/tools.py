@@ -1,0 +1,299 @@
+"""The fields of a tool's input by what they mean: agents spell a file `file_path`, `filePath`, `path`, `absolute_path`.
+
+A call that says two different things in two spellings of one field could be judged by one and run by the other. So all
+of them are judged, and a call that contradicts itself is denied.
+"""
+
+import functools
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from billhook.agents import AGENTS, Lazy
+
+FILE_TOOLS: Final = frozenset(
+    {"Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "Read", "NotebookRead", "Grep", "Glob", "LS"}
+)
+_FILE = """
+filepath path absolutepath notebookpath file filename targetfile targetpath relativepath uri fileuri
+"""
+_FILES: Final = frozenset({"paths", "files", "filepaths", "filenames", "uris"})
+_FOLDER = "cwd workdir workingdirectory workingdir directory dirpath dir"
+_FOLDERS: Final = frozenset(_FOLDER.split())
+ARGUMENTS: Final = frozenset({"args", "argv", "arguments", "parameters"})
+_LINE_KEYS = "command commands cmd script code commandline shellcommand bashcommand"
+_LINE: Final = dict.fromkeys(_LINE_KEYS.split(), "command")
+_TEXTS: Final = {
+    "content": "content", "contents": "content", "filetext": "content", "oldstring": "old text", "oldstr": "old text",
+    "newstring": "new text", "newstr": "new text",
+}  # fmt: skip
+_OF_FILE_TOOLS: Final = {**dict.fromkeys(_FILE.split(), "file"), **_TEXTS}
+_PATCH: Final = {**dict.fromkeys(("command", "patch", "input", "diff"), "patch"), **_OF_FILE_TOOLS}
+_MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(FILE_TOOLS, _OF_FILE_TOOLS),
+    "apply_patch": _PATCH,
+    "Bash": _LINE,
+}
+_EVENT: Final = {"toolname": "tool_name", "toolinput": "tool_input", "toolargs": "tool_input"}
+_MOST_VALUES: Final = 20_000
+
+
+@functools.lru_cache(maxsize=4096)
+def _word(key: str) -> str:
+    return key.replace("_", "").replace("-", "").replace(" ", "").lower() if len(key) < 100 else key
+
+
+def contradiction(tool: str, given: Mapping[str, Any], cwd: str = "") -> str:
+    """Which two fields of an input say different things of the same; "" when none do. `tool` is a canonical name."""
+    return _contradiction(given, tool, cwd) if tool in _MEANINGS and len(given) > 1 else ""
+
+
+def contradictory_event(payload: Mapping[str, Any]) -> str:
+    """The same for the fields of an event, as agents spell them."""
+    return _contradiction(payload, "", "")
+
+
+def _contradiction(given: Mapping[str, Any], tool: str, cwd: str) -> str:
+    for meaning, keys in _alike(tuple(given), tool):
+        first, *others = [key for key in keys if given[key] is not None] or [""]
+        for key in others:
+            if not _same(meaning, given[first], given[key], cwd):
+                return f"`{first}` and `{key}` differ: which {meaning} is meant can't be told"
+    return ""
+
+
+@functools.lru_cache(maxsize=512)
+def _alike(keys: tuple[object, ...], tool: str) -> list[tuple[str, list[str]]]:
+    """The fields that mean the same, where there are several. An agent sends the same fields again and again."""
+    meanings, found = _MEANINGS[tool] if tool else _EVENT, dict[str, list[str]]()
+    for key in keys:
+        if isinstance(key, str) and (meaning := meanings.get(_word(key))):
+            found.setdefault(meaning, []).append(key)
+    return [(meaning, alike) for meaning, alike in found.items() if len(alike) > 1]
+
+
+def _same(meaning: str, one: object, other: object, cwd: str) -> bool:
+    if one == other:
+        return True
+    if meaning == "command":
+        return _joined(one) == _joined(other) != ""
+    if meaning == "tool_input":
+        return _decoded(one) == _decoded(other)
+    if not isinstance(one, str) or not isinstance(other, str):
+        return False
+    if meaning == "tool_name":
+        return one.lower() == other.lower()
+    return meaning == "file" and _place(one, cwd) == _place(other, cwd)
+
+
+def _joined(value: object) -> str:
+    return value.strip() if isinstance(value, str) else " ".join(map(str, value)) if isinstance(value, list) else ""
+
+
+def _decoded(value: object) -> object:
+    from billhook.core import strictjson
+    from billhook.core.errors import StrictJSONError
+
+    try:
+        return strictjson.loads(value) if isinstance(value, str) else value
+    except StrictJSONError:
+        return value
+
+
+def _place(path: str, cwd: str) -> str:
+    return posixpath.normpath(posixpath.join(cwd or "/", path.removeprefix("file://")))
+
+
+def paths(tool: str, given: Mapping[str, Any]) -> Iterator[str]:
+    """Every file that the input of a file tool names, also those in its lists: one call may edit several."""
+    if tool not in FILE_TOOLS:
+        return
+    waiting: list[tuple[str, object]] = list(given.items())[::-1]
+    for _ in range(_MOST_VALUES):
+        if not waiting:
+            return
+        key, value = waiting.pop()
+        word = _word(key) if isinstance(key, str) else ""
+        if isinstance(value, str):
+            if _OF_FILE_TOOLS.get(word) == "file" or word in _FILES:
+                yield value
+        elif isinstance(value, Mapping):
+            waiting += list(value.items())[::-1]
+        elif isinstance(value, list | tuple):
+            waiting += ((key if word in _FILES else "", one) for one in reversed(value))
+
+
+def is_odd(given: Mapping[str, Any]) -> bool:
+    """Whether a field that should name one file holds something else."""
+    return any(
+        not isinstance(value, str) and isinstance(key, str) and _OF_FILE_TOOLS.get(_word(key)) == "file"
+        for key, value in given.items()
+    )
+
+
+def lines(given: Mapping[str, Any]) -> list[str] | None:
+    """Every line that the input of a shell tool may run, its arguments included; None where one is no text."""
+    found: list[str] = []
+    for key, value in given.items():
+        if not isinstance(key, str) or _word(key) not in _LINE or value is None:
+            continue
+        line = _joined(value)
+        if not line:
+            return None
+        found.append(value if isinstance(value, str) else line)
+    given_apart = [_joined(value) for key, value in given.items() if isinstance(key, str) and _word(key) in ARGUMENTS]
+    return list(dict.fromkeys([*found, *(f"{line} {rest}" for line in found for rest in given_apart if rest)]))
+
+
+def folders(given: Mapping[str, Any]) -> list[str]:
+    """Where a call says that its command runs."""
+    return [
+        value
+        for key, value in given.items()
+        if isinstance(value, str) and isinstance(key, str) and _word(key) in _FOLDERS
+    ]
+
+
+# Canonical tool names and inputs, and what each dialect calls them.
+
+
+_SEED: Final = {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"}
+_OURS: Final[Mapping[str, Mapping[str, str]]] = {"canonical": {}, "seed": _SEED}
+NAMINGS: Final[Mapping[str, Mapping[str, str]]] = Lazy(
+    (*_OURS, *(name for name in AGENTS if name != "claude")),
+    lambda naming: _OURS[naming] if naming in _OURS else AGENTS[naming].tools,
+)
+"""By naming (`seed`, or an agent): its own name of a tool, and the canonical one; the first of several is used."""
+
+
+def _called_by(naming: str) -> Mapping[str, str]:
+    return {name: own for own, name in reversed(list(NAMINGS[naming].items()))}
+
+
+def _words(naming: str, tool: str) -> Mapping[str, str]:
+    """What an agent calls the fields of a tool; a field that is not listed passes unchanged."""
+    return AGENTS[naming].inputs.get(tool, {}) if naming in AGENTS else {}
+
+
+_CANONICAL: Final = dict(_SEED)
+"""Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
+`edit` are good names for tools of your own."""
+_CALLED: Final = Lazy(NAMINGS, _called_by)
+ALSO_EDITS: Final = "write_may_edit"  # the field by which a dialect says so of a call
+_PATCHES: Final = frozenset({"apply_patch"})
+_PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
+_PATCH_KEYS: Final = ("command", "patch", "input")
+
+_COMMAND_KEYS: Final = ("command",)
+_PATH_KEYS: Final = ("file_path", "path", "notebook_path")
+_FIRST_KEY: Final = {"NotebookEdit": "notebook_path", "NotebookRead": "notebook_path"} | dict.fromkeys(
+    ("Grep", "Glob", "LS"), "path"
+)
+_SHELLS: Final = frozenset({"Bash"})
+
+
+def canonical(name: str, naming: str = "") -> str:
+    """The canonical name of a tool, as the dialects of `naming` call it; an unknown name is its own."""
+    if naming:
+        return NAMINGS[naming].get(name, name)
+    return _CANONICAL.get(name, name)
+
+
+def called(name: str, naming: str = "canonical") -> str:
+    """What the dialects of `naming` call a tool, given by any of its names: `called("Bash", "seed")` is `bash`."""
+    name = canonical(name)
+    return _CALLED[naming].get(name, name)
+
+
+def also_edits(payload: Mapping[str, Any]) -> bool:
+    """Whether a call of `Write` may just as well be an edit: the agent that sent it has one tool for both."""
+    return payload.get(ALSO_EDITS) is True
+
+
+def also_called(name: str) -> tuple[str, ...]:
+    """Further tools that a call is as good as: whoever guards `Write` or `Edit` guards patches, too."""
+    return ("Write", "Edit") if name in _PATCHES else ()
+
+
+def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, str]]:
+    """What a tool is given, with canonical names for its fields; and, for those that had others, which.
+
+    A tool that takes bare text (a patch) is given a `command`, whose own name is then "".
+    """
+    if isinstance(given, str) and tool in _PATCHES:
+        return {"command": given}, {"command": ""}
+    words = _words(naming, tool)
+    if not words or not isinstance(given, Mapping):
+        return given, {}
+    renamed = {}
+    for own, name in words.items():
+        if own in given and name not in given and name not in renamed:
+            renamed[name] = own
+    back = {own: name for name, own in renamed.items()}
+    return {back.get(key, key): value for key, value in given.items()}, renamed
+
+
+def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | None = None, sent: object = None) -> Any:
+    """The same in the words of `naming`; `renamed` tells which of them the agent used for this call.
+
+    `sent`, where it is known: the input that the agent itself sent, made canonical. What was called so there keeps its
+    name, and only what is new gets the agent's usual one.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    if renamed and renamed.get("command") == "" and tool in _PATCHES:
+        return given.get("command")
+    words = dict(renamed or {})
+    if renamed is None or isinstance(sent, Mapping):
+        usual = {name: own for own, name in reversed(list(_words(naming, tool).items()))}
+        there = sent if isinstance(sent, Mapping) else {}
+        words |= {name: own for name, own in usual.items() if name not in there and name not in words}
+    return {key if words.get(key) in given else words.get(key, key): value for key, value in given.items()}
+
+
+def is_shell(tool_name: str) -> bool:
+    """Whether the tool runs shell commands, by its canonical or dialect name."""
+    return canonical(tool_name) in _SHELLS
+
+
+def command_of(tool_name: str, tool_input: object) -> str | None:
+    """The shell command a call would run, or None when the tool is no shell or its input holds no such string."""
+    return _first_string(tool_input, _COMMAND_KEYS) if is_shell(tool_name) else None
+
+
+def path_of(tool_name: str, tool_input: object) -> str | None:
+    """The file or folder a call is about, or None when it names none: the first of `paths_of`."""
+    return next(iter(paths_of(tool_name, tool_input)), None)
+
+
+def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
+    """Every path a call names, in whatever spelling, the one that this tool reads first; of a patch, the files that it
+    changes."""
+    if not isinstance(tool_input, Mapping):
+        return ()
+    name = canonical(tool_name)
+    also = paths(name, tool_input)
+    if name in _PATCHES:
+        texts = (tool_input.get(key) for key in _PATCH_KEYS)
+        # every one of them, however long the patch is: what is left out here no rule ever sees
+        found = (name.strip() for text in texts if isinstance(text, str) for name in re.findall(_PATCHED, text))
+        return tuple(dict.fromkeys(name for name in (*found, *also) if name))
+    keys = dict.fromkeys((_FIRST_KEY.get(name, "file_path"), *_PATH_KEYS))
+    values = (tool_input.get(key) for key in keys)
+    return tuple(dict.fromkeys([*(value for value in values if isinstance(value, str)), *also]))
+
+
+def odd_paths(tool_input: Mapping[str, object]) -> bool:
+    """Whether a field that should name one path holds something else, such as a list of them."""
+    return is_odd(tool_input)
+
+
+def _first_string(tool_input: object, keys: tuple[str, ...]) -> str | None:
+    if not isinstance(tool_input, Mapping):
+        return None
+    for key in keys:
+        value = tool_input.get(key)
+        if isinstance(value, str):
+            return value
+    return None

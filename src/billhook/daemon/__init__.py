@@ -1,1 +1,0 @@
-"""The daemon that keeps engines warm, and the client that agents run: `billhook-hook`."""

@@ -1,0 +1,329 @@
+"""The words of a command: which is the script, which name files that are read, which are written."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from billhook.effects.script import UNKNOWN
+from billhook.effects.shell import SimpleCommand
+from billhook.effects.wrappers import SHELLS, WRAPPERS
+
+SUFFIXES: Final = (".sh", ".bash", ".zsh", ".py", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php")
+"""What the names of scripts end in."""
+_WRITERS: Final = frozenset({"tee", "touch", "truncate", "rm", "rmdir", "unlink", "mv", "mkdir", "logger", "mktemp"})
+_COPIERS: Final = frozenset({"cp", "install", "ln"})
+_READ_NOTHING: Final = frozenset(
+    {
+        "echo",
+        "printf",
+        "[",
+        "test",
+        "[[",
+        ":",
+        "true",
+        "false",
+        "exit",
+        "return",
+        "kill",
+        "type",
+        "which",
+        "cd",
+        "pushd",
+    }
+    | {"export", "local", "declare", "typeset", "readonly", "unset", "set", "shift", "trap", "read", "ls", "chmod"}
+)
+DECLARES: Final = frozenset({"export", "local", "declare", "typeset", "readonly"})
+PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How an interpreter's options are told from its script."""
+
+    valued: str = ""  # short ones that take a value
+    code: str = ""  # short ones whose value is the program itself
+    long: frozenset[str] = frozenset()  # long ones that take the next word
+    long_code: frozenset[str] = frozenset()
+
+
+INTERPRETERS: Final[dict[str, Options]] = {
+    **dict.fromkeys(SHELLS, Options("oO", "c", frozenset({"--rcfile", "--init-file"}))),
+    "python": Options("WXm", "c"),
+    "node": Options(
+        "rC", "ep", frozenset({"--require", "--import", "--loader", "--conditions"}), frozenset({"--eval", "--print"})
+    ),
+    "ruby": Options("IrCE", "e"),
+    "perl": Options("I", "eE"),
+    "php": Options("dc", "r"),
+    **dict.fromkeys(("tsx", "ts-node", "lua", "Rscript", "osascript", "tclsh", "julia", "pwsh"), Options()),
+    **dict.fromkeys((".", "source"), Options()),
+}
+_RUNNERS: Final = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
+    | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
+    | {("npx",), ("bunx",), ("uvx",), ("bun",)}
+)
+_RUNNER_NAMES: Final = frozenset(name for name, *_ in _RUNNERS)
+_RUNNER_VALUED: Final = frozenset(
+    {"--with", "--with-requirements", "--with-editable", "--python", "-p", "--project", "--directory", "--env-file"}
+    | {"--extra", "--group", "--index", "--package", "--config", "-c", "--import-map", "--from", "--cwd"}
+)
+READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
+"""Programs that are told what to do by the file after `-f`."""
+RUNS_PROJECT: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "rake": ("Rakefile",),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "bunx"), ("package.json",)),
+    "deno": ("deno.json", "deno.jsonc"),
+    "composer": ("composer.json",),
+    "nox": ("noxfile.py",),
+    "tox": ("tox.ini",),
+    "pre-commit": (".pre-commit-config.yaml",),
+    "direnv": (".envrc",),
+    **dict.fromkeys(("docker-compose", "podman-compose"), ("compose.yaml", "docker-compose.yml")),
+    **dict.fromkeys(("pytest", "jest", "vitest", "cargo", "go", "gradle", "mvn", "dotnet", "mix", "rspec"), ()),
+    **dict.fromkeys(("docker", "podman"), ()),
+}
+"""Programs that run code of the project by themselves, and the files of the project in which that is written."""
+LOADS: Final = frozenset(
+    {
+        "BASH_ENV",
+        "ENV",
+        "ZDOTDIR",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "PYTHONUSERBASE",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "RUBYOPT",
+        "RUBYLIB",
+    }
+    | {"PERL5LIB", "PERLLIB", "PERL5OPT", "LUA_PATH", "LUA_INIT", "CLASSPATH", "JAVA_TOOL_OPTIONS", "LD_PRELOAD"}
+    | {"LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "PATH", "GIT_CONFIG_GLOBAL", "GIT_EXEC_PATH", "GIT_SSH_COMMAND"}
+)
+"""Variables that tell programs which files to load or run, or where to look for them."""
+_GIVE: Final = frozenset({"cat", "tac", "head", "tail", "sort", "ls", "find", "fd", "run-parts", "parallel", "xargs"})
+_PRINT: Final = frozenset({"echo", "printf"})
+_HELP: Final = frozenset({"--version", "-V", "-v", "--help", "-h"})
+_FIND: Final = frozenset({"-H", "-L", "-P"})
+
+
+def program(words: tuple[str, ...]) -> str:
+    """The command word without its folder."""
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def said(command: SimpleCommand) -> tuple[str, ...]:
+    """The words of a command that may give variables their values: `X=1`, and what `export` and its like are told."""
+    return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
+
+
+def operand(words: tuple[str, ...], options: Options) -> tuple[str, str | None, str]:
+    """The script among an interpreter's words, or the code given in its place, or the module."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        following = words[at] if at < len(words) else ""
+        if word == "--":
+            return following, None, ""
+        if word == "-" or word[:1] not in ("-", "+"):
+            return word if word != "-" else "", None, ""
+        if word.startswith("--"):
+            if word.partition("=")[0] in options.long_code:
+                return "", following, ""
+            at += word in options.long
+            continue
+        for place, letter in enumerate(word[1:], 2):
+            value = word[place:] or following
+            if letter in options.code:
+                # a shell takes its text from the next word, whatever letters follow
+                return "", value, ""
+            if letter in options.valued:
+                if letter == "m":
+                    return "", None, value
+                at += not word[place:]
+                break
+    return "", None, ""
+
+
+def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
+    name = program(words)
+    if name not in _RUNNER_NAMES:
+        return ()
+    taken = next((n for n in (2, 1) if (name, *words[1:n]) in _RUNNERS and len(words) > n), 0)
+    if not taken:
+        return ()
+    at = taken
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] in ("-m", "--module"):
+            return ("-m", *words[at + 1 :])
+        at += 2 if words[at] in _RUNNER_VALUED else 1
+    return words[at + 1 :] if words[at : at + 1] == ("--",) else words[at:]
+
+
+def runs_what_it_is_given(command: SimpleCommand) -> bool:
+    """Whether a command runs a file or a text that only shows when it runs: `xargs sh`, `... | sh`, `"$f"`."""
+    name = program(command.words)
+    if not command.words or UNKNOWN in command.words[0] or name in ("run-parts", "parallel"):
+        return bool(command.words)
+    if name == "eval":
+        return any(UNKNOWN in word for word in command.words)
+    interpreter = "python" if PYTHON.fullmatch(name) else name
+    if interpreter not in INTERPRETERS:
+        return False
+    if any(redirect.operator.startswith("<") for redirect in command.redirects) or _HELP.intersection(command.words):
+        return False
+    script, code, module = operand(command.words[1:], INTERPRETERS[interpreter])
+    if code is not None or module:
+        return UNKNOWN in (code or "")
+    return not script or UNKNOWN in script
+
+
+def given_words(words: tuple[str, ...]) -> Iterator[str]:
+    """The words that name what a command hands on to others: its contents, or its name."""
+    name = program(words)
+    if name in _PRINT:
+        yield from (word for word in words[1:] if set(word) & set("*?["))
+    elif name == "find":
+        yield from itertools.takewhile(lambda word: word[:1] not in "-(!", (w for w in words[1:] if w not in _FIND))
+    elif name in _GIVE:
+        yield from (word for word in words[1:] if not word.startswith("-"))
+
+
+def read_words(words: tuple[str, ...]) -> Iterator[str]:
+    """The words that may name a file which the command reads; what a wrapper runs has words of its own."""
+    name = program(words)
+    if name in _READ_NOTHING or name in WRAPPERS:
+        return
+    written = set(written_words(words))
+    for word in words[1:]:
+        if word in written:
+            continue
+        yield word
+        if word.startswith("-"):
+            yield word.partition("=")[2]
+            yield word[2:]
+        elif word.startswith(("@", "if=")):  # curl's and dd's ways
+            yield word.removeprefix("@").removeprefix("if=")
+
+
+def written_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that name what the command writes, moves or removes."""
+    name = program(words)
+    if name in _COPIERS:
+        return words[-1:]
+    edits = name == "sed" and any(word.startswith(("-i", "--in-place")) for word in words)
+    return words[1:] if name in _WRITERS or edits else ()
+
+
+def language_of(name: str) -> str:
+    """The language of an interpreter, as far as we read it."""
+    if PYTHON.fullmatch(name):
+        return "python"
+    return "shell" if name in SHELLS or name in (".", "source") else ""
+
+
+def kind(path: str, shebang: str, told: str) -> str:
+    """`python`, `shell` or something else: as told, by its name or by its first line.
+
+    Told that it is a `program`, one that says nothing else is run by the shell itself.
+    """
+    if told in ("python", "shell", "module", "none"):
+        return told
+    if path.endswith((".py", ".pyw")):
+        return "python"
+    if path.endswith((".sh", ".bash", ".zsh")):
+        return "shell"
+    if not shebang:
+        return "shell" if told == "program" else ""
+    names = [word.rpartition("/")[2] for word in shebang.removeprefix("#!").split()]
+    if "uv" in names:
+        return "python"
+    return next((language for language in map(language_of, names) if language), "")
+
+
+# The records that say what a command touches, and a command's words told apart.
+
+
+class Touch(msgspec.Struct, frozen=True):
+    """One path that is written, created or removed."""
+
+    path: str
+    below: bool = False  # what lies below it as well: `rm -r`
+    sources: tuple[str, ...] = ()  # what is put there, or into it when it is a folder: `cp a b`
+    names: tuple[str, ...] = ()  # Of what lies below only files or folders of such names: `find -name '*.pyc' -delete`
+    folder: bool = False  # only a folder is made; it holds nothing yet
+    itself: bool = False  # a link at its end is removed or moved, not followed: what it leads to stays as it is
+    loose: bool = False  # Patterns go across folders: `git checkout -- '*.json'`
+    git: tuple[str, str] = ("", "")
+    """How a git command changes it, and the commit it takes it from: only what is changed by that counts."""
+    maybe: bool = False  # a program that we know nothing of names it, or a link to it is made
+
+
+class Writes(msgspec.Struct):
+    """What one command does: paths it touches, and code in other languages that it runs."""
+
+    touches: list[Touch] = []
+    code: list[str] = []  # programs in another language; they count when they mention what is protected
+    runs_input: bool = False  # the program is read from standard input
+    folder: str | None = None  # the command runs in this folder: `git -C x`
+    scripts: list[str] = []  # files whose text it runs: they count when the same line writes them
+    links: list[tuple[str, str]] = []
+    """Links that it makes: what they lead to, and where they are, or the folder that they are put into."""
+    patches: list[str] | None = None
+    """Patch files whose names it changes; without any, standard input is one. None: it applies no patches."""
+    archives: list[str] = []  # archives that are unpacked; `-` is standard input
+    into: str = ""  # the folder that patches and archives are applied to, if not the current one
+    strip: int | None = 0  # how many folders of the names in patches and archives are left out; None: all
+
+
+class Words:
+    """A command's words told apart: its options with their values, and its operands."""
+
+    def __init__(self, words: Sequence[str], valued: str = "", long: str = "") -> None:
+        self.options: list[tuple[str, str]] = []
+        self.operands: list[str] = []
+        rest = iter(words)
+        longs = frozenset(long.split())
+        for word in rest:
+            if word == "--":
+                self.operands += rest
+            elif word.startswith("--"):
+                name, equals, value = word[2:].partition("=")
+                self.options.append((name, value if equals or name not in longs else next(rest, "")))
+            elif word.startswith("-") and len(word) > 1:
+                self._short(word, valued, rest)
+            else:
+                self.operands.append(word)
+
+    def _short(self, word: str, valued: str, rest: Iterator[str]) -> None:
+        for place, letter in enumerate(word[1:], 2):
+            if letter in valued:
+                self.options.append((letter, word[place:] or next(rest, "")))
+                return
+            self.options.append((letter, ""))
+
+    def has(self, *names: str) -> bool:
+        return any(
+            name in names or (len(name) > 3 and any(each.startswith(name) for each in names))
+            for name, _ in self.options
+        )
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name, value in self.options if name in names and value]
+
+
+def after(words: Sequence[str], short: str, long: str) -> Iterator[str]:
+    for place, word in enumerate(words):
+        if word in (short, long):
+            yield from words[place + 1 : place + 2]
+        elif word.startswith(long + "="):
+            yield word[len(long) + 1 :]
+        elif word.startswith(short) and len(word) > 2:
+            yield word[2:]

@@ -1,0 +1,340 @@
+"""Those who get every verdict after the fold: the event log is one of them."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from msgspec.structs import replace
+
+from billhook.core.answers import (
+    NOTHING,
+    UNSET,
+    Answer,
+    Combine,
+    Decision,
+    Outcome,
+    RawOutcome,
+    Reply,
+    Skipped,
+    SkipReason,
+    Status,
+    Verdict,
+    fold,
+    to_outcome,
+)
+from billhook.core.errors import UnrecordedError
+from billhook.core.events import Block, Event, parse
+from billhook.core.hook import Context, Hook, SessionInfo
+from billhook.core.lazy import later
+from billhook.engine.background import Background
+from billhook.engine.plan import Plan
+from billhook.engine.progress import Audience, Listener
+from billhook.engine.step import Step, failure
+
+if TYPE_CHECKING:
+    import inspect
+else:
+    inspect = later("inspect")
+
+
+Observer = Callable[[Verdict], object]
+"""Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
+becomes an outcome, so that a verdict which could not be recorded says so, and denies where its owner wants that."""
+
+_OBSERVING = 10.0
+"""Seconds after which an observer that does not come back is left behind; one, when the event's time is over."""
+
+
+async def tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedError | None:
+    """Let an observer know; what it says of a record that is missing. `ends` is when the event's time is over."""
+    try:
+        told = observer(verdict)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _not_observed(error, verdict)
+    if told is None or not inspect.isawaitable(told):
+        return None
+    from billhook.core import drive
+
+    try:
+        await drive.finish(_awaiting(told), None, max(1.0, min(_OBSERVING, ends - time.monotonic())))
+    except drive.RaisedError as raised:
+        return _not_observed(raised.error, verdict)
+    except drive.ExpiredError as expired:
+        return _not_observed(expired, verdict)
+    return None
+
+
+def _not_observed(error: BaseException, verdict: Verdict) -> UnrecordedError | None:
+    if isinstance(error, UnrecordedError):
+        return error
+    _log(error, verdict)
+    return None
+
+
+def noted(unrecorded: UnrecordedError, event: Event, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes with that of the hook which had to record them."""
+    place = next((i for i, outcome in enumerate(outcomes) if outcome.hook == unrecorded.hook), len(outcomes))
+    before = outcomes[place] if place < len(outcomes) else Outcome(unrecorded.hook)
+    denies = unrecorded.deny and event.block is not Block.KEEP_GOING
+    said = f"{unrecorded.place}: {unrecorded.message}" if unrecorded.place else unrecorded.message
+    answer = Answer(decision=Decision.DENY, reason=f"hook `{before.hook}` failed: {said}") if denies else NOTHING
+    failed = replace(before, status=Status.FAILED, answer=answer, error=said, failed_open=not denies)
+    return [*outcomes[:place], failed, *outcomes[place + 1 :]]
+
+
+def _log(error: BaseException, verdict: Verdict) -> None:
+    import logging
+
+    logging.getLogger("billhook").error("an observer failed on verdict %s", verdict.id, exc_info=error)
+
+
+async def _awaiting(something: Awaitable[Any]) -> Any:
+    return await something
+
+
+# One event in, one verdict out:
+
+
+_FOREVER = float("inf")
+_now = time.monotonic
+_DENY = Decision.DENY
+
+
+class Engine:
+    """Runs the hooks that want an event and folds their answers. Lives as long as its owner likes; may be fired from
+    many tasks and threads at once, because everything that belongs to one firing is in its Context."""
+
+    def __init__(
+        self,
+        hooks: Iterable[Hook] | Plan = (),
+        *,
+        parallel: bool = False,
+        combine: Combine = "strictest",
+        observers: Iterable[Observer] = (),
+        env: Mapping[str, str] | None = None,
+        know: Callable[[Event], SessionInfo] | None = None,
+        listen: Listener | None = None,
+        notices: Callable[[Verdict], tuple[str, ...]] | None = None,
+    ) -> None:
+        self._notices = notices  # what the user should be told beside a verdict, each thing once in a session
+        self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
+        self.parallel = parallel
+        self.combine: Combine = combine
+        self._observers = tuple(observers)
+        self._lists = self.plan.by_type
+        self._closes = bool(self._observers) or notices is not None  # there is something to do after each fold
+        self.background = Background(self._settle_idle)
+        self._waiting = self.background.answers
+        self._settle_idle()
+        self.env = dict(env or {})
+        self._know = know  # tells the session's name and turn, for hooks that ask
+        self.audience = Audience(self._settle_special)
+        self._settle_special()
+        if listen is not None:
+            self.listen(listen)
+
+    @classmethod
+    def from_matchers(
+        cls,
+        config: Mapping[str, Sequence[Any]],
+        *,
+        dialect: Literal["spec", "claude"] = "spec",
+        thread: bool = False,
+        **options: Any,
+    ) -> Self:
+        """An engine from seed 001's map of event to matcher groups; callbacks take `(input, tool_use_id, context)`.
+
+        Only `continue: false` ends the run: after a deny later callbacks still run. `thread=True` runs each synchronous
+        callback in a thread of its own, so that its time-out ends the wait for it. With `dialect="claude"` a file of
+        callbacks that was written for the Claude Agent SDK runs unchanged.
+        """
+        from billhook.core.functions import from_matchers
+
+        return cls(from_matchers(config, dialect=dialect, thread=thread), **options)
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The hooks in the order in which they are asked."""
+        return self.plan.hooks
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Let somebody know of each hook that is asked, and how that ends (`billhook.progress`); returns what ends it.
+
+        It is called at once and waited for. What it raises is logged and changes nothing.
+        """
+        return self.audience.add(listener)
+
+    async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
+        """Ask every hook that wants this event and fold what they say. Never raises for what a hook does.
+
+        `event` is an Event, or a dict in wire form (EventError names what is wrong with it). Each hook sees the results
+        before it and the input as rewritten so far. A deny ends the run of later hooks, except those that `always` run;
+        a stop ends the run of all. `deadline`: seconds for the whole event; it clips each hook's own timeout, and a
+        hook that is not reached in time is `timed_out` and follows its `on_failure`.
+        """
+        if type(event) in self._idle:
+            return Verdict(event)
+        wanted = self._lists.get(type(event))
+        if wanted is None:  # the first of its kind, or a dict
+            event = event if isinstance(event, Event) else parse(event)
+            wanted = self.plan.list_for(event)
+        steps: Any = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
+        began = now = _now()
+        ends = _FOREVER if deadline is None else began + max(0.0, deadline)
+        outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
+        ctx = Context(event, outcomes, self.env, self._know, self, ends)
+        if self._special:
+            steps = steps.observed if self.audience else steps
+            if self.parallel:
+                await self._run_in_waves(steps, ctx, outcomes)
+                return await self._close(event, outcomes, began, ctx)
+        over: Skipped | None = None
+        stopped, rewritten_by, spoken = False, 0, outcomes != []
+        for step in steps:
+            if over is not None and (stopped or not step.always):
+                outcomes.append(step.skipped(over))
+                continue
+            asked = now
+            if step.without_await is None or asked >= ends:
+                said = step.call(ctx, asked)
+                if said is not None and type(said) is not Outcome:
+                    said = await said
+                now = _now()
+            else:
+                try:
+                    said = await step.without_await(ctx.event)
+                except BaseException as error:  # it can't wait, so nobody but the hook itself can have raised it
+                    said = failure(error)
+                now = _now()
+                if said is not None or now - asked > step.timeout or now > ends:
+                    said = step.settled(ctx, said, asked, now)
+            if said is None:  # nothing to say, which is what most hooks say
+                outcomes.append((step, asked, now))
+                continue
+            outcomes.append(said)
+            answer, spoken = said.answer, True
+            if answer.decision is _DENY or answer.stop:
+                over, stopped = over or _ended_by(said), stopped or answer.stop
+            elif over is None and answer.rewrites and _rewrite(ctx, answer):
+                rewritten_by = steps.index(step)
+        if rewritten_by and over is None:
+            await self._run_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, outcomes)
+        if self._closes or ctx.shared is not None:  # a hook may have reserved the verdict's id
+            return await self._close(event, outcomes, began, ctx)
+        return self._fold(event, outcomes, began) if spoken else Verdict(event, outcomes, (now - began) * 1e3)
+
+    def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
+        """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
+        import asyncio
+
+        from billhook.core import drive
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return drive.run(self.fire(event, deadline=deadline))
+        return drive.run_aside(self.fire(event, deadline=deadline))
+
+    def _settle_idle(self) -> None:
+        """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
+        self._idle = frozenset() if self._closes or self._waiting else self.plan.idle
+
+    def _settle_special(self) -> None:
+        """Hooks that run at once, and listeners, cost nothing where there are none."""
+        self._special = self.parallel or bool(self.audience)
+
+    def _fold(self, event: Event, outcomes: Sequence[RawOutcome], began: float) -> Verdict:
+        made = [to_outcome(raw) for raw in outcomes]
+        return fold(event, made, combine=self.combine, duration_ms=(_now() - began) * 1e3)
+
+    async def _close(self, event: Event, outcomes: Sequence[RawOutcome], began: float, ctx: Context) -> Verdict:
+        """Fold, and let the observers know."""
+        verdict = self._noticed(self._fold(event, outcomes, began))
+        if ctx.reserved_id:
+            verdict.with_id(ctx.reserved_id)
+        for observer in self._observers:
+            unrecorded = await tell(observer, verdict, ctx.ends)
+            if unrecorded is not None:
+                again = self._fold(event, noted(unrecorded, event, verdict.outcomes), began)
+                verdict = self._noticed(replace(again, messages=verdict.messages)).with_id(verdict.id)
+        return verdict
+
+    def _noticed(self, verdict: Verdict) -> Verdict:
+        """The verdict with what the user should be told beside it."""
+        texts = () if self._notices is None else self._notices(verdict)
+        if not texts:
+            return verdict
+        hooks = () if verdict.quiet else verdict.messages  # what hooks want hidden stays so
+        return replace(verdict, messages=(*hooks, *texts), quiet=False)
+
+    async def _run_in_waves(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> None:
+        """Hooks with no dependency between them at once, on the original input; outcomes in configured order."""
+        import asyncio
+
+        over: Skipped | None = None
+        stopped, before = False, len(outcomes)
+        ran: dict[Step, Outcome] = {}
+        for wave in self.plan.waves(steps):
+            runs = [step for step in wave if over is None or (step.always and not stopped)]
+            said = await asyncio.gather(*(_run(step, ctx.copy()) for step in runs))
+            ran |= {step: step.skipped(over) for step in wave if over is not None and step not in runs}
+            ran |= zip(runs, said, strict=True)
+            outcomes.extend(ran[step] for step in wave)
+            over = over or next((_ended_by(outcome) for outcome in said if outcome.answer.objects), None)
+            stopped = stopped or any(outcome.answer.stop for outcome in said)
+        outcomes[before:] = [ran[step] for step in steps]
+        rewriters = [step for step in steps if _rewrite(ctx, ran[step].answer)]
+        if rewriters and over is None:
+            gates = [step for step in steps if step.hook.gate and step is not rewriters[-1]]
+            await self._run_again(gates, ctx, outcomes)
+
+    async def _run_again(self, gates: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> None:
+        """A gate that judged an input which a later hook then rewrote judges the final one, too."""
+        final = ctx.event
+        _withdraw({step.name for step in gates}, outcomes)
+        for step in gates:
+            outcome = await _run(step, ctx)
+            again = outcome.answer.updated_input
+            if again is not None and again != getattr(final, "tool_input", None):
+                error = "asked again about the final input, it rewrote that input once more"
+                outcome = step.judge(final, Reply(status=Status.FAILED, error=error), outcome.duration_ms)
+            outcomes.append(outcome)
+            if outcome.answer.objects:
+                return
+
+
+async def _run(step: Step, ctx: Context) -> Outcome:
+    """Run one hook to its end."""
+    began = _now()
+    said = step.call(ctx, began)
+    if said is not None and type(said) is not Outcome:
+        said = await said
+    return to_outcome(said or (step, began, _now()))
+
+
+def _ended_by(outcome: Outcome) -> Skipped:
+    """Why later hooks don't run."""
+    return Skipped(SkipReason.STOPPED if outcome.answer.stop else SkipReason.DENIED, by=outcome.hook)
+
+
+def _rewrite(ctx: Context, answer: Answer) -> bool:
+    """Let later hooks see the input (or output) as rewritten; True when there is a new input."""
+    if answer.updated_output is not UNSET and hasattr(ctx.event, "tool_response"):
+        ctx.event = ctx.event.replace(tool_response=answer.updated_output)
+    if answer.updated_input is None or answer.updated_input == getattr(ctx.event, "tool_input", None):
+        return False
+    if not hasattr(ctx.event, "tool_input"):
+        return False
+    ctx.event = ctx.event.replace(tool_input=answer.updated_input)
+    return True
+
+
+def _withdraw(gates: set[str], outcomes: list[RawOutcome]) -> None:
+    """An allow of a gate was about an input that was rewritten since: only what it says of the final one counts."""
+    for i, raw in enumerate(outcomes):
+        if isinstance(raw, Outcome) and raw.hook in gates and raw.answer.decision is Decision.ALLOW:
+            lost = "it allowed an input that was rewritten later, and was asked again"
+            answer = replace(raw.answer, decision=Decision.NONE, reason="")
+            outcomes[i] = replace(raw, answer=answer, lost=(*raw.lost, lost))

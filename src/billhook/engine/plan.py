@@ -1,0 +1,263 @@
+"""Which hooks an event gets, and in which order: compiled once, looked up in a dict.
+
+Order: priority ascending, then `after`, then the order in which the hooks were given. Stable.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from billhook.core import tools
+from billhook.core.answers import OnFailure
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import PlanError
+from billhook.core.events import EVENTS, Event
+from billhook.core.hook import Hook
+from billhook.core.lazy import later
+from billhook.core.match import ExpressionSet
+from billhook.engine.step import Step
+
+if TYPE_CHECKING:
+    import heapq
+else:
+    heapq = later("heapq")
+
+_STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
+_CACHE_LIMIT = 1024
+_WRITE_OR_EDIT = "Write\0Edit"  # stands for the name of a tool that may be either; no tool is called so
+
+
+class Steps(tuple[Step, ...]):
+    """The hooks that handle an event, in order."""
+
+    waits: bool  # one of them may have to be waited for
+
+    def __new__(cls, steps: Iterable[Step]) -> "Steps":
+        made = super().__new__(cls, steps)
+        made.waits = any(step.waits for step in made)
+        return made
+
+    @cached_property
+    def observed(self) -> tuple[Step, ...]:
+        """The same for an engine with listeners."""
+        return tuple(Step(step.hook, step.name, step.event_name, observed=True) for step in self)
+
+
+class Plan:
+    """The hooks of one engine in their order. Lives as long as the engine; never changes."""
+
+    def __init__(self, hooks: Iterable[Hook]) -> None:
+        self.hooks = tuple(_order(*_distinct(list(hooks))))
+        self.names = _shown_names(self.hooks)
+        self.idle = frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in self.hooks))
+        """The events that no hook wants, whatever they are about."""
+        self.by_type: dict[Any, EventList] = {}  # the events that were met and that have a type of their own
+        self._by_name: dict[str, EventList] = {}
+
+    def steps(self, event: Event) -> Steps:
+        """The hooks that want this event, in order."""
+        return (self.by_type.get(type(event)) or self.list_for(event)).steps(event)
+
+    def list_for(self, event: Event) -> "EventList":
+        name = event.hook_event_name
+        made = self._by_name.get(name)
+        if made is None:
+            made = self._compile(event)
+            if len(self._by_name) < _CACHE_LIMIT:  # names of events come from outside
+                self._by_name[name] = made
+            if name in EVENTS:
+                self.by_type[type(event)] = made
+        return made
+
+    def waves(self, steps: Sequence[Step]) -> list[list[Step]]:
+        """The same steps as groups that may run at once: each after the groups that its hooks depend on."""
+        level: dict[str, int] = {}
+        groups: list[list[Step]] = []
+        for step in steps:
+            depth = max((level[name] + 1 for name in step.hook.after if name in level), default=0)
+            level[step.hook.name] = max(depth, level.get(step.hook.name, 0))
+            if depth == len(groups):
+                groups.append([])
+            groups[depth].append(step)
+        return groups
+
+    def _compile(self, event: Event) -> "EventList":
+        name = event.hook_event_name
+        steps = [
+            Step(hook, shown, name) for hook, shown in zip(self.hooks, self.names, strict=True) if hook.wants(name)
+        ]
+        return EventList(event, steps)
+
+
+class EventList:
+    """The steps of one kind of event, indexed by what their matchers look for."""
+
+    def __init__(self, event: Event, steps: list[Step]) -> None:
+        self.all = steps
+        self.on_session_start = event.hook_event_name == "SessionStart"
+        self.target_of: Callable[[Event], str | None] = attrgetter("target")
+        if event.match_field is not None and type(event).target is Event.target:
+            self.target_of = attrgetter(event.match_field)
+        self.always: list[int] = []
+        self.by_name: dict[str, list[int]] = defaultdict(list)
+        self._patterns: list[int] = []
+        self._set: ExpressionSet | None = None
+        self.known: dict[str | None, Steps] = {}
+        for position, step in enumerate(steps):
+            if step.matcher.everything:
+                self.always.append(position)
+            elif step.matcher.names is not None:
+                for name in step.matcher.names:
+                    self.by_name[name].append(position)
+            else:
+                self._patterns.append(position)
+        if self._patterns:
+            self._set = ExpressionSet([steps[position].matcher.expression for position in self._patterns])
+        self._namings = {step.meanings.naming for step in steps if not step.matcher.everything} - {"canonical"}
+        if event.match_field == "tool_name" and self._wanting("Edit") - self._wanting("Write"):
+            self.target_of = _tool_in_doubt
+
+    def steps(self, event: Event) -> Steps:
+        """The steps for what this event is about: compared once, then looked up in `known`."""
+        target = self.target_of(event)
+        found = self.known.get(target)
+        if found is None:
+            if len(self.known) >= _CACHE_LIMIT:  # names of tools come from outside
+                self.known.clear()
+            found = self.known[target] = Steps(self._find(event, target))
+        return found
+
+    def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:
+        if event.match_field is None:
+            # The event takes no matcher: none is looked at, unless the hook is for all events that match.
+            return tuple(step for step in self.all if step.hook.events or step.matcher.everything)
+        target = target or ""
+        found = set(self._places(target))
+        if event.match_field == "tool_name":
+            names = ("Write", "Edit") if target == _WRITE_OR_EDIT else (target,)
+            found = {i for name in names for i in self._wanting(name)}
+        steps = [self.all[i] for i in sorted(found)]
+        return tuple(step for step in steps if self._starts(step, target)) if self.on_session_start else tuple(steps)
+
+    def _places(self, name: str) -> list[int]:
+        """The steps that want this name; each is in one index only, so none is there twice."""
+        found = [*self.always, *self.by_name.get(name, ())]
+        if self._set is not None:
+            found += [self._patterns[i] for i in self._set.matching(name)]
+        return found
+
+    def _wanting(self, tool: str) -> set[int]:
+        return self._by_other_names(tool) | set(self._places(tool))
+
+    def _by_other_names(self, called: str) -> set[int]:
+        """More steps, that want a tool by its canonical name, by the name that their own dialect has for it, or by that
+        of a tool which it is as good as: whoever guards `Write` guards patches, too."""
+        canonical = tools.canonical(called)
+        found = {i for name in (canonical, *tools.also_called(canonical)) for i in self._places(name)}
+        for naming in self._namings:
+            own = tools.called(canonical, naming)
+            found |= {i for i in self._places(own) if self.all[i].meanings.naming == naming}
+        return found
+
+    def _starts(self, step: Step, source: str) -> bool:
+        sources = step.meanings.session_sources
+        return sources is None or source in sources
+
+
+def _tool_in_doubt(event: Event) -> str | None:
+    """The name of the tool; both names of one that may be either, so that whoever guards `Edit` is asked."""
+    name: str = getattr(event, "tool_name", "")
+    return _WRITE_OR_EDIT if name == "Write" and tools.also_edits(event.payload) else name
+
+
+def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
+    """Identical hooks from several layers run once, with the strictest `on_failure` among them; and by which name
+    those that are left out are known now."""
+    kept: dict[Any, int] = {}
+    distinct: list[Hook] = []
+    renamed: dict[str, str] = {}
+    for hook in hooks:
+        if not isinstance(hook, Hook):
+            raise PlanError(f"{hook!r} is not a hook", hint="make one of a function with @on(PreToolUse)")
+        if not isinstance(hook.priority, int | float):
+            raise PlanError(f"hook `{hook.name}` has the priority {hook.priority!r}; it must be a number")
+        if hook.timeout is not None and not (isinstance(hook.timeout, int | float) and hook.timeout > 0):
+            raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout!r}; it must be a positive number")
+        meanings(hook.dialect)  # an unknown dialect is an error now, not when a tool is about to run
+        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background, hook.always)
+        try:
+            at = kept.setdefault(key, len(distinct))
+        except TypeError:  # a callable that can't be hashed is like no other
+            at = len(distinct)
+        if at == len(distinct) or distinct[at].source.layer == hook.source.layer:
+            distinct.append(hook)
+            continue
+        renamed[hook.name] = distinct[at].name
+        if _STRICTNESS[hook.on_failure] > _STRICTNESS[distinct[at].on_failure]:
+            distinct[at] = msgspec.structs.replace(distinct[at], on_failure=hook.on_failure)
+    return distinct, renamed
+
+
+def _order(hooks: list[Hook], renamed: dict[str, str]) -> list[Hook]:
+    positions: dict[str, list[int]] = defaultdict(list)
+    for i, hook in enumerate(hooks):
+        positions[hook.name].append(i)
+    for name, now in renamed.items():
+        positions.setdefault(name, positions[now])
+    waits_for: list[set[int]] = []
+    for i, hook in enumerate(hooks):
+        needed: set[int] = set()
+        for name in hook.after:
+            if name not in positions:
+                raise PlanError(
+                    f"hook `{hook.name}` runs after `{name}`, which does not exist",
+                    place=str(hook.source),
+                    hint=f"known hooks: {', '.join(sorted(positions))}",
+                )
+            needed.update(positions[name])
+        waits_for.append(needed - {i} if hook.name not in hook.after else needed)
+    if not any(waits_for):
+        return sorted(hooks, key=attrgetter("priority"))
+    ordered: list[Hook] = []
+    ready = [(hooks[i].priority, i) for i in range(len(hooks)) if not waits_for[i]]
+    heapq.heapify(ready)
+    waiting = {i: set(needed) for i, needed in enumerate(waits_for) if needed}
+    while ready:
+        _, i = heapq.heappop(ready)
+        ordered.append(hooks[i])
+        for j, needed in list(waiting.items()):
+            needed.discard(i)
+            if not needed:
+                del waiting[j]
+                heapq.heappush(ready, (hooks[j].priority, j))
+    if waiting:
+        names = _cycle(waiting, hooks)
+        raise PlanError(f"hooks wait for each other: {' -> '.join(names)}", hint="remove one of these `after`")
+    return ordered
+
+
+def _cycle(waiting: dict[int, set[int]], hooks: list[Hook]) -> list[str]:
+    at = next(iter(waiting))
+    path: list[int] = []
+    while at not in path:
+        path.append(at)
+        at = next(i for i in waiting[at] if i in waiting)
+    return [hooks[i].name for i in [*path[path.index(at) :], at]]
+
+
+def _shown_names(hooks: Sequence[Hook]) -> list[str]:
+    """The same name in two layers is shown as `layer/name`; a name given twice in one layer is numbered."""
+    times = Counter(hook.name for hook in hooks)
+    seen: Counter[str] = Counter()
+    names = []
+    for hook in hooks:
+        name = hook.name
+        if times[name] > 1 and hook.source.layer:
+            name = f"{hook.source.layer}/{name}"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return names

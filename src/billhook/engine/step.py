@@ -1,0 +1,391 @@
+"""How one hook is called: compiled into a single callable when the plan is made, not decided by flags at every call.
+
+A call takes the context and the time at which it began. It returns None (nothing to say, the usual case), an Outcome,
+or an awaitable of either. Condition, budget, background and listeners are wrappers around the call of the function.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from billhook.core.answer_schema import read_returned
+from billhook.core.answers import (
+    FAILURES,
+    NOTHING,
+    Answer,
+    Decision,
+    OnFailure,
+    Outcome,
+    Reply,
+    Skipped,
+    SkipReason,
+    Status,
+    to_outcome,
+)
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import BillhookError
+from billhook.core.events import Block, Event
+from billhook.core.hook import Condition, Context, Handler, Hook, ToldOfFailures
+from billhook.core.lazy import later
+from billhook.core.match import compile_matcher
+from billhook.engine.progress import Asking
+
+if TYPE_CHECKING:
+    import inspect
+else:
+    inspect = later("inspect")
+
+Call = Callable[[Context, float], Any]
+
+_now = time.monotonic
+_OK, _KEEP_GOING = Status.OK, Block.KEEP_GOING
+_ANSWERS = (Answer, Reply)
+_CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
+_WORDS = {Status.FAILED: "failed", Status.TIMED_OUT: "timed out", Status.COULD_NOT_START: "could not start"}
+
+
+class Step:
+    """One hook as one kind of event sees it, with everything looked up that can be looked up beforehand."""
+
+    def __init__(self, hook: Hook, name: str, event_name: str, *, observed: bool = False) -> None:
+        """`observed`: listeners are told of every call (`billhook.progress`)."""
+        row, run = meanings(hook.dialect), hook.run
+        self.hook, self.name, self.event_name = hook, name, event_name
+        self.source, self.dialect, self.meanings = str(hook.source), hook.dialect, row
+        self.always, self.on_failure = hook.always, hook.on_failure
+        self.run = ToldOfFailures(run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else run
+        self.timeout = row.timeout_for(event_name) if hook.timeout is None else hook.timeout
+        self.matcher = compile_matcher(hook.match, row.matching, event_name)
+        self.waits = hook.background or _is_async(self.run)  # it may have to be waited for
+        keeps_time = getattr(run, "keeps_time", False)  # its `run` keeps `ctx.deadline` itself
+        self.may_answer_later = hook.background or (keeps_time and hook.dialect == "spec")
+        self.when_late: OnFailure | None = getattr(run, "when_late", None)
+        """The rule of its protocol for an answer that is late, when it is stricter than `on_failure`."""
+        self.without_await: Callable[[Event], Awaitable[Any]] | None = None
+        """Its function, when it is async and has no `await`: the engine awaits it without any wrapper."""
+        self.call = self._compiled(observed, keeps_time)
+
+    def _compiled(self, observed: bool, keeps_time: bool) -> Call:
+        hook, of_event = self.hook, getattr(self.run, "of_event", None)
+        plain = hook.condition is None and not (hook.budget or hook.background or observed)
+        if plain and of_event is not None:
+            self.without_await = of_event if getattr(self.run, "never_waits", False) else None
+            return _of_event(self, of_event)
+        timed = _with_deadline_kept if getattr(hook.run, "at_once", False) else _with_deadline
+        call = _keeping_time(self) if keeps_time else _of_context(self)
+        if observed:
+            call = _observed(self, call)
+        if hook.background:
+            call = _in_background(self, timed(self, call))
+        if hook.condition is not None:
+            call = _conditional(self, hook.condition, call)
+        return _with_budget(self, hook.budget, call) if hook.budget else timed(self, call)
+
+    # -- outcomes
+
+    def skipped(self, why: Skipped) -> Outcome:
+        return Outcome(self.name, self.source, self.dialect, Status.SKIPPED, error=str(why), skipped=why)
+
+    def failed(self, event: Event, error: BaseException, began: float) -> Outcome:
+        return self.judge(event, failure(error), (_now() - began) * 1e3)
+
+    def late(self, event: Event, why: str, duration_ms: float = 0.0) -> Outcome:
+        return self.judge(event, Reply(status=Status.TIMED_OUT, error=why, on_failure=self.when_late), duration_ms)
+
+    def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
+        """An outcome from what was read. A failure is never an opinion: what it does is what the hook's owner chose."""
+        answer, status, failed_open = reply.answer, reply.status, False
+        if status in FAILURES:
+            rule = reply.on_failure or self.on_failure
+            # A failure never makes an agent go on that wants to stop.
+            failed_open = rule == "allow" or event.block is _KEEP_GOING
+            reason = f"hook `{self.name}` {_WORDS[status]}: {reply.error}"
+            answer = NOTHING if failed_open else Answer(decision=Decision(rule), reason=reason)
+        return Outcome(
+            self.name,
+            self.source,
+            self.dialect,
+            status,
+            answer,
+            duration_ms,
+            failed_open,
+            reply.exit_code,
+            reply.signal,
+            reply.error,
+            reply.lost,
+            reply.output_bytes,
+        )
+
+    def read(self, ctx: Context, said: Any, began: float) -> Outcome:
+        """The outcome of what the hook returned in time."""
+        event = ctx.event
+        if type(said) is Answer and said.plain and event.block is not _KEEP_GOING:
+            return Outcome(self.name, self.source, self.dialect, _OK, said, (_now() - began) * 1e3)
+        reply = self._reply(event, said)
+        if reply.later is not None or (reply.answer.background and reply.status is _OK):
+            reply = self._adopt(ctx, reply)
+        return self.judge(event, reply, (_now() - began) * 1e3)
+
+    def settled(self, ctx: Context, said: Any, began: float, now: float) -> Outcome:
+        """The outcome of a function without `await`, which returned something, or too late."""
+        if now - began > self.timeout or now > ctx.ends:
+            return self.overran(ctx, said, began, min(began + self.timeout, ctx.ends))
+        return self.read(ctx, said, began)
+
+    def read_late(self, ctx: Context, said: Any, why: str, began: float) -> Outcome:
+        """The same after its time. It timed out, but a deny is still a deny."""
+        reply, took = self._reply(ctx.event, said), (_now() - began) * 1e3
+        return self.judge(ctx.event, reply, took) if reply.answer.objects else self.late(ctx.event, why, took)
+
+    def overran(self, ctx: Context, said: Any, began: float, deadline: float) -> Outcome:
+        """A function that can't be interrupted came back after its time."""
+        times = f"it took {_now() - began:.3g} s and had {deadline - began:.3g} s"
+        return self.read_late(ctx, said, f"{times} (`thread=True` ends the wait)", began)
+
+    def _reply(self, event: Event, said: Any) -> Reply:
+        """What a hook returned, read; whatever it is, it can't hurt us."""
+        try:
+            reply = read_returned(event, said, self.meanings)
+            return reply if reply.answer.plain else replace(reply, answer=reply.answer.tidy())
+        except Exception as error:
+            return failure(error)
+
+    def _adopt(self, ctx: Context, reply: Reply) -> Reply:
+        """The hook said that its answer comes later. Of a gate that is too late: something waits for it."""
+        event, later, promised = ctx.event, reply.later, reply.answer.background
+        objects, unjudged = reply.answer.objects, event.gates and self.hook.gate
+        dropped = unjudged or objects
+        if later is not None:
+            seconds = 0.0 if dropped else (self.timeout if promised is True else float(promised))
+
+            async def answer() -> Outcome:
+                began = _now()
+                reply = await later(seconds)
+                return self.judge(event, reply, (_now() - began) * 1e3)
+
+            job = answer if ctx.asking is None or dropped else ctx.asking.to_be_told_later(answer)
+            ctx.background.start(event, job, name=self.name, seconds=seconds, keep=not dropped)
+        if objects:  # whoever has a deny in hand need not be waited for
+            return replace(reply, later=None)
+        if unjudged:
+            return _too_late(event)
+        return replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
+
+
+# -- calls of a function
+
+
+def _of_event(step: Step, function: Callable[[Event], Any]) -> Call:
+    """The short way to a function that takes only the event: nobody sees `ctx.deadline`, so it is not set."""
+    timeout = step.timeout
+
+    def call(ctx: Context, began: float) -> Any:
+        ends = ctx.ends
+        if began >= ends:
+            return _not_reached(step, ctx)
+        try:
+            said = function(ctx.event)
+            if said is not None and type(said) not in _ANSWERS:
+                said, rest = _first_step(said)
+                if rest is not None:
+                    return _finished(step, ctx, rest, said, began, min(began + timeout, ends))
+        except BaseException as error:  # nobody cancels or closes us here: whatever it is, the hook raised it
+            return step.failed(ctx.event, error, began)
+        now = _now()
+        if now - began > timeout or now > ends:
+            return step.overran(ctx, said, began, min(began + timeout, ends))
+        return None if said is None or said is NOTHING else step.read(ctx, said, began)
+
+    return call
+
+
+def _of_context(step: Step) -> Call:
+    """The way to any other function. One that answers at once is not late, whenever it is called."""
+    run, at_once = step.run, getattr(step.hook.run, "at_once", False)
+
+    def call(ctx: Context, began: float) -> Any:
+        try:
+            said: Any = run(ctx)
+            if said is not None and type(said) not in _ANSWERS:
+                said, rest = _first_step(said)
+                if rest is not None:
+                    return _finished(step, ctx, rest, said, began, ctx.deadline)
+        except BaseException as error:
+            return step.failed(ctx.event, error, began)
+        if not at_once and _now() > ctx.deadline:
+            return step.overran(ctx, said, began, ctx.deadline)
+        return None if said is None or said is NOTHING else step.read(ctx, said, began)
+
+    return call
+
+
+def _first_step(said: Any) -> tuple[Any, Coroutine[Any, Any, Any] | None]:
+    """What a function returned, and None; or what its coroutine waits for, and that coroutine. Raises what it does."""
+    if type(said) is CoroutineType:
+        try:
+            return said.send(None), said
+        except StopIteration as end:
+            return end.value, None
+    return (None, _awaiting(said)) if inspect.isawaitable(said) else (said, None)
+
+
+async def _awaiting(something: Awaitable[Any]) -> Any:
+    return await something
+
+
+async def _finished(
+    step: Step, ctx: Context, coroutine: Coroutine[Any, Any, Any], first: Any, began: float, deadline: float
+) -> Outcome | None:
+    """The rest of a hook that waits for something, for as long as it may take."""
+    from billhook.core.drive import ExpiredError, RaisedError, finish
+
+    try:
+        said = await finish(coroutine, first, deadline - _now())
+    except RaisedError as raised:
+        return step.failed(ctx.event, raised.error, began)
+    except ExpiredError as expired:
+        return step.read_late(ctx, expired.late, f"no answer within {deadline - began:.3g} s", began)
+    return None if said is None else step.read(ctx, said, began)
+
+
+def _keeping_time(step: Step) -> Call:
+    """The way to a hook that keeps `ctx.deadline` itself: nobody needs to stand beside it with a watch."""
+
+    async def call(ctx: Context, began: float) -> Outcome | None:
+        try:
+            said: Any = await step.run(ctx)  # type: ignore[misc]  # what keeps its time is async
+        except Exception as error:
+            return step.failed(ctx.event, error, began)
+        return step.read(ctx, said, began)
+
+    return call
+
+
+# -- wrappers
+
+
+def _with_deadline(step: Step, call: Call) -> Call:
+    timeout = step.timeout
+
+    def timed(ctx: Context, began: float) -> Any:
+        own, ends = began + timeout, ctx.ends
+        if began >= ends:
+            return _not_reached(step, ctx)
+        ctx.deadline = own if own < ends else ends
+        return call(ctx, began)
+
+    return timed
+
+
+def _with_deadline_kept(step: Step, call: Call) -> Call:
+    """For a hook that looks and says, without waiting for anybody: it is called even when the event's time is over."""
+
+    def timed(ctx: Context, began: float) -> Any:
+        ctx.deadline = began + step.timeout
+        return call(ctx, began)
+
+    return timed
+
+
+def _with_budget(step: Step, budget: str, call: Call) -> Call:
+    def budgeted(ctx: Context, began: float) -> Any:
+        if began >= ctx.ends:
+            return _not_reached(step, ctx)
+        ctx.deadline = min(ctx.within(budget, began + step.timeout), ctx.ends)
+        if ctx.deadline <= began:
+            return step.late(ctx.event, "the time that it shares with others was over")
+        return call(ctx, began)
+
+    return budgeted
+
+
+def _conditional(step: Step, condition: Condition, call: Call) -> Call:
+    """Seed 002: a condition that raises means skipped. But a gate that can't tell whether it applies does not pass."""
+
+    def conditional(ctx: Context, began: float) -> Any:
+        try:
+            holds: object = condition(ctx)
+            if type(holds) is CoroutineType:
+                holds.close()
+                raise TypeError("a condition can't be async")
+            if not holds:
+                return step.skipped(Skipped(SkipReason.CONDITION_FALSE))
+        except BaseException as error:
+            why = Skipped(SkipReason.CONDITION_RAISED, by=failure(error).error)
+            if step.hook.gate:
+                return step.judge(ctx.event, Reply(status=Status.FAILED, error=str(why)))
+            return step.skipped(why)
+        return call(ctx, began)
+
+    return conditional
+
+
+def _in_background(step: Step, call: Call) -> Call:
+    def start(ctx: Context, began: float) -> Outcome:
+        if ctx.event.gates and step.hook.gate:
+            return step.judge(ctx.event, _too_late(ctx.event))
+        own = ctx.alone()
+
+        async def job() -> Outcome:
+            began = _now()
+            said = call(own, began)
+            if said is not None and type(said) is not Outcome:
+                said = await said
+            return to_outcome(said or (step, began, _now()))
+
+        ctx.background.start(ctx.event, job, name=step.name, seconds=step.timeout)
+        return Outcome(step.name, step.source, step.dialect, Status.BACKGROUND)
+
+    return start
+
+
+def _observed(step: Step, call: Call) -> Call:
+    """Tells those who listen that the hook is called, and how that ends."""
+
+    def observed(ctx: Context, began: float) -> Any:
+        asking = ctx.asking = Asking(ctx.audience, step, ctx.event, began)
+        try:
+            asking.started(ctx.deadline - began)
+            said = call(ctx, began)
+        except BaseException:  # an interrupt: what a hook raises is an outcome
+            asking.cancelled()
+            raise
+        return asking.answered(said) if said is None or isinstance(said, Outcome) else asking.followed(said)
+
+    return observed
+
+
+def _not_reached(step: Step, ctx: Context) -> Outcome:
+    return step.late(ctx.event, "its time was over before it could be asked")
+
+
+def _too_late(event: Event) -> Reply:
+    error = f"it answers later, but it is a gate, and {event.hook_event_name} waits for the answer"
+    return Reply(status=Status.FAILED, error=error)
+
+
+def _is_async(run: Handler) -> bool:
+    function = run if hasattr(run, "__code__") else type(run).__call__
+    code = getattr(function, "__code__", None)
+    return code is None or bool(code.co_flags & _CO_COROUTINE)
+
+
+def failure(error: BaseException) -> Reply:
+    """What a hook raised. An interrupt is not the hook's."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    return Reply(status=Status.FAILED, error=_shown(error))
+
+
+def _shown(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, BillhookError):  # it is for people already
+        said = f"{error.place}: {error.message}" if error.place else error.message
+        return f"{said} ({error.hint})" if error.hint else said
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:  # its own __str__ is broken, too
+        return type(error).__name__

@@ -1,1 +1,0 @@
-"""`billhook install`, `uninstall` and `doctor`: billhook's entries in the files of coding agents."""

@@ -1,0 +1,4 @@
+"""What makes a hook runnable: commands, processes, Python workers, HTTP endpoints.
+
+Imports: core, agents.
+"""

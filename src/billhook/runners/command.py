@@ -1,0 +1,156 @@
+"""The factories of `run` for what is outside: a command, a program, a literal answer.
+
+The engine sees only the callables they make. A handler is a frozen record with a `__call__`, so that two hooks that
+do the same compare equal. Functions become handlers in `billhook.callbacks`.
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import msgspec
+
+from billhook.agents import dialect
+from billhook.agents.child import fit, inherited
+from billhook.agents.reference import promised
+from billhook.core import client_env
+from billhook.core.answer_reader import read_output
+from billhook.core.answers import Answer, Reply, Status
+from billhook.core.errors import UsageError
+from billhook.core.hook import Context
+from billhook.core.lazy import later
+
+if TYPE_CHECKING:
+    import asyncio
+    import shlex
+
+    from billhook.runners import login, process, spawn
+else:
+    asyncio = later("asyncio")
+    shlex = later("shlex")
+    login = later("billhook.runners.login")
+    spawn = later("billhook.runners.spawn")
+    process = later("billhook.runners.process")
+
+Login = Literal["auto", "exact", "no"]
+
+
+class Command(msgspec.Struct, frozen=True):
+    """Run a command and read its exit as the dialect says. It keeps `ctx.deadline` itself: what a hook printed before
+    it was ended still counts."""
+
+    argv: tuple[str, ...]
+    dialect: str = "claude"
+    login: Login = "auto"
+    """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
+    cwd: str = ""  # the project that it belongs to, and where it runs; empty: in the event's own folder
+    keeps_time: ClassVar[bool] = True
+
+    async def __call__(self, ctx: Context) -> Reply:
+        speech, event = dialect(self.dialect), ctx.event
+        call = speech.write_call(ctx)
+        base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
+        if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
+            base = login.known(base) or await _login_environment(base, ctx.seconds_left / 2)
+        argv = [fit_argument(word) for word in self.argv]
+        env = {**base, **call.env}
+        cwd = self.cwd or event.cwd or _folder_of_caller()
+        if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
+            env["CLAUDE_PROJECT_DIR"] = self.cwd
+            env["BILLHOOK_DEPTH"] = str(_depth() + 1)
+        child = process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
+        promises: list[dict[str, object]] = []
+        until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
+        ended = await child.wait(ctx.seconds_left, until=until)
+        if ended is not None:
+            reply = speech.read_exit(event, ended)
+            return self._explained(reply, env, cwd) if reply.status is Status.COULD_NOT_START else reply
+
+        async def rest(seconds: float) -> Reply:
+            late = await child.wait(seconds)
+            assert late is not None
+            # The promise was the first line; the answer is what follows it.
+            _, _, after = late.stdout.partition(b"\n")
+            return speech.read_exit(event, msgspec.structs.replace(late, stdout=after))
+
+        return msgspec.structs.replace(read_output(event, promises[0], speech.meanings), later=rest)
+
+    def _explained(self, reply: Reply, env: Mapping[str, str], cwd: str) -> Reply:
+        """A shell says "not found" of a script with a bad interpreter, too: look at what it could not start."""
+        named = _NAMED.search(reply.error)
+        if named is None or reply.exit_code is None:
+            return reply
+        why = spawn.why_not([named[1]], env, cwd or None)
+        return msgspec.structs.replace(reply, error=f"{why} ({reply.error})") if why else reply
+
+
+def _folder_of_caller() -> str:
+    """Where somebody else is, whom we serve; we ourselves are where we are."""
+    served = client_env.served()
+    return "" if served is None else served.cwd
+
+
+def _depth() -> int:
+    """How many hooks deep we are: one that asks billhook again must not do so for ever."""
+    said = client_env.environ().get("BILLHOOK_DEPTH", "")
+    return int(said) if said.isdecimal() and len(said) < 4 else 0
+
+
+async def _login_environment(base: Mapping[str, str], seconds: float) -> Mapping[str, str]:
+    """The login environment, if it is to be had in time: a profile that hangs must not take the hook's time, too."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await login.environment(base)
+    except TimeoutError:
+        return base
+
+
+_PROMISING = ("claude", "spec")  # dialects in which a command may print `{"async": true}` and go on working
+_NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denied|no such file|cannot execute)", re.I)
+"""`/bin/sh: 1: ./guard.sh: not found`."""
+
+
+def fit_argument(word: str) -> str:
+    """An argument that execve takes; too long is an error of its own and stays."""
+    fitted, cut = fit(word)
+    return word if cut else fitted
+
+
+def command(text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = "") -> Command:
+    """A shell command: `sh -c`, or `cmd /C` on Windows, or for the shell that is named: `bash`, `powershell`."""
+    if shell:
+        return Command(_SHELLS[shell] + (text,), dialect, login, cwd)
+    if login == "exact" and sys.platform != "win32":
+        return Command(("/bin/sh", "-lc", text), dialect, login, cwd)
+    return Command(process.shell_argv(text), dialect, login, cwd)
+
+
+_SHELLS = {"bash": ("bash", "-c"), "powershell": ("pwsh", "-NoProfile", "-Command")}
+
+
+def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = "") -> Command:
+    """A program and its arguments, without a shell in between."""
+    try:
+        words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
+    except ValueError as error:
+        raise UsageError(f"can't be split into words: {str(error).lower()}", hint="quote it as for a shell") from None
+    if not words:
+        raise UsageError("an empty command", hint="name a program to run")
+    return Command(words, dialect, "no", cwd)
+
+
+class Literally(msgspec.Struct, frozen=True):
+    """Always the same answer: a plain line of config."""
+
+    answer: Answer
+
+    def __call__(self, ctx: Context) -> Answer:
+        return self.answer
+
+
+def literal(answer: Answer) -> Literally:
+    return Literally(answer)
+
+
+__all__ = ["Command", "Literally", "command", "execute", "literal"]

@@ -1,0 +1,182 @@
+"""The environment of a login shell, from a snapshot: what `sh -lc` would give to a command, without its cost each time.
+
+Only variables are in a snapshot. Functions, the umask, limits and side effects of a profile are not; a hook that needs
+them asks for the real login shell. A profile that prints, exits or hangs can't break a command either: then the
+environment is the one that was given, and `problem` says why.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from billhook.core.answers import Exit
+from billhook.core.lazy import later
+from billhook.runners import process
+from billhook.runners.process_tree import MARKER
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = later("asyncio")
+
+_SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
+_SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'
+_FOLDER = "/etc/profile.d"
+_SETTLED = 2.0  # seconds: a change in the same tick of the clock as the listing would go unseen
+_KEPT = 16
+_RETRY = 60.0  # seconds after which a snapshot that failed is tried again, though no profile changed
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """What a login shell made of one environment; kept until a profile changes. `problem` is empty when it worked."""
+
+    variables: dict[str, str]
+    problem: str
+    taken: float
+
+
+_Key = tuple[object, ...]
+_listed: dict[_Key, list[str]] = {}
+_lock = threading.Lock()
+_snapshots: dict[_Key, "Future[Snapshot]"] = {}
+
+
+async def environment(base: Mapping[str, str], *, seconds: float = 10) -> Mapping[str, str]:
+    """The environment that `sh -lc` would give to a command when it is started with `base`.
+
+    The login shell runs at the first call and again when a profile changed; callers at the same time, in whatever
+    loop or thread, share one run. Files that a profile reads in turn are not watched. Don't change the result.
+    """
+    return (await _snapshot(base, seconds)).variables
+
+
+def problem(base: Mapping[str, str]) -> str:
+    """Why `environment(base)` is only `base`; empty when it is not, or was never asked for."""
+    snapshot = _taken(base)
+    return snapshot.problem if snapshot else ""
+
+
+def known(base: Mapping[str, str]) -> Mapping[str, str] | None:
+    """What `environment(base)` gives, where that takes no waiting."""
+    snapshot = _taken(base)
+    return None if snapshot is None or _is_stale(snapshot) else snapshot.variables
+
+
+def _taken(base: Mapping[str, str]) -> Snapshot | None:
+    with _lock:
+        future = _snapshots.get(_key(base))
+    return future.result() if future and future.done() and not future.exception() else None
+
+
+async def _snapshot(base: Mapping[str, str], seconds: float) -> Snapshot:
+    if sys.platform == "win32":
+        return Snapshot(dict(base), "", 0)
+    while True:
+        key = _key(base)
+        future, mine = _claim(key)
+        if mine:
+            return await _fill(key, future, base, seconds)
+        if future.done() and not future.exception():
+            return future.result()
+        try:
+            # Cancelling one waiter does not reach the others: the future counts as running.
+            return await asyncio.wrap_future(future)
+        except _AbandonedError:
+            continue
+
+
+class _AbandonedError(Exception):
+    """Whoever took the snapshot was cancelled: the next one takes it."""
+
+
+def _claim(key: _Key) -> tuple["Future[Snapshot]", bool]:
+    """The snapshot for a key, and whether the caller is the one to take it."""
+    with _lock:
+        future = _snapshots.get(key)
+        if future and not (future.done() and (future.exception() or _is_stale(future.result()))):
+            return future, False
+        _snapshots.pop(key, None)
+        while len(_snapshots) >= _KEPT:
+            del _snapshots[next(iter(_snapshots))]
+        future = _snapshots[key] = Future()
+        future.set_running_or_notify_cancel()
+        return future, True
+
+
+def _is_stale(snapshot: Snapshot) -> bool:
+    return bool(snapshot.problem) and time.monotonic() - snapshot.taken > _RETRY
+
+
+async def _fill(key: _Key, future: "Future[Snapshot]", base: Mapping[str, str], seconds: float) -> Snapshot:
+    try:
+        snapshot = await _take(base, seconds)
+        future.set_result(snapshot)
+        return snapshot
+    finally:
+        if not future.done():
+            with _lock:
+                if _snapshots.get(key) is future:
+                    del _snapshots[key]
+            future.set_exception(_AbandonedError())
+
+
+async def _take(base: Mapping[str, str], seconds: float) -> Snapshot:
+    # The marker parts what a profile prints from what we ask for.
+    marker = os.urandom(8).hex()
+    ended = await process.run(("/bin/sh", "-lc", _SCRIPT, marker), stdin=b"", env=base, cwd="/", seconds=seconds)
+    _, found, output = ended.stdout.partition(f"\n{marker}\n".encode())
+    if ended.code != 0 or not found or ended.truncated:
+        return Snapshot(dict(base), _why(ended, bool(found), seconds), time.monotonic())
+    pairs = (os.fsdecode(pair).partition("=") for pair in output.split(b"\0") if b"=" in pair)
+    variables = {name: value for name, _, value in pairs if name not in _SHELLS_OWN}
+    variables |= {name: base[name] for name in _SHELLS_OWN if name in base}
+    return Snapshot(variables, "", time.monotonic())
+
+
+def _why(ended: Exit, began: bool, seconds: float) -> str:
+    if ended.start_error:
+        return f"the login shell could not be started: {ended.start_error}"
+    if ended.timed_out:
+        return f"the login shell did not end within {seconds:g} s; look for a profile that waits for input"
+    if ended.truncated:
+        return "the login shell printed too much"
+    how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
+    said = ended.stderr_text.strip().splitlines()
+    place = "`/usr/bin/env -0` failed" if began else "a profile ended the login shell before its command"
+    return f"{place} ({how}{': ' + said[-1] if said else ''})"
+
+
+def _key(base: Mapping[str, str]) -> _Key:
+    home = base.get("HOME", "")
+    folder = _identity(_FOLDER)
+    files = "/etc/profile", f"{home}/.profile", *_profiles(folder)
+    return (folder, *map(_identity, files), frozenset(base.items()))
+
+
+def _profiles(folder: _Key) -> list[str]:
+    """The files in /etc/profile.d, listed again only when the folder changed: listing takes longest."""
+    found = _listed.get(folder)
+    if found is None:
+        try:
+            changed = os.stat(_FOLDER).st_mtime
+            found = [f"{_FOLDER}/{name}" for name in sorted(os.listdir(_FOLDER))]
+        except OSError:
+            return []
+        if time.time() - changed > _SETTLED:
+            _listed.clear()
+            _listed[folder] = found
+    return found
+
+
+def _identity(path: str) -> _Key:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return (path,)
+    return path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

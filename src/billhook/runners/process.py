@@ -1,0 +1,405 @@
+"""Run one command: standard input, environment, deadline, and the end of everything it started. Knows no hooks.
+
+    ended = await run(["./check.sh"], stdin=b"{}", env=os.environ, seconds=10)
+
+What a caller may rely on:
+
+- The exit status decides, not the end of the output: a background process that holds stdout delays a result by 0.1 s.
+- A command that ended leaves nothing behind: what remains of its process group, and whatever still holds its output,
+  gets TERM at once and KILL 0.5 s later. A process that left the group and closed the output is a daemon on purpose,
+  and is spared.
+- At the deadline, or when the waiting task is cancelled, the whole tree (see `tree`) gets TERM and CONT, then KILL:
+  0.1 s after the deadline, for whoever waits has one, too; 0.5 s after a cancellation. What a command said until then
+  counts.
+- Output is kept up to a cap, the first bytes of it, and drained beyond.
+- Nothing process-wide changes: no signal handler, no child watcher, and only children that were started here are ever
+  collected. So it works in any event loop of any thread.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from billhook.core.answers import Exit
+from billhook.core.lazy import later
+from billhook.runners.process_tree import (
+    GRACE,
+    MARKER,
+    Tree,
+    adopt_orphans,
+    bury,
+    reap_orphans,
+    settle,
+    starting,
+    sweep,
+)
+from billhook.runners.spawn import PIPE_MAX, Poll, explain, pipe, prefill, spawn, watch_exit, why_not, widen
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = later("asyncio")
+
+__all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
+
+STDOUT_CAP = 1 << 20
+STDERR_CAP = 1 << 16
+HEAD_START = 0.005
+"""Seconds for which a command is left alone: most print little and end soon, and each wake-up would slow them down."""
+LAST_WORDS = 0.1
+"""Seconds for which a command that is late is still listened to while it ends: whoever waits has a deadline, too."""
+LINGER = 0.1  # seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing
+
+_CHUNK = 1 << 16
+
+
+def shell_argv(command: str, platform: str = sys.platform) -> tuple[str, ...]:
+    """The argv that gives `command` to the system's shell."""
+    return ("cmd", "/C", command) if platform == "win32" else ("/bin/sh", "-c", command)
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: str | bytes | os.PathLike[str] | None = None,
+    seconds: float,
+) -> Exit:
+    """Run a command to its end, at most for `seconds`."""
+    ended = await start(argv, stdin=stdin, env=env, cwd=cwd).wait(seconds)
+    assert ended is not None
+    return ended
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: str | bytes | os.PathLike[str] | None = None,
+    keep: bytearray | None = None,
+) -> "Child":
+    """Start a command in its own process group, with the payload on its standard input.
+
+    `keep` is what standard output is added to; without it the first bytes are kept.
+
+    Never raises for a command that can't be started: then `wait` returns an `Exit` with `start_error` at once.
+    The child must be waited for until it gave an `Exit`; `wait(0)` ends it now.
+    """
+    if sys.platform == "win32":
+        from billhook.runners import process_windows
+
+        return process_windows.start(argv, stdin=stdin, env=env, cwd=cwd)
+    marker = os.urandom(8).hex()
+    env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
+    with starting():
+        return _start(argv, stdin, env, cwd, marker, keep)
+
+
+def _start(
+    argv: Sequence[str],
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: str | bytes | os.PathLike[str] | None,
+    marker: str,
+    keep: bytearray | None,
+) -> "Child":
+    pipes: list[int] = []
+    try:
+        for _ in range(3):
+            pipes += pipe()
+        in_read, in_write, out_read, out_write, err_read, err_write = pipes
+        widen(out_write, len(stdin))  # an echo of the payload must not have to wait for us
+        rest = prefill(in_write, stdin)
+        pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
+    except (OSError, ValueError) as error:
+        for fd in pipes:
+            os.close(fd)
+        return Child.failed(explain(error, argv, env, cwd))
+    os.close(out_write)
+    os.close(err_write)
+    try:
+        child = Child(pid, marker, out_read, err_read, keep)
+    except OSError as error:
+        Tree(pid, marker).abandon()
+        for fd in (in_read, in_write, out_read, err_read):
+            os.close(fd)
+        return Child.failed(explain(error, argv, env, cwd))
+    if rest:
+        child.feed(in_write, in_read, rest)
+    else:
+        os.close(in_read)
+        os.close(in_write)
+    return child
+
+
+class Child:
+    """One running command; lives until `wait` has returned its `Exit`.
+
+    It holds descriptors, a process number and buffers, but nothing of an event loop: a `wait` may go on in another
+    loop of another thread. One `wait` at a time.
+    """
+
+    def __init__(self, pid: int, marker: str, out: int, err: int, keep: bytearray | None = None) -> None:
+        self._pid = pid
+        self._tree = Tree(pid, marker)
+        self._out, self._err = out, err
+        self._kept = {out: bytearray() if keep is None else keep, err: bytearray()}
+        self._room = {out: STDOUT_CAP, err: STDERR_CAP}
+        self._open = {out, err}
+        self._truncated = False
+        self._pipe: tuple[int, ...] = ()
+        self._payload = memoryview(b"")
+        self._exited = False
+        self._ended: Exit | None = None
+        # A loop watches a single descriptor, and a wait moves between loops by that one: the exit, and once there is
+        # more to watch a poll for all of it. That is made now, while a lack of descriptors can still be reported.
+        self._watch, self._id = watch_exit(pid)
+        try:
+            self._poll = Poll()
+        except OSError:
+            os.close(self._watch)
+            raise
+        self._listening = False
+        for fd in self._open:
+            os.set_blocking(fd, False)
+
+    @classmethod
+    def failed(cls, reason: str) -> "Child":
+        child = cls.__new__(cls)
+        child._ended = Exit(start_error=reason)
+        return child
+
+    def feed(self, write: int, read: int, payload: memoryview) -> None:
+        """Send the rest of a payload while waiting."""
+        # Our copy of the reading end stays open meanwhile: a child that closes its stdin can't give us SIGPIPE then.
+        self._pipe, self._payload = (write, read), payload
+        self._listen()
+        self._poll.register(write, select.POLLOUT)
+
+    async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
+        """Wait for the end, at most for `seconds`, then kill the tree.
+
+        `until` sees the stdout so far whenever there is more of it; when it returns True, `wait` returns None and the
+        command goes on running, for a later `wait` to collect. A cancelled wait kills the tree before it raises.
+        """
+        if self._ended is not None:
+            return self._ended
+        deadline = time.monotonic() + seconds
+        enough = self._enough(self._kept[self._out], until)
+        try:
+            in_time = not self._listening and await self._pump(enough, min(seconds, HEAD_START))
+            if not in_time:
+                self._listen()
+                in_time = await self._pump(enough, deadline - time.monotonic())
+            if in_time and not self._exited:
+                return None
+            if not in_time:
+                await self._end_tree(LAST_WORDS)
+            elif self._open:
+                self._listen()
+                await self._pump(lambda: not self._open, LINGER)
+        except (asyncio.CancelledError, Exception):
+            try:
+                await self._end_tree()
+            finally:
+                self._finish(timed_out=True)
+            raise
+        except BaseException:  # the coroutine was thrown away: nothing can be awaited any more
+            self._tree.kill_now()
+            self._tree.doubt()
+            self._finish(timed_out=True)
+            raise
+        return self._finish(timed_out=not in_time)
+
+    def _enough(self, stdout: bytearray, until: Callable[[bytes], bool] | None) -> Callable[[], bool]:
+        """Whether there is nothing more to wait for: the exit, or an `until` that is content with the new output."""
+        seen = 0
+
+        def enough() -> bool:
+            nonlocal seen
+            if until is None or len(stdout) == seen:
+                return self._exited
+            seen = len(stdout)
+            return until(bytes(stdout)) or self._exited
+
+        return enough
+
+    async def _pump(self, enough: Callable[[], bool], seconds: float) -> bool:
+        """Move bytes until there is `enough` or the time is over; says whether there was."""
+        if enough():
+            return True
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[bool] = loop.create_future()
+
+        def step() -> None:
+            if done.done():
+                return
+            try:
+                self._move()
+                if enough():
+                    done.set_result(True)
+            except Exception as error:  # a broken `until` belongs to the waiter, not to the loop
+                done.set_exception(error)
+
+        def late() -> None:
+            if not done.done():
+                done.set_result(False)
+
+        fd = self._poll.fileno() if self._listening else self._watch
+        loop.add_reader(fd, step)
+        timer = loop.call_later(seconds, late)
+        try:
+            return await done
+        finally:
+            timer.cancel()
+            if not loop.is_closed():
+                loop.remove_reader(fd)
+
+    def _listen(self) -> None:
+        if not self._listening:
+            self._listening = True
+            for fd in self._open if self._exited else (self._watch, *self._open):
+                self._poll.register(fd, select.POLLIN)
+
+    def _move(self) -> None:
+        for fd, _ in self._poll.poll(0) if self._listening else ((self._watch, 0),):
+            if fd in self._open:
+                self._read(fd)
+            elif fd == self._watch:
+                self._exited = True
+                if self._listening:
+                    self._poll.unregister(self._watch)
+            else:
+                self._write()
+        if self._exited:
+            self._stop_feeding()
+            self._drain()
+
+    def _read(self, fd: int) -> int:
+        """Read once; how much there was."""
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return 0
+        if not chunk:
+            self._close_output(fd)
+        kept = self._kept[fd]
+        room = self._room[fd] - len(kept)
+        if len(chunk) > room:
+            self._truncated = True
+            kept += chunk[:room]
+        else:
+            kept += chunk
+        return len(chunk)
+
+    def _drain(self) -> None:
+        """Read what is in the pipes now, which is no more than pipes hold, however fast somebody writes."""
+        for fd in tuple(self._open):
+            left = PIPE_MAX
+            while left > 0 and (count := self._read(fd)):
+                left -= count
+
+    def _write(self) -> None:
+        try:
+            self._payload = self._payload[os.write(self._pipe[0], self._payload) :]
+        except BlockingIOError:
+            return
+        if not self._payload:
+            self._stop_feeding()
+
+    def _stop_feeding(self) -> None:
+        if self._pipe:
+            self._poll.unregister(self._pipe[0])
+            for fd in self._pipe:
+                os.close(fd)
+            self._pipe, self._payload = (), memoryview(b"")
+
+    def _close_output(self, fd: int) -> None:
+        self._open.discard(fd)
+        if self._listening:
+            self._poll.unregister(fd)
+        os.close(fd)
+
+    async def _end_tree(self, grace: float = GRACE) -> None:
+        """TERM and CONT, a grace, KILL. When it is cancelled meanwhile, KILL comes at once."""
+        dead = False
+        try:
+            await self._ask_to_end(grace)
+            for pause in self._tree.kill():
+                await asyncio.sleep(pause)
+            dead = True
+        finally:
+            if not dead:
+                self._tree.kill_now()
+            self._tree.doubt()
+
+    async def _ask_to_end(self, seconds: float) -> bool:
+        """TERM and CONT; whether all are dead within so long."""
+        self._tree.signal(signal.SIGTERM, signal.SIGCONT)
+        end, pause = time.monotonic() + seconds, 0.005
+        await self._pump(lambda: self._exited, seconds)
+        self._tree.reserved = not self._is_lost()
+        while self._tree.signal():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            await asyncio.sleep(min(pause, left))
+            pause *= 2
+        return True
+
+    def _finish(self, *, timed_out: bool) -> Exit:
+        """See to what the leader left, collect the leader, and let go of everything."""
+        self._stop_feeding()
+        if timed_out:
+            self._drain()
+        lost = self._is_lost()
+        self._tree.reserved = not lost
+        left = not timed_out and self._tree.dismiss(thorough=lost or bool(self._open))
+        status = None if lost else self._collect()
+        self._tree.reserved = not lost and status is None
+        if left or self._tree.reserved or (not (timed_out or lost) and self._tree.remains()):
+            bury(self._tree)
+        self._tree.close()
+        for fd in tuple(self._open):
+            self._close_output(fd)
+        self._poll.close()
+        os.close(self._watch)
+        reap_orphans()
+        self._ended = Exit(
+            stdout=bytes(self._kept[self._out]),
+            stderr=bytes(self._kept[self._err]),
+            truncated=self._truncated,
+            timed_out=timed_out,
+            lost=not timed_out and status is None,
+            code=status if status is not None and status >= 0 and not timed_out else None,
+            signal=-status if status is not None and status < 0 and not timed_out else None,
+        )
+        return self._ended
+
+    def _is_lost(self) -> bool:
+        """Whether somebody else collected the leader: the host ignores SIGCHLD or waits for any child."""
+        try:
+            if hasattr(os, "waitid"):
+                os.waitid(*self._id, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return False
+
+    def _collect(self) -> int | None:
+        """The exit code, or minus the number of the signal; None when it can't be known."""
+        try:
+            if not hasattr(os, "waitid"):
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                return os.waitstatus_to_exitcode(status) if pid else None
+            found = os.waitid(*self._id, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status

@@ -1,0 +1,592 @@
+"""What the two ends of a worker say to each other: frames over two pipes, JSON inside, and nothing that can run.
+
+The owner sends a request for each event; the worker sends a greeting once, and then one answer for each request.
+"""
+
+import atexit
+import json
+import keyword
+import os
+import re
+import shlex
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Mapping, MutableMapping
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from billhook.agents.child import inherited
+from billhook.core import client_env, strictjson
+from billhook.core.answers import FAILURES, NOTHING, Answer, Exit, OnFailure, Outcome, Reply, Status
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import StrictJSONError, UsageError
+from billhook.core.hook import Context, Known
+from billhook.runners.process import Child
+from billhook.runners.process_tree import GRACE, MARKER, Tree, starting
+from billhook.runners.spawn import explain, pipe, prefill, spawn
+
+PROTOCOL = 2  # changes whenever one end could misread what the other says
+LARGEST_REQUEST = 64 << 20
+LARGEST_ANSWER = 1 << 20
+HEADER = struct.Struct(">4sI")
+MAGIC = b"bhw\n"
+
+File = tuple[str, int, int, int, int]  # a file and what tells that it changed: path, size, mtime_ns, ctime_ns, inode
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """The first thing that a worker says."""
+
+    protocol: int
+    billhook: str = ""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One event for one function; the event itself follows on the second line, as it would be sent to any hook."""
+
+    number: int
+    """Comes back with the answer: one that a hook left in the pipe can't be taken for that of the next event."""
+    target: str
+    folder: str
+    dialect: str
+    seconds: float | None  # none: for ever
+    results: list[Outcome] = []
+    state: dict[str, Any] = {}
+    env: dict[str, str] = {}
+    known: Known = Known()
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What a hook did to a dict of the firing."""
+
+    made: dict[str, Any] = {}
+    gone: list[str] = []
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker answers."""
+
+    number: int = -1
+    status: Status = Status.OK
+    error: str = ""
+    answer: Answer = Answer()
+    lost: list[str] = []
+    exit_code: int | None = None
+    on_failure: OnFailure | None = None
+    state: Changes = Changes()
+    env: Changes = Changes()
+    files: list[File] = []  # what it loaded since its last answer, as it was when it was loaded
+    reusable: bool = True  # nothing of the hook is still running: no thread, no process
+
+
+class GarbageError(Exception):
+    """The other end does not keep to the protocol."""
+
+
+def framed(body: bytes) -> bytes:
+    return HEADER.pack(MAGIC, len(body)) + body
+
+
+def unframed(data: bytes, *, limit: int = LARGEST_ANSWER, noise: bool = False) -> tuple[bytes, bytes] | None:
+    """The first frame and what follows it; None: there is not enough yet. `noise`: something may stand before it."""
+    if noise:
+        start = data.find(MAGIC)
+        data = data[start:] if start >= 0 else b""
+    if len(data) < HEADER.size:
+        if not MAGIC.startswith(data[:4]):
+            raise GarbageError("it wrote something into the worker's pipe")
+        return None
+    magic, size = HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise GarbageError("it wrote something into the worker's pipe")
+    if size > limit:
+        raise GarbageError(f"its answer is longer than {limit:,} bytes")
+    end = HEADER.size + size
+    return (data[HEADER.size : end], data[end:]) if len(data) >= end else None
+
+
+def read_greeting(body: bytes) -> Greeting:
+    try:
+        return msgspec.convert(strictjson.loads(body), Greeting)
+    except (StrictJSONError, msgspec.ValidationError) as error:
+        raise GarbageError(f"its greeting can't be read: {error}") from None
+
+
+def read_told(body: bytes, number: int) -> Told:
+    """The answer to the request of that number."""
+    try:
+        told = msgspec.convert(strictjson.loads(body, max_bytes=LARGEST_ANSWER), Told)
+    except (StrictJSONError, msgspec.ValidationError) as error:
+        raise GarbageError(f"its answer can't be read: {error}") from None
+    if told.number != number:
+        raise GarbageError("it answered something that it was not asked")
+    return told
+
+
+def as_file(path: str) -> File | None:
+    """How a file looks now; None: it is not there."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+# The workers of this process:
+
+
+MOST_IDLE = 8  # workers that wait for an event; when there are more, the one that waits longest is ended
+
+
+class Key(NamedTuple):
+    """Whom a worker works for."""
+
+    folder: str
+    program: str
+
+
+class StrangerError(GarbageError):
+    """The billhook at the other end speaks another protocol."""
+
+    def __init__(self, greeting: Greeting) -> None:
+        super().__init__(f"billhook {greeting.billhook} there speaks protocol {greeting.protocol}, not {PROTOCOL}")
+
+
+class Worker(Child):
+    """One Python process of one project. It is asked one thing at a time, by whoever took it from the pool."""
+
+    def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
+        super().__init__(pid, marker, out, err)
+        self.key = Key("", "")
+        self.env: Mapping[str, str] = {}
+        self.closings = 0
+        self.greeting: Greeting | None = None
+        self.usable = False  # it has answered, and nothing of that is left
+        self._requests: tuple[int, ...] = ()
+        self._greeted = False
+        self._files: dict[str, File] = {}
+        # Stdout is cut where nobody could mistake it for a whole answer.
+        self._room[out] = LARGEST_ANSWER + (1 << 17) + 2 * HEADER.size
+
+    @property
+    def stderr(self) -> str:
+        """The first of what was printed since the last request."""
+        return bytes(self._kept[self._err]).decode("utf-8", "replace")
+
+    async def ask(self, request: bytes, number: int, seconds: float) -> Told | Exit:
+        """The answer to the framed request of that number, or how the worker ended without one. What a late worker said
+        counts only if it objects. Raises GarbageError, and OSError when there are no descriptors left."""
+        self.usable = False
+        self._clear()
+        self._send(request)
+        ended = await self.wait(seconds, until=self._is_enough)
+        body = self._answer(bytes(self._kept[self._out]))
+        told = None if body is None else read_told(body, number)
+        if told is None or (ended is not None and ended.timed_out and not told.answer.objects):
+            assert ended is not None
+            return ended
+        self._greeted = True
+        self._kept[self._out].clear()
+        self._files.update((file[0], file) for file in told.files)
+        self.usable = ended is None and told.reusable and told.status not in FAILURES
+        return told
+
+    def is_fit(self) -> bool:
+        """Whether it can be asked again: it is alive and quiet, and nothing that it was made from has changed."""
+        self._move()
+        if self._exited or self._kept[self._out] or self._out not in self._open:
+            return False
+        return all((as_file(path) or (path, -1, 0, 0, 0)) == file for path, file in self._files.items())
+
+    def rest(self, resting: bool) -> None:
+        """Say whether it waits for an event: an orphan that appears then is none of its."""
+        self._tree.resting = resting
+
+    def end_now(self) -> None:
+        """End it, unless it has ended already. What it started is dismissed as after any command: only a process that
+        left the group and let go of the output is spared."""
+        if self._ended is not None:
+            return
+        if not self._is_lost():
+            os.kill(self._pid, signal.SIGKILL)
+        end = time.monotonic() + GRACE
+        while not self._exited and time.monotonic() < end:
+            self._move()
+            if not self._exited:
+                time.sleep(0.001)
+        self._finish(timed_out=False)
+
+    def forget(self) -> None:
+        """Let go of it in a copy of this process, made by fork: it belongs to the original."""
+        for fd in (*self._requests, *self._pipe, *self._open, self._watch, self._poll.fileno()):
+            try:
+                os.close(fd)
+            except OSError:  # pragma: no cover - whoever forked has closed it
+                pass
+        self._requests = ()
+
+    def adopt(self, key: Key, env: Mapping[str, str], requests: tuple[int, int]) -> None:
+        """Know whom it works for, and both ends of the pipe with its requests. Our copy of the reading end stays open:
+        a worker that closes its own can't give us SIGPIPE then."""
+        self.key, self.env, self._requests = key, env, requests
+        self._listen()
+
+    def _clear(self) -> None:
+        """Forget what belongs to the last request."""
+        for kept in self._kept.values():
+            kept.clear()
+        self._truncated = False
+
+    def _send(self, request: bytes) -> None:
+        rest = prefill(self._requests[1], request)
+        if rest:
+            ends: list[int] = []
+            try:
+                ends += [os.dup(self._requests[1])]
+                ends += [os.dup(self._requests[0])]
+            except OSError:
+                for fd in ends:
+                    os.close(fd)
+                raise
+            self.feed(ends[0], ends[1], rest)  # which closes them after the last byte
+
+    def _is_enough(self, stdout: bytes) -> bool:
+        try:
+            return self._answer(stdout) is not None
+        except GarbageError:
+            return True
+
+    def _answer(self, stdout: bytes) -> bytes | None:
+        """The answer in what was printed, if it is whole; before the first one stands the greeting."""
+        if not self._greeted:
+            # What the interpreter's own start printed (`sitecustomize`) stands before that.
+            first = unframed(stdout, noise=True)
+            if first is None:
+                return None
+            self.greeting, stdout = read_greeting(first[0]), first[1]
+            if self.greeting.protocol != PROTOCOL:
+                raise StrangerError(self.greeting)
+        found = unframed(stdout)
+        if found is not None and found[1]:
+            raise GarbageError("it said more than one answer")
+        return found and found[0]
+
+    def _finish(self, *, timed_out: bool) -> Exit:
+        ended = super()._finish(timed_out=timed_out)
+        for fd in self._requests:
+            os.close(fd)
+        self._requests = ()
+        return ended
+
+
+def start(key: Key, env: Mapping[str, str]) -> Worker | str:
+    """A new worker, or why it could not be started."""
+    # `-P`: what lies in the working directory can't stand in for our modules.
+    argv = [key.program, "-P", "-m", "billhook.runners.worker_main"]
+    marker = os.urandom(8).hex()
+    marked = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
+    with starting():
+        return _start(key, argv, env, marked, marker)
+
+
+def _start(key: Key, argv: list[str], env: Mapping[str, str], marked: Mapping[str, str], marker: str) -> Worker | str:
+    pipes: list[int] = []
+    pid = 0
+    try:
+        for _ in range(3):
+            pipes += pipe()
+        in_read, in_write, out_read, out_write, err_read, err_write = pipes
+        # Not in the project: a relative PYTHONPATH means what it means for us. The worker goes there itself.
+        pid = spawn(argv, (in_read, out_write, err_write), marked, None)
+        worker = Worker(pid, marker, out_read, err_read)
+    except (OSError, ValueError) as error:
+        if pid:
+            Tree(pid, marker).abandon()
+        for fd in pipes:
+            os.close(fd)
+        return explain(error, argv, marked, None)
+    os.close(out_write)
+    os.close(err_write)
+    worker.adopt(key, env, (in_read, in_write))
+    return worker
+
+
+class Workers:
+    """The workers that wait for an event, the one that was asked last at the end. Safe for any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._closings = 0
+        self._in_use = False
+
+    def take(self, key: Key, env: Mapping[str, str]) -> Worker | str:
+        """A worker for one event, or why there is none. Whoever takes it gives it back or ends it."""
+        while (worker := self._pop(key, env)) is not None:
+            if worker.is_fit():
+                worker.rest(False)
+                return worker
+            worker.end_now()
+        closings = self._closings
+        made = start(key, env)
+        if isinstance(made, Worker):
+            made.closings = closings
+        return made
+
+    def give_back(self, worker: Worker) -> None:
+        """Keep it for the next event, if it can be used again."""
+        surplus = worker
+        with self._lock:
+            if worker.usable and worker.closings == self._closings:
+                worker.rest(True)
+                self._idle.append(worker)
+                if len(self._idle) <= MOST_IDLE:
+                    return
+                surplus = self._idle.pop(0)
+        surplus.end_now()
+
+    def close(self) -> None:
+        """End those that wait. The busy ones end when they are given back."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._closings += 1
+        for worker in idle:
+            worker.end_now()
+
+    def forget(self) -> None:
+        """Start anew in a copy of this process, made by fork."""
+        idle, self._idle = self._idle, []
+        self._lock, self._in_use = threading.Lock(), False
+        for worker in idle:
+            worker.forget()
+
+    def _pop(self, key: Key, env: Mapping[str, str]) -> Worker | None:
+        """The one that was last asked of those with this environment. Others may be there for other callers."""
+        with self._lock:
+            if not self._in_use:
+                self._in_use = True
+                atexit.register(self.close)
+            for place in reversed(range(len(self._idle))):
+                if self._idle[place].key == key and self._idle[place].env == env:
+                    return self._idle.pop(place)
+        return None
+
+
+WORKERS = Workers()  # the pool of this process
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=WORKERS.forget)
+
+
+# `python:
+
+
+_TOLD = 160  # how much of the end of a worker's stderr goes into an error
+
+
+def python(target: str, *, folder: str, interpreter: str = "", dialect: str = "spec") -> "PythonHook":
+    """`module:function` of the project in `folder`, run by `interpreter`: a path (a relative one starts from the
+    folder), a name on PATH, or empty for our own. Raises UsageError for what can't be meant."""
+    problem = problem_with(target)
+    if problem:
+        raise UsageError(problem, hint="python: module:function")
+    meanings(dialect)
+    return PythonHook(target, os.path.abspath(folder), interpreter, dialect)
+
+
+def problem_with(target: str) -> str:
+    """Why this can't be a `module:function`; empty when it can."""
+    module, colon, function = target.partition(":")
+    if not target.strip():
+        return "no function is named; write `module:function`"
+    if not colon:
+        head, _, tail = target.rpartition(".")
+        return f"`{target}` names no function; write `{head or target}:{tail if head else 'function'}`"
+    if "/" in module or module.endswith(".py"):
+        dotted = module.removesuffix(".py").strip("./").replace("/", ".")
+        return f"`{module}` is a file; name the module: `{dotted}:{function}`"
+    for what, dotted in (("module", module), ("function", function)):
+        for part in dotted.split("."):
+            if not part.isidentifier() or keyword.iskeyword(part):
+                return f"`{dotted}` can't be the name of a {what}; write `module:function`"
+    return ""
+
+
+def close() -> None:
+    """End all workers that wait for an event; those that are busy end after it. The next event starts new ones."""
+    WORKERS.close()
+
+
+class PythonHook(msgspec.Struct, frozen=True):
+    """Ask a function in a worker. It keeps `ctx.deadline` itself."""
+
+    target: str
+    folder: str
+    interpreter: str = ""
+    dialect: str = "spec"
+    keeps_time: ClassVar[bool] = True
+
+    async def __call__(self, ctx: Context) -> Reply:
+        program = self._program()
+        if not program or sys.platform == "win32":
+            return _not_started("there is no Python here that could be started as a worker; name one as `interpreter:`")
+        number = int.from_bytes(os.urandom(6))
+        request = framed(_request(self, ctx, number))
+        if len(request) > LARGEST_REQUEST:
+            return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
+        if ctx.seconds_left <= 0:
+            return Reply(status=Status.TIMED_OUT, error="its time was over before it could be asked")
+        worker = WORKERS.take(
+            Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
+        )
+        return _not_started(worker) if isinstance(worker, str) else await _ask(worker, request, number, ctx)
+
+    def _program(self) -> str:
+        given = client_env.expanduser(self.interpreter)
+        if os.sep in given:
+            return os.path.join(self.folder, given)
+        return given or sys.executable
+
+
+async def _ask(worker: Worker, request: bytes, number: int, ctx: Context) -> Reply:
+    try:
+        told = await worker.ask(request, number, ctx.seconds_left)
+    except StrangerError as error:
+        return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
+    except GarbageError as error:
+        return Reply(status=Status.FAILED, error=f"{error}{_printed(worker)}")
+    except OSError as error:
+        return _not_started(f"the worker could not be asked: {error.strerror}")
+    finally:
+        WORKERS.give_back(worker)
+    if isinstance(told, Exit):
+        return _ended(told, worker)
+    _bring_back(ctx.state, told.state)
+    _bring_back(ctx.env, told.env, str)
+    return Reply(
+        answer=told.answer,
+        status=told.status,
+        error=told.error + (_printed(worker) if told.status in FAILURES else ""),
+        exit_code=told.exit_code,
+        on_failure=told.on_failure,
+        lost=tuple(told.lost),
+    )
+
+
+# -- what a worker is told -------------------------------------------------------------------------------------------
+
+
+def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
+    seconds = ctx.seconds_left
+    head = {
+        "number": number,
+        "target": hook.target,
+        "folder": hook.folder,
+        "dialect": hook.dialect,
+        "seconds": None if seconds == float("inf") else seconds,
+        "state": _plain_state(ctx.state),
+        "env": {key: value for key, value in ctx.env.items() if isinstance(value, str)},
+        "known": {"session_name": ctx.session_name, "turn_id": ctx.turn_id},
+    }
+    results = b",".join(_plain_outcome(outcome) for outcome in ctx.results.values())
+    return b'%b,"results":[%b]}\n%b' % (strictjson.encode(head)[:-1], results, strictjson.encode(ctx.payload))
+
+
+def _plain_outcome(outcome: Outcome) -> bytes:
+    """An earlier result as JSON; what that has no word for is text. Each hook tells the next ones of all before it, so
+    those that had nothing to say are written once."""
+    if outcome.answer is not NOTHING:
+        return _written(outcome)
+    kept = _silent.get(id(outcome))
+    if kept is None or kept[0] is not outcome:
+        if len(_silent) >= _MOST_SILENT:
+            _silent.clear()
+        kept = _silent[id(outcome)] = outcome, _written(outcome)
+    return kept[1]
+
+
+_silent: dict[int, tuple[Outcome, bytes]] = {}
+_MOST_SILENT = 1024
+
+
+def _written(outcome: Outcome) -> bytes:
+    try:
+        return strictjson.encode(msgspec.to_builtins(outcome, enc_hook=str))
+    except Exception:  # its data is an object of somebody else's, which may do anything when it is looked at
+        answer = msgspec.structs.replace(outcome.answer, data=None, updated_input=None, updated_output=None, extras={})
+        return strictjson.encode(msgspec.to_builtins(msgspec.structs.replace(outcome, answer=answer)))
+
+
+def _plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the state is plain data; the rest is for hooks in this process only."""
+    plain = {}
+    for key, value in state.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            continue
+        if isinstance(key, str):
+            plain[key] = value
+    return plain
+
+
+# -- what it says ----------------------------------------------------------------------------------------------------
+
+
+def _bring_back(ours: MutableMapping[str, Any], changes: Changes, kind: type = object) -> None:
+    ours.update({key: value for key, value in changes.made.items() if isinstance(value, kind)})
+    for key in changes.gone:
+        ours.pop(key, None)
+
+
+def _ended(how: Exit, worker: Worker) -> Reply:
+    """The failure that the end of a worker is."""
+    if how.timed_out:
+        error = "no answer in time; the worker and all that it started were ended"
+        return Reply(status=Status.TIMED_OUT, error=error + _printed(worker))
+    if how.lost:
+        return Reply(status=Status.FAILED, error="its worker ended, and somebody else collected the exit status")
+    if how.signal is not None:
+        error = f"its worker was killed by {_signal_name(how.signal)}{_printed(worker)}"
+        return Reply(status=Status.FAILED, error=error, signal=how.signal)
+    if worker.greeting is None:
+        return msgspec.structs.replace(_not_started(_why_no_worker(worker, how.code)), exit_code=how.code)
+    error = f"its worker ended with exit code {how.code} before there was an answer{_printed(worker)}"
+    return Reply(status=Status.FAILED, error=error, exit_code=how.code)
+
+
+def _why_no_worker(worker: Worker, code: int | None) -> str:
+    """Why an interpreter did not become a worker, from what it printed."""
+    program, missing = worker.key.program, _MISSING.search(worker.stderr)
+    install = f"install it: {shlex.quote(program)} -m pip install billhook"
+    if missing is not None and missing[1] == "billhook":
+        return f"`{program}` has no billhook; {install}"
+    if missing is not None and missing[1].startswith("billhook."):
+        return f"`{program}` has a billhook that is too old; {install.replace('install b', 'install -U b')}"
+    if "Unknown option: -P" in worker.stderr:
+        return f"`{program}` is too old; billhook needs Python 3.11 or later"
+    return f"`{program}` did not become a worker: exit code {code}{_printed(worker)}"
+
+
+_MISSING = re.compile(r"No module named '?([\w.]+)")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _printed(worker: Worker) -> str:
+    """The end of what the worker printed, for an error."""
+    text = worker.stderr.strip()
+    return f"; it printed: {strictjson.preview(text[-_TOLD:])}" if text else ""
+
+
+def _not_started(why: str) -> Reply:
+    return Reply(status=Status.COULD_NOT_START, error=why)

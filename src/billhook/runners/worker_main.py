@@ -1,0 +1,459 @@
+"""Which files a worker was made from, so that its owner can tell when one of them changes. Runs inside the worker."""
+
+import difflib
+import faulthandler
+import fcntl
+import importlib
+import inspect
+import json
+import os
+import queue
+import signal
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+import billhook
+from billhook import __version__
+from billhook.core import drive, lazy, strictjson
+from billhook.core.answer_schema import read_returned
+from billhook.core.answers import Answer, Reply, Status
+from billhook.core.dialect_traits import meanings
+from billhook.core.errors import BillhookError
+from billhook.core.events import decode
+from billhook.core.functions import callback
+from billhook.core.hook import Context, Handler, Hook
+from billhook.runners.worker import (
+    HEADER,
+    LARGEST_ANSWER,
+    LARGEST_REQUEST,
+    MAGIC,
+    PROTOCOL,
+    Changes,
+    File,
+    Greeting,
+    Request,
+    Told,
+    as_file,
+    framed,
+)
+
+OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_INSTALLED = tuple(
+    os.path.abspath(path) + os.sep
+    for key, path in sysconfig.get_paths().items()
+    if key in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+class Files:
+    """The files that were loaded and may change: modules that are not installed, and what they read in the project
+    while they are imported. Each is looked at before it is read, so that no edit falls between."""
+
+    def __init__(self) -> None:
+        self.folder = ""
+        self.loading = False
+        self._new: dict[str, File] = {}
+        self._seen: set[str] = set()
+        look = SourceFileLoader.path_stats
+
+        def path_stats(loader: SourceFileLoader, path: str) -> Mapping[str, Any]:
+            if not os.path.abspath(path).startswith((OURS, *_INSTALLED)):
+                self._note(path)
+            return look(loader, path)
+
+        SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign,assignment]
+        sys.addaudithook(self._opened)
+
+    def news(self) -> list[File]:
+        new, self._new = list(self._new.values()), {}
+        return new
+
+    def _opened(self, happening: str, arguments: tuple[Any, ...]) -> None:
+        if happening != "open" or not self.loading:
+            return
+        path, _, flags = arguments
+        if not isinstance(path, str | bytes) or flags & (os.O_WRONLY | os.O_RDWR):
+            return
+        with suppress(OSError, ValueError):  # what is raised here would be raised by the module's own `open`
+            full = os.path.abspath(os.fsdecode(path))
+            if full.startswith(self.folder) and not full.startswith(_INSTALLED) and "__pycache__" not in full:
+                self._note(full)
+
+    def _note(self, path: str) -> None:
+        full = os.path.abspath(path)
+        if full not in self._seen:
+            self._seen.add(full)
+            # One that is not there when it is looked for may appear.
+            self._new[full] = as_file(full) or (full, -1, 0, 0, 0)
+
+
+# The program inside a worker:
+
+
+_HIGH = 100  # where the pipes go: a hook that closes what it did not open seldom gets so far
+_LONGEST_TEXT = 1 << 16
+_MOST_FILES = 2000  # files that are watched for changes; a worker that loaded more at once is not used again
+_WATCHED = 1e6  # seconds; a deadline beyond that is none
+_THREAD_GRACE = 0.05
+"""Seconds that the threads of a hook have to end after its answer, before the worker counts as used up."""
+
+
+def main() -> None:
+    _import_billhook()
+    line = _Line()
+    null = os.open(os.devnull, os.O_WRONLY)
+    files = Files()
+    line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
+    threads = set(threading.enumerate())
+    project: _Project | None = None
+    while True:
+        request, event = _read_request(line.requests.get())
+        if request.seconds is not None and request.seconds < _WATCHED:
+            faulthandler.dump_traceback_later(request.seconds + 1, exit=True, file=null)
+        if project is None:
+            project = _Project(request.folder, files)
+        told = project.ask(request, event)
+        faulthandler.cancel_dump_traceback_later()
+        _flush()
+        loaded, alone = files.news(), _nothing_runs(threads)
+        few = len(loaded) <= _MOST_FILES
+        told = msgspec.structs.replace(told, number=request.number, reusable=few and alone)
+        line.say(_fitted(msgspec.structs.replace(told, files=loaded if few else [])))
+
+
+def _import_billhook() -> None:
+    """All of it, with what it is made of: much of that is otherwise imported when it is first used."""
+    for name in billhook.__all__:
+        getattr(billhook, name)
+    lazy.import_all()
+
+
+class _Line:
+    """The pipes to the owner, out of the way of the standard streams."""
+
+    def __init__(self) -> None:
+        self._in, self._out = _moved(0), _moved(1)
+        self._pipe = _node(self._out)
+        self._pid = os.getpid()
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        os.dup2(2, 1)
+        self.requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, name="billhook-owner", daemon=True).start()
+
+    def say(self, body: bytes) -> None:
+        if os.getpid() != self._pid:  # a copy that a hook made of us by fork: it has nothing to say
+            os._exit(0)
+        try:
+            if _node(self._out) != self._pipe:
+                raise OSError("the hook closed the worker's pipe")
+            rest = memoryview(framed(body))
+            while rest:
+                rest = rest[os.write(self._out, rest) :]
+        except OSError as error:
+            with suppress(OSError):
+                os.write(2, f"billhook: the answer could not be sent: {error}\n".encode())
+            os._exit(70)
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                magic, size = HEADER.unpack(self._read(HEADER.size))
+                if magic != MAGIC or size > LARGEST_REQUEST:
+                    break
+                self.requests.put(self._read(size))
+        finally:
+            if os.getpgrp() == os.getpid():
+                os.killpg(0, signal.SIGKILL)
+            os._exit(0)
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            chunk = os.read(self._in, min(size - len(data), 1 << 20))
+            if not chunk:
+                raise EOFError
+            data += chunk
+        return bytes(data)
+
+
+def _moved(fd: int) -> int:
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    except OSError:  # `ulimit -n` is lower than that
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _node(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
+
+
+def _read_request(body: bytes) -> tuple[Request, bytes]:
+    head, _, event = body.partition(b"\n")
+    return msgspec.convert(strictjson.loads_leniently(head, max_depth=400), Request), event
+
+
+# -- asking ----------------------------------------------------------------------------------------------------------
+
+
+class _CannotLoadError(Exception):
+    """There is no such function, and why."""
+
+
+def _read_sources_only(folder: str) -> None:
+    """Import the project's modules from their sources: compiled ones could say something else than what was approved.
+    What is installed into an environment there is not read by anybody, and stays quick."""
+    inside = folder + os.sep
+    finder = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_FromSource, SOURCE_SUFFIXES))
+
+    def find(path: str) -> Any:
+        if not (path + os.sep).startswith(inside) or "site-packages" in path:
+            raise ImportError
+        return finder(path)
+
+    sys.path_hooks.insert(0, find)
+    sys.path_importer_cache.clear()
+
+
+class _FromSource(SourceFileLoader):
+    def path_stats(self, path: Any) -> Any:
+        """Without them there is no saying whether a compiled file fits, so none is looked for."""
+        super().path_stats(path)  # where `Files` notes what is read
+        raise OSError
+
+
+class _Project:
+    """The project that this worker belongs to: its folder comes first on `sys.path`, and is where hooks run."""
+
+    def __init__(self, folder: str, files: "Files") -> None:
+        self.folder, self._files = folder, files
+        self._handlers: dict[str, Handler] = {}
+        homes = [os.path.join(folder, name) for name in (".billhook", ".claude")]
+        sys.path[:0] = [folder, *(home for home in homes if os.path.isdir(home))]
+        # The cache of compiled modules tells whole seconds only: an edit could go unseen. And it is not our folder.
+        sys.dont_write_bytecode = True
+        _read_sources_only(folder)
+        files.folder = folder + os.sep
+        self._environment = dict(os.environ)
+        self._mask = os.umask(0o077)
+
+    def ask(self, request: Request, event_json: bytes) -> Told:
+        try:
+            self._start_afresh()
+            handler = self._load(request.target)
+            ctx = Context(decode(event_json), request.results, request.env, lambda event: request.known)
+        except (_CannotLoadError, OSError, BillhookError) as error:
+            return Told(status=Status.COULD_NOT_START, error=_text(error))
+        if request.seconds is not None:
+            ctx.deadline = time.monotonic() + request.seconds
+        ctx.state.update(request.state)
+        state, env = _spelt(ctx.state), _spelt(ctx.env)
+        told = self._run(handler, ctx, request.dialect)
+        lost: list[str] = []
+        state_changes = _changes("state", ctx.state, state, lost)
+        env_changes = _changes("env", ctx.env, env, lost)
+        return msgspec.structs.replace(told, state=state_changes, env=env_changes, lost=[*told.lost, *lost])
+
+    def _start_afresh(self) -> None:
+        """What an earlier event left must not reach this one."""
+        os.umask(self._mask)
+        os.chdir(self.folder)
+        if dict(os.environ) != self._environment:
+            os.environ.clear()
+            os.environ.update(self._environment)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _run(self, handler: Handler, ctx: Context, dialect: str) -> Told:
+        try:
+            said: Any = handler(ctx)
+            if inspect.isawaitable(said):
+                said = drive.run(_awaiting(said))
+            reply = read_returned(ctx.event, said, meanings(dialect))
+            if reply.later is not None:
+                error = "its answer comes later, which a function in a worker can't say; set `background: true`"
+                return Told(status=Status.FAILED, error=error)
+            return _told(reply)
+        except BaseException as error:
+            code = error.code if isinstance(error, SystemExit) else None
+            exit_code = code if isinstance(code, int) else (0 if code is None else 1)
+            place = self._place(error.__traceback__)
+            return Told(
+                status=Status.FAILED,
+                error=_text(error) + (f" ({place})" if place else ""),
+                exit_code=exit_code if isinstance(error, SystemExit) else None,
+            )
+
+    def _load(self, target: str) -> Handler:
+        known = self._handlers.get(target)
+        if known is not None:
+            return known
+        name, _, path = target.partition(":")
+        self._files.loading = True
+        try:
+            found: Any = self._import(name)
+        finally:
+            self._files.loading = False
+        for part in path.split("."):
+            found = _attribute(found, part, name)
+        if isinstance(found, Hook):
+            handler = found.run
+        elif callable(found):
+            handler = callback(found)
+        else:
+            raise _CannotLoadError(f"`{target}` is of type {type(found).__name__}, which can't be called")
+        self._handlers[target] = handler
+        return handler
+
+    def _import(self, name: str) -> Any:
+        try:
+            return importlib.import_module(name)
+        except BaseException as error:
+            what, place = _text(error), self._place(error.__traceback__)
+            if isinstance(error, SyntaxError) and error.filename:
+                what, place = f"{type(error).__name__}: {error.msg}", f"{self._near(error.filename)}:{error.lineno}"
+            elif isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+                place = f"looked in {self.folder} first"
+            raise _CannotLoadError(f"can't import `{name}`: {what}" + (f" ({place})" if place else "")) from None
+
+    def _place(self, trace: TracebackType | None) -> str:
+        """The last line of the traceback that is the project's, or at least not ours."""
+        frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(trace)]
+        others = [one for one in frames if not one[0].startswith((OURS, "<frozen"))]
+        theirs = [one for one in others if self._near(one[0]) != one[0]] or others
+        return f"{self._near(theirs[-1][0])}:{theirs[-1][1]}" if theirs else ""
+
+    def _near(self, path: str) -> str:
+        return path.removeprefix(self.folder + os.sep)
+
+
+def _attribute(owner: Any, name: str, module: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        near = difflib.get_close_matches(name, dir(owner), 1)
+        hint = f"; did you mean `{near[0]}`?" if near else f"; it was loaded from {getattr(owner, '__file__', '')}"
+        raise _CannotLoadError(f"`{module}` has no `{name}`{hint}") from None
+
+
+async def _awaiting(something: Awaitable[Any]) -> Any:
+    return await something
+
+
+def _told(reply: Reply) -> Told:
+    answer = reply.answer if reply.answer.plain else reply.answer.tidy()
+    return Told(
+        status=reply.status,
+        error=str(reply.error),
+        answer=answer,
+        lost=[str(one) for one in reply.lost],
+        exit_code=reply.exit_code,
+        on_failure=reply.on_failure,
+    )
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, _CannotLoadError):
+        return str(error)
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")[:_LONGEST_TEXT]
+    except BaseException:  # its own __str__ is broken, too
+        return type(error).__name__
+
+
+# -- what changed ----------------------------------------------------------------------------------------------------
+
+
+def _spelt(values: Mapping[str, Any]) -> dict[str, str]:
+    return {key: json.dumps(value) for key, value in values.items()}
+
+
+def _changes(name: str, now: Mapping[Any, Any], before: Mapping[str, str], lost: list[str]) -> Changes:
+    """What the hook changed, as far as JSON can say it; the rest is named as lost."""
+    made = {}
+    for key, value in now.items():
+        try:
+            text = json.dumps(value, allow_nan=False)
+            fits = isinstance(key, str) and not (name == "env" and not isinstance(value, str))
+        except (TypeError, ValueError, RecursionError):
+            fits = False
+        if not fits:
+            lost.append(f"`ctx.{name}[{str(key)[:60]!r}]` is not plain data, and stays in the worker")
+        elif before.get(key) != text:
+            made[key] = value
+    return Changes(made, [key for key in before if key not in now])
+
+
+# -- after the call ----------------------------------------------------------------------------------------------------
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+
+
+def _nothing_runs(before: set[threading.Thread]) -> bool:
+    """Whether the hook left no thread and no process behind."""
+    end = time.monotonic() + _THREAD_GRACE
+    for thread in set(threading.enumerate()) - before:
+        with suppress(RuntimeError):
+            thread.join(max(0.0, end - time.monotonic()))
+        if thread.is_alive():
+            return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _fitted(told: Told) -> bytes:
+    """An answer that can be sent: plain data, and not too much of it. A deny stands, whatever else is wrong."""
+    body, why = _encoded(told)
+    if body is not None:
+        return body
+    answer = told.answer
+    kept = msgspec.structs.replace(told, state=Changes(), env=Changes(), answer=Answer(), lost=[why])
+    if answer.objects and told.status is Status.OK:
+        plain = Answer(
+            decision=answer.decision,
+            reason=answer.reason[:_LONGEST_TEXT],
+            stop=answer.stop,
+            stop_reason=answer.stop_reason[:_LONGEST_TEXT],
+        )
+        kept = msgspec.structs.replace(kept, answer=plain)
+    else:
+        kept = msgspec.structs.replace(kept, status=Status.FAILED, error=told.error[:_LONGEST_TEXT] or why, lost=[])
+    body, why = _encoded(kept)
+    if body is None:
+        body, _ = _encoded(Told(number=told.number, status=Status.FAILED, error=why, reusable=False))
+    assert body is not None
+    return body
+
+
+def _encoded(told: Told) -> tuple[bytes | None, str]:
+    try:
+        text = json.dumps(msgspec.to_builtins(told), allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return None, f"its answer is not plain data: {error or type(error).__name__}"
+    if strictjson.too_deep(text):
+        return None, f"its answer is nested deeper than {strictjson.MAX_DEPTH} levels"
+    if len(text) > LARGEST_ANSWER:
+        return None, f"its answer is longer than {LARGEST_ANSWER:,} bytes"
+    return text.encode("ascii"), ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+"""The daemon itself: one for each user and state root, until it is told to end, nobody asks any more, or it is out of
+date."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+import billhook
+from billhook.core.errors import BillhookError
+from billhook.runners import process_tree, worker
+from billhook.serve import places, server_log
+from billhook.serve import places as remembered
+from billhook.serve.daemonize import guarded, stand_alone
+from billhook.serve.engine_pool import Served
+from billhook.serve.log_heads import HeadExports
+from billhook.serve.places import AlreadyError, Options
+from billhook.serve.protocol import Status, memory_in_use
+from billhook.serve.socket import Server
+from billhook.store.files import StoreError
+
+if TYPE_CHECKING:
+    from billhook.serve.http import Http
+
+__all__ = ["IDLE", "AlreadyError", "Daemon", "run"]
+
+IDLE: Final = 3600.0  # seconds without a request after which a daemon ends
+PATIENCE: Final = 30.0  # seconds that running requests have when the daemon ends
+_LOOKED: Final = 1.0  # seconds between two looks at what a daemon was made from
+_RESTS: Final = 600.0  # seconds without a request after which Python workers are let go: each is as large as a daemon
+_RETRIES: Final = 60.0  # seconds between two tries, at most, to listen at an address that is taken
+_BACKLOG: Final = 512
+
+
+class Daemon:
+    """One run of the daemon."""
+
+    def __init__(self, folder: Path, options: Options, *, again: bool = False, detached: bool = False) -> None:
+        """The folder is one that `places.made` made; the options are those of another daemon if it is `again`, and
+        then it serves even if it can't listen for HTTP yet. Raises AlreadyError and StoreError."""
+        self.folder = folder
+        self.options = options
+        self.idle = options.idle_exit
+        self.leaving = ""  # why it takes no more requests
+        self.served = Served()
+        self.server = Server(self.served.begin, refuse=self._refuse, about=self._about)
+        self.http: Http | None = None
+        self.heads = HeadExports()
+        self._again, self._detached = again, detached
+        self._http_pause, self._http_next = 1.0, 0.0
+        self._hurried = False
+        self._path = str(folder / places.SOCKET)
+        self._lock = places.Lock(folder)
+        self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._socket: tuple[int, ...] = ()
+        self._made_from = {file: _stamp(file) for file in (billhook.__file__, sys.executable)}
+        self._began = time.time()
+        self._ended = asyncio.Event()
+
+    async def run(self, ready: Callable[[], None]) -> str:
+        """Serve until there is a reason not to; the reason. `ready` is called as soon as callers are served."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(server_log.unexpected)
+        self.server.touched = loop.time()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self._told, number)
+        await self._listen_for_http()
+        self._listen()
+        self._remember()
+        http = "" if self.http is None else f", {self.http.url}"
+        server_log.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
+        ready()
+        watch = asyncio.ensure_future(self._watch())
+        try:
+            await self._ended.wait()
+            self.server.close()
+            await self._finish()
+        finally:
+            watch.cancel()
+        return self.leaving
+
+    async def _listen_for_http(self) -> None:
+        """Where it was asked for. Raises UsageError and StoreError, unless it was another daemon that was asked: that
+        one may be about to let go of the address."""
+        now = time.monotonic()
+        if not self.options.http or self.http is not None or now < self._http_next:
+            return
+        from billhook.serve.http import address, serve
+
+        try:
+            host, port = address(self.options.http)
+            self.http = await serve(self.served, host, port, self.folder, exposed=self.options.exposed)
+        except BillhookError as error:
+            if not self._again:
+                raise
+            if self._http_pause == 1.0:
+                server_log.log.warning("no HTTP yet: %s", error)
+            self._http_next = now + self._http_pause
+            self._http_pause = min(2 * self._http_pause, _RETRIES)
+
+    def _remember(self) -> None:
+        options = self.options
+        if self.http is not None:  # agents know the port that it has, not the 0 that stands for any
+            host = options.http.rpartition(":")[0]
+            options = msgspec.structs.replace(options, http=f"{host}:{self.http.url.rpartition(':')[2]}")
+        if options == Options(IDLE):
+            remembered.forget(self.folder)
+        else:
+            remembered.remember(self.folder, options)
+
+    # -- the end
+
+    def leave(self, why: str) -> None:
+        """Take no more requests, and end when those that run have their answers. From now on another daemon may begin
+        here: the socket and the lock are given up at once."""
+        if self.leaving:
+            return
+        self.leaving = why
+        server_log.log.info("leaving: %s; %d requests are being answered", why, self.server.busy)
+        self._remove_socket()
+        self._lock.let_go()
+        self._ended.set()
+
+    def _told(self, number: int) -> None:
+        if self.leaving:  # told twice: those who wait get no answer
+            self._hurried = True
+            self._cancel()
+        elif not self._detached:  # somebody ended it where they had started it
+            remembered.forget(self.folder)
+        self.leave(f"signal {signal.Signals(number).name}")
+
+    def _cancel(self) -> None:
+        for connection in list(self.server.connections):
+            connection.abort()  # which ends its hooks
+
+    async def _finish(self) -> None:
+        """Let those who wait have their answers, and hooks in the background come to their end; but not for ever."""
+        end = time.monotonic() + PATIENCE
+        closing = None if self.http is None else asyncio.ensure_future(self.http.close(PATIENCE))
+        await self._until(lambda: not self.server.busy, PATIENCE)
+        if self.server.busy:
+            server_log.log.warning("%d requests have had no answer and are cancelled", self.server.busy)
+            self._cancel()
+        for connection in list(self.server.connections):
+            if connection.is_waited_for:
+                connection.abort()  # it has not asked yet, and is its own hook then
+        await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
+        if closing is not None:
+            await asyncio.wait([closing], timeout=max(5.0, end - time.monotonic()))
+        await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
+        self.heads.tick(self.served.configs, now=True)
+        self.heads.wait(1.0)
+        if self.served.later:
+            server_log.log.warning("hooks in the background have not come to their end and are killed")
+
+    async def _until(self, done: Callable[[], bool], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not done() and time.monotonic() < end:  # noqa: ASYNC110 (the end is near, and nobody tells of it)
+            await asyncio.sleep(0.01)
+
+    # -- the socket
+
+    def _listen(self) -> None:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            with suppress(FileNotFoundError):  # what a daemon left that was killed: we have its lock
+                os.unlink(places.SOCKET, dir_fd=self._place)
+            with places.reachable(self.folder) as path:
+                before = os.umask(0o177)
+                try:
+                    sock.bind(path)
+                finally:
+                    os.umask(before)
+            self._socket = self._at_socket()
+        except OSError as error:
+            sock.close()
+            place, hint = str(self.folder / places.SOCKET), "move away what lies there, or set BILLHOOK_HOME"
+            why = error.strerror or str(error)
+            raise StoreError(f"can't make the daemon's socket: {why}", place=place, hint=hint) from error
+        sock.listen(_BACKLOG)
+        self.server.listen(sock)
+
+    def _at_socket(self) -> tuple[int, ...]:
+        """What lies in our folder as the socket. As long as we listen, nothing else can have this identity."""
+        try:
+            found = os.stat(places.SOCKET, dir_fd=self._place, follow_symlinks=False)
+        except OSError:
+            return ()
+        return found.st_dev, found.st_ino
+
+    def _remove_socket(self) -> None:
+        """Remove it from the folder that was ours, wherever that is now, unless it is another daemon's."""
+        if self._socket and self._at_socket() == self._socket:
+            with suppress(OSError):
+                os.unlink(places.SOCKET, dir_fd=self._place)
+
+    # -- while it lives
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_LOOKED)
+            if not self._refuse() and not self._lock.is_in_place():
+                self.leave("its lock was removed")
+            if not self.leaving and _changed(self._made_from):
+                self.leave("billhook or its interpreter has changed")
+            process_tree.sweep()
+            if self._busy:
+                self.server.touched = loop.time()
+            elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
+                worker.close()
+            self.heads.tick(self.served.configs)
+            if not self.leaving:
+                await self._listen_for_http()
+            if self.idle and not self._busy and self._idle_for() > self.idle:
+                remembered.forget(self.folder)
+                self.leave(f"nobody asked for {self.idle:g} s")
+
+    @property
+    def _busy(self) -> int:
+        return self.server.busy + self.served.later + (0 if self.http is None else self.http.busy)
+
+    def _idle_for(self) -> float:
+        touched = max(self.server.touched, 0.0 if self.http is None else self.http.touched)
+        return asyncio.get_running_loop().time() - touched
+
+    def _refuse(self) -> str:
+        """Why no new request is taken."""
+        if not self.leaving:
+            if _stamp(billhook.__file__) != self._made_from[billhook.__file__]:
+                self.leave("billhook has changed")
+            elif _stamp(self._path)[:2] != self._socket:
+                self.leave("its folder was moved, or its socket was removed")
+        return self.leaving
+
+    def _about(self) -> bytes:
+        busy = self._busy
+        left = None if busy or not self.idle else max(0.0, self.idle - self._idle_for())
+        status = Status(
+            pid=os.getpid(),
+            version=billhook.__version__,
+            socket=str(self.folder / places.SOCKET),
+            since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._began)),
+            requests=self.server.served + (0 if self.http is None else self.http.taken),
+            busy=busy,
+            memory=memory_in_use(),
+            idle_exit=self.idle,
+            idle_left=None if left is None else round(left, 1),
+            http="" if self.http is None else self.http.url,
+            log=str(self.folder / places.LOG),
+            leaving=self.leaving,
+        )
+        return msgspec.json.encode(status)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _changed(known: dict[str, tuple[int, ...]]) -> bool:
+    """Whether the interpreter or a module of ours is not the file any more that it was when it was first seen here."""
+    files = [module.__file__ for name, module in list(sys.modules.items()) if name.startswith("billhook.")]
+    files += known
+    return any(known.setdefault(file, stamp) != stamp for file in files if file for stamp in [_stamp(file)])
+
+
+def run(
+    root: Path,
+    *,
+    idle: float = IDLE,
+    http: str = "",
+    exposed: bool = False,
+    again: bool = False,
+    detached: bool = False,
+    ready: Callable[[], None] = lambda: None,
+) -> str:
+    """Be the daemon, in this process, which is to be used for nothing else; why it ended. Raises AlreadyError,
+    StoreError, and UsageError for an address that can't be listened on, unless it listened there before (`again`)."""
+    stand_alone()
+    folder = places.made(root)
+    options = Options(idle, http, exposed)
+
+    async def serve() -> str:
+        daemon = Daemon(folder, options, again=again, detached=detached)
+        server_log.begin(folder)
+        return await daemon.run(ready)
+
+    with guarded(detached=detached):
+        process_tree.adopt_orphans()
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                why = runner.run(serve())
+            server_log.log.info("ended: %s", why)
+            return why
+        except (AlreadyError, BillhookError):
+            raise
+        except BaseException as error:
+            server_log.log.exception("ended by a fault of billhook's own: %s", type(error).__name__)
+            raise
+        finally:
+            process_tree.settle()
+
+
+def _loop_factory() -> Any:
+    """uvloop's, where that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,290 @@
+"""An error as an HTTP answer: the same anatomy as everywhere, what is wrong, where, and what repairs it."""
+
+import asyncio
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import h11
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from billhook.core import strictjson
+from billhook.core.errors import BillhookError
+from billhook.store.files import StoreError, create_once, state_root
+
+PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}  # what every answer says of itself
+
+
+def said(value: object, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
+    """A JSON answer."""
+    content = strictjson.encode(value) + b"\n"
+    return Response(content, status, media_type="application/json", headers={**PLAIN, **headers})
+
+
+def problem(status: int, error: BillhookError | str, *, hint: str = "", headers: Mapping[str, str] = {}) -> Response:
+    """An error in JSON."""
+    if isinstance(error, str):
+        error = BillhookError(error, hint=hint)
+    shown = {"message": error.message, "place": error.place or None, "hint": error.hint or hint or None}
+    return said({"error": shown}, status, headers)
+
+
+# uvicorn's connections, with what it leaves to a proxy in front of it:
+
+
+SLOWEST: Final = 10.0  # seconds for the head of a request, from its first byte, or from the beginning of a connection
+_MOST: Final = 1024  # connections at once
+
+
+class Careful(H11Protocol):
+    """One connection: bounded in number and in how slowly it may speak, and answered in JSON even when it speaks no
+    HTTP."""
+
+    _slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > _MOST:
+            transport.abort()
+            return
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._between and self._slow is None:
+            self._watch()
+        super().data_received(data)
+        if not self._between:
+            self._unwatch()
+
+    def shutdown(self) -> None:
+        try:
+            super().shutdown()
+        except h11.LocalProtocolError:
+            self.transport.abort()  # it was broken already
+
+    def timeout_keep_alive_handler(self) -> None:
+        try:
+            super().timeout_keep_alive_handler()
+        except h11.LocalProtocolError:
+            self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        shown = {"message": "this is no HTTP request, or its head is too large", "place": None, "hint": None}
+        body = strictjson.encode({"error": shown}) + b"\n"
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        try:
+            parts: list[Any] = [h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()]
+            for part in parts:
+                self.transport.write(self.conn.send(part) or b"")
+        except h11.LocalProtocolError:
+            self.transport.abort()  # in the middle of another answer
+            return
+        self.transport.close()
+
+    @property
+    def _between(self) -> bool:
+        """No request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _watch(self) -> None:
+        self._slow = self.loop.call_later(SLOWEST, self._cut_off)
+
+    def _unwatch(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def _cut_off(self) -> None:
+        self._slow = None
+        if self._between:
+            self.transport.abort()
+
+
+# Who is let in:
+
+
+TOKEN: Final = "token"
+_SHORTEST: Final = 32
+LARGEST_HEAD: Final = 32 * 1024  # bytes of a request's head
+_OPEN: Final = frozenset({"/healthz"})  # what needs no token
+_DRAINED: Final = 16 * 1024 * 1024
+_DRAINING: Final = 5.0
+"""Bytes and seconds that somebody who is refused may still send: who is cut off in mid-sentence does not listen."""
+
+
+def token_in(folder: Path) -> tuple[bytes, Path]:
+    """The token of a daemon's folder, and its file, 0600, which is made where it is missing. Raises StoreError."""
+    path = folder / TOKEN
+    if not os.path.lexists(path):  # agents have it in their settings, so it outlives a daemon
+        create_once(path, secrets.token_urlsafe(32).encode() + b"\n", root=folder)
+    try:
+        return _believed(path), path
+    except OSError as error:
+        raise StoreError(f"the token can't be kept: {error.strerror}", place=str(path)) from None
+
+
+def _believed(path: Path) -> bytes:
+    """What stands in the file, if nobody else can have read or written it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+        text = os.read(descriptor, 4096).strip() if ours else b""
+    finally:
+        os.close(descriptor)
+    if not ours:
+        raise StoreError("others can read or write the token", place=str(path), hint="remove it; a new one is made")
+    if len(text) < _SHORTEST or not text.isascii() or b"\n" in text or b" " in text:
+        raise StoreError("this is no token", place=str(path), hint="remove it; a new one is made")
+    return text
+
+
+class Door:
+    """Stands before the application. Lives as long as that."""
+
+    def __init__(self, app: ASGIApp, token: bytes, *, host: str, port: int, exposed: bool) -> None:
+        self._app, self._token, self._port, self._exposed = app, token, port, exposed
+        shown = f"[{host}]" if ":" in host else host
+        self._names = {"localhost", "127.0.0.1", "[::1]", shown.lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refused(scope)
+        if (refused is None or refused[0] == 401) and _asks_itself(scope):
+            await drain(scope, receive)
+            await said({})(scope, receive, send)
+            return
+        if refused is None:
+            await self._app(scope, receive, send)
+            return
+        status, error = refused
+        headers = {"connection": "close"}
+        if status == 401:
+            headers["www-authenticate"] = "Bearer"
+        await drain(scope, receive)
+        await problem(status, error, headers=headers)(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> tuple[int, BillhookError] | None:
+        headers = scope["headers"]
+        if _size_of_head(scope) > LARGEST_HEAD:
+            return 400, BillhookError(f"the head of the request is larger than {LARGEST_HEAD // 1024} KiB")
+        host = _only(headers, b"host")
+        if not self._is_ours(host):
+            message = "this is not the server that the request is for" if host else "the request names no host"
+            return 403, BillhookError(message, place="Host", hint=f"ask http://127.0.0.1:{self._port}")
+        if _from_a_page(headers, host):
+            return 403, BillhookError("requests of web pages are refused", place="Origin")
+        if scope["path"] not in _OPEN and not self._knows(given := _only(headers, b"authorization")):
+            return 401, _no_token(given)
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        name, port = _split(host.lower())
+        if (port or "80") != str(self._port):
+            return False
+        # Where others may ask by our address, a name would have to be ours, but an address can't be rebound.
+        return name in self._names or (self._exposed and _is_address(name))
+
+    def _knows(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")
+        matches = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token)
+        return matches and scheme.lower() == "bearer"
+
+
+def _no_token(given: str) -> BillhookError:
+    """What to set. An agent whose variable is not set sends nothing behind `Bearer`, or the variable's name."""
+    sent = given.partition(" ")[2].strip()
+    unset = not sent or sent.startswith("$")
+    message = "no token was sent: is BILLHOOK_TOKEN set where the agent was started?" if unset else "wrong token"
+    usual = state_root() == state_root("~/.claude")  # a daemon in the background has BILLHOOK_HOME set in any case
+    folder = "~/.claude" if usual else "$BILLHOOK_HOME"
+    hint = (
+        f'export BILLHOOK_TOKEN="$(cat {folder}/billhook/daemon/{TOKEN})" and start the agent again;'
+        " it is sent as `Authorization: Bearer $BILLHOOK_TOKEN`"
+    )
+    return BillhookError(message, place="Authorization", hint=hint)
+
+
+def _size_of_head(scope: Scope) -> int:
+    """Bytes of the request's line and headers. What comes all at once is read before anybody can count it."""
+    line = len(scope["method"]) + len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
+    return line + sum(len(key) + len(value) + 4 for key, value in scope["headers"])
+
+
+def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    """The value of a header that is there exactly once; nothing otherwise."""
+    found = [value for key, value in headers if key == name]
+    return found[0].decode("latin-1").strip() if len(found) == 1 else ""
+
+
+def _split(host: str) -> tuple[str, str]:
+    if host.startswith("["):
+        name, bracket, rest = host.partition("]")
+        return name + bracket, rest.removeprefix(":")
+    name, _, port = host.partition(":")
+    return name, port
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _from_a_page(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
+    """Whether a browser sent it for a page that is not ours."""
+    for key, value in headers:
+        if key == b"origin" and value.decode("latin-1").strip().lower() != f"http://{host.lower()}":
+            return True
+        if key == b"sec-fetch-site" and value.strip() not in (b"none", b"same-origin"):
+            return True
+    return False
+
+
+def _asks_itself(scope: Scope) -> bool:
+    """Whether this is a hook of ours that asks us: an agent's settings name this server, and are our configuration,
+    too. The event is being judged already; asked again, it would go in a circle."""
+    if scope["method"] != "POST" or (b"user-agent", b"billhook") not in scope["headers"] or not scope["client"]:
+        return False
+    peer = tuple(scope["client"])
+    return any(_name_of(int(number)) == peer for number in os.listdir("/dev/fd") if number.isdecimal())
+
+
+def _name_of(descriptor: int) -> tuple[str, int] | None:
+    """Where one end of a connection of this process is; None for what is no connection."""
+    try:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return None
+        with socket.socket(fileno=os.dup(descriptor)) as found:
+            return found.getsockname()[:2] if found.family in (socket.AF_INET, socket.AF_INET6) else None
+    except OSError:  # closed in the meantime
+        return None
+
+
+async def drain(scope: Scope, receive: Receive) -> None:
+    """Hear somebody out, within reason."""
+    if any(key == b"expect" for key, _ in scope["headers"]):
+        return  # they wait for our word before they go on
+    size = 0
+    try:
+        async with asyncio.timeout(_DRAINING):
+            while size < _DRAINED:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        pass  # long enough

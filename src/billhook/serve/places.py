@@ -1,0 +1,186 @@
+"""How a daemon was started, for the one that takes its place.
+
+A daemon may end without anybody having asked for that: an upgrade, a kill, its folder was moved. It is a client then
+that starts the next one, and it knows of no options; but agents may have the HTTP address in their settings, and let
+events pass when nobody listens there.
+"""
+
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from billhook.store.files import StoreError, private_folder, read_bytes, remove, write_atomically
+from billhook.store.locks import LockedError, LockFile
+
+FILE: Final = "options"
+_LARGEST: Final = 4096
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of `billhook daemon run`."""
+
+    idle_exit: float
+    http: str = ""
+    exposed: bool = False
+
+    def words(self) -> list[str]:
+        """As they are given on a command line."""
+        http = ["--http", self.http] if self.http else []
+        return [*http, *(["--exposed"] if self.exposed else []), "--idle-exit", f"{self.idle_exit:g}"]
+
+
+def remember(folder: Path, options: Options) -> None:
+    """Keep them in the daemon's folder. Where that is impossible it is no reason not to serve."""
+    with suppress(StoreError):
+        write_atomically(folder / FILE, msgspec.json.encode(options), root=folder, durable=False)
+
+
+def forget(folder: Path) -> None:
+    """What ends now was meant to end."""
+    with suppress(StoreError):
+        remove(folder / FILE, root=folder)
+
+
+def recalled(folder: Path) -> Options | None:
+    """The options of the last daemon here, unless it was meant to end."""
+    try:
+        found = read_bytes(folder / FILE, _LARGEST, root=folder)
+        return None if found is None else msgspec.json.decode(found, type=Options)
+    except (StoreError, msgspec.MsgspecError):
+        return None  # nobody can say what was meant
+
+
+# Where the daemon of a user and a state root lies:
+
+
+SOCKET: Final = "s"
+LOCK: Final = "lock"
+LOG: Final = "log"
+_LONGEST: Final = 100  # bytes of a path that every system takes for a socket
+_LOOKS: Final = 0.1  # seconds that the lock is waited for: `holder` takes it for a moment
+
+
+class AlreadyError(Exception):
+    """There is a daemon already."""
+
+
+def folder_of(root: Path) -> Path:
+    """The daemon's folder below a state root."""
+    return root / "billhook" / "daemon"
+
+
+def made(root: Path) -> Path:
+    """The folder, made where it is missing: 0700, ours, no link. Raises StoreError."""
+    folder = folder_of(root)
+    private_folder(folder, root=root)
+    return checked(folder)
+
+
+def checked(folder: Path) -> Path:
+    """The folder, if only we can have put anything into it, or nothing is there. Raises StoreError."""
+    try:
+        found = os.lstat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return folder
+    except OSError as error:
+        hint = "set BILLHOOK_HOME to a folder of your own"
+        raise StoreError(f"can't look at it: {error.strerror}", place=str(folder), hint=hint) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError("it is not a folder", place=str(folder), hint=f"move it away: {folder}")
+    if found.st_uid != os.geteuid():
+        hint = "set BILLHOOK_HOME to a folder of your own"
+        raise StoreError("it belongs to another user", place=str(folder), hint=hint)
+    if found.st_mode & 0o077:
+        raise StoreError("others may enter it", place=str(folder), hint=f"chmod 700 {folder}")
+    return folder
+
+
+@contextmanager
+def reachable(folder: Path) -> Iterator[str]:
+    """A path of the socket that the system takes, however long the folder's is."""
+    path = str(folder / SOCKET)
+    if len(os.fsencode(path)) <= _LONGEST or not os.path.isdir("/proc/self/fd"):
+        yield path
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+def connect(folder: Path, seconds: float) -> socket.socket:
+    """A connection to the daemon. Raises OSError when none answers."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(seconds)
+        with reachable(folder) as path:
+            connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The process that listens at the other end; 0 when nobody can tell, or it is another user's."""
+    if hasattr(socket, "SO_PEERCRED"):
+        size = struct.calcsize("3i")
+        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+        return int(pid) if uid == os.geteuid() else 0
+    if sys.platform == "darwin":
+        with suppress(OSError):
+            sol_local, local_peerpid = 0, 2
+            return connection.getsockopt(sol_local, local_peerpid)
+    return 0
+
+
+class Lock:
+    """What one daemon at a time holds, as long as its process lives or until it lets go."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises AlreadyError, and StoreError when there can be no lock here."""
+        self._file = LockFile(folder / LOCK, folder)
+        try:
+            self._file.acquire(_LOOKS)
+        except LockedError:
+            raise AlreadyError(str(folder)) from None
+        with suppress(OSError):  # only people who can't connect read it, and a full disk is no reason not to serve
+            os.truncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
+
+    def is_in_place(self) -> bool:
+        """Whether it still is the lock of its folder."""
+        return self._file.is_at_its_path()
+
+    def let_go(self) -> None:
+        self._file.close()
+
+
+def holder(folder: Path) -> int:
+    """The process that holds the lock; 0 when there is none."""
+    import fcntl
+
+    try:
+        file = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return 0
+    try:
+        words = os.read(file, 32).split()
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return 0
+    except BlockingIOError:
+        return int(words[0]) if words and words[0].isdigit() else 0
+    except OSError as error:  # some network file systems have no locks
+        hint = "set BILLHOOK_HOME to a folder on a disk of this machine"
+        raise StoreError(f"can't lock it: {error.strerror}", place=str(folder / LOCK), hint=hint) from error
+    finally:
+        os.close(file)

@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "billhook-hook"
 ALONE = ["-static", "-nostdlib", "-DBILLHOOK_ALONE", "-U_FORTIFY_SOURCE", "-fno-builtin", "-fno-stack-protector"]
-"""Without a C library: client_alone.h replaces it."""
+"""Without a C library: alone.h replaces it."""
 PORTABLE = ["-DBILLHOOK_PORTABLE"]
 
 
@@ -29,11 +29,11 @@ class ClientBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
             return
         self.folder = Path(tempfile.mkdtemp(prefix="billhook-build-"))
         program = self.folder / NAME
-        source = Path(self.root) / "src" / "billhook" / "serve" / "client.c"
+        source = Path(self.root) / "src" / "billhook" / "serve" / "client" / "client.c"
         if compiled(source, program, self.metadata.version):
             build_data |= {"pure_python": False, "tag": f"py3-none-{platform_tag()}"}
         else:
-            shutil.copy(source.with_name("client_launcher.sh"), program)
+            shutil.copy(source.with_name("launcher.sh"), program)
         program.chmod(0o755)
         build_data["shared_scripts"][str(program)] = NAME
 

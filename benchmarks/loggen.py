@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from billhook.core import strictjson
-from billhook.store import record
 from billhook.store.files import log_folder
-from billhook.store.log_tail import CURRENT, rotated_name
+from billhook.store.log import record
+from billhook.store.log.tail import CURRENT, rotated_name
 
 PROJECT = "/srv/shop"
 NEEDLE = "Grüße aus der Ablage 4711"

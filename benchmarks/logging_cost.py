@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from billhook.core import strictjson
-from billhook.store.eventlog import EventLog, open_log
-from billhook.store.log_verify import verify
+from billhook.store.log.eventlog import EventLog, open_log
+from billhook.store.log.verify import verify
 from harness import LOOPS, Bar, Case, Goal, T, Trial, looped
 
 WRITERS = 8

@@ -14,7 +14,7 @@ DIAGRAM = PAGE.split("## The diagram")[1].split("```")[1]
 
 def test_the_diagram_has_the_methods_of_the_loop_in_their_order() -> None:
     """Every public step of the loop is in the diagram, and the diagram names nothing else."""
-    tree = ast.parse(inspect.getsource(loop.Agent))
+    tree = ast.parse(inspect.getsource(loop.AgentLoop))
     methods = [node.name for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)]
     steps = [name for name in methods if not name.startswith("_")]
     assert list(dict.fromkeys(re.findall(r"\[(\w+)\]", DIAGRAM))) == steps

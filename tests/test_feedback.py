@@ -17,7 +17,7 @@ from billhook import (
     inject,
     stop,
 )
-from billhook.core.feedback import Result, denied_result, merge_feedback
+from billhook.session.calls import Result, denied_result, merge_feedback
 
 PRE = PreToolUse(tool_name="Bash", tool_input={})
 POST = PostToolUse(tool_name="Bash", tool_input={}, tool_response="")

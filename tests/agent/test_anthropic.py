@@ -7,7 +7,7 @@ import pytest
 from agent.model_server import ModelServer, Refuse, Say, use
 from agent.test_services import ASKED, BASH, KEY, answer, ask, merged_history, refusal, with_model
 from billhook.agent.conversation import ToolUse, Usage, assistant, user
-from billhook.agent.models import Request
+from billhook.agent.models import ModelRequest
 from billhook.agent.models.anthropic import Anthropic
 from billhook.session import ToolResult
 
@@ -32,7 +32,7 @@ def test_a_request_as_it_is_sent() -> None:
 def test_nothing_is_sent_of_what_there_is_not() -> None:
     """Without a system text or tools the request has neither."""
     with ModelServer() as server:
-        ask("anthropic", server, Request("", (user("hi"),)))
+        ask("anthropic", server, ModelRequest("", (user("hi"),)))
     assert server.bodies[0].keys() == {"model", "max_tokens", "messages", "stream"}
 
 
@@ -60,7 +60,7 @@ def sent_with(keys: dict[str, str]) -> dict[str, str]:
 def test_the_conversation_as_the_service_wants_it() -> None:
     """Roles take turns, texts are not empty, and results come first, with their error flags."""
     with ModelServer() as server:
-        ask("anthropic", server, Request("", merged_history(), (BASH,)))
+        ask("anthropic", server, ModelRequest("", merged_history(), (BASH,)))
     assert server.bodies[0]["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
         {
@@ -87,7 +87,7 @@ def test_a_result_that_says_nothing(is_error: bool) -> None:
     """The service refuses an empty error."""
     history = (user("x"), assistant(ToolUse("a", "Bash", {})), user(ToolResult("a", "", is_error)))
     with ModelServer() as server:
-        ask("anthropic", server, Request("", history, (BASH,)))
+        ask("anthropic", server, ModelRequest("", history, (BASH,)))
     result = server.bodies[0]["messages"][-1]["content"][0]
     assert result["content"] == "(no output)" and result.get("is_error", False) is is_error
 
@@ -97,7 +97,7 @@ def test_a_whole_exchange() -> None:
     with ModelServer(Say(("Looking.",), (use("Bash", {"command": "ls"}, "a"),)), Say(("Two files.",))) as server:
         first = ask("anthropic", server).message
         history = (*ASKED.messages, first, user(ToolResult("a", "x y")))
-        assert ask("anthropic", server, Request("", history, (BASH,))).message.text == "Two files."
+        assert ask("anthropic", server, ModelRequest("", history, (BASH,))).message.text == "Two files."
     assert server.bodies[1]["messages"][1:] == [
         {
             "role": "assistant",

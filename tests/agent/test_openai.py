@@ -7,7 +7,7 @@ import pytest
 from agent.model_server import ModelServer, Refuse, Say, use
 from agent.test_services import ASKED, BASH, KEY, answer, ask, environment, merged_history, refusal, with_model
 from billhook.agent.conversation import ToolUse, Usage, assistant, user
-from billhook.agent.models import UNREADABLE, Request
+from billhook.agent.models import UNREADABLE, ModelRequest
 from billhook.agent.models.openai import OpenAI
 from billhook.session import ToolResult
 
@@ -32,7 +32,7 @@ def test_a_request_as_it_is_sent() -> None:
 def test_nothing_is_sent_of_what_there_is_not() -> None:
     """Without a system text or tools the request has neither."""
     with ModelServer() as server:
-        ask("openai", server, Request("", (user("hi"),)))
+        ask("openai", server, ModelRequest("", (user("hi"),)))
     assert server.bodies[0].keys() == {"model", "messages", "stream", "stream_options"}
     assert [message["role"] for message in server.bodies[0]["messages"]] == ["user"]
 
@@ -49,7 +49,7 @@ def test_organization_and_project_are_named() -> None:
 def test_the_conversation_as_the_service_wants_it() -> None:
     """Roles take turns, texts are not empty, and each result is a message behind its use; errors say that they are."""
     with ModelServer() as server:
-        ask("openai", server, Request("", merged_history(), (BASH,)))
+        ask("openai", server, ModelRequest("", merged_history(), (BASH,)))
     assert server.bodies[0]["messages"] == [
         {"role": "user", "content": "one\ntwo"},
         {
@@ -71,7 +71,7 @@ def test_a_whole_exchange() -> None:
     with ModelServer(Say(uses=(use("Bash", {"command": "ls"}, "a"),)), Say(("Two files.",))) as server:
         first = ask("openai", server).message
         history = (*ASKED.messages, first, user(ToolResult("a", "")))
-        assert ask("openai", server, Request("", history, (BASH,))).message.text == "Two files."
+        assert ask("openai", server, ModelRequest("", history, (BASH,))).message.text == "Two files."
     function = {"name": "Bash", "arguments": '{"command":"ls"}'}
     assert server.bodies[1]["messages"][1:] == [
         {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": function}]},

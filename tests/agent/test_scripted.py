@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from billhook.agent.conversation import Message, Text, ToolUse, assistant, user
-from billhook.agent.models import Completion, ModelError, Request, ToolSpec, open_model
+from billhook.agent.models import Completion, ModelError, ModelRequest, ToolSpec, open_model
 from billhook.agent.models.scripted import Scripted
 from billhook.core.errors import UsageError
 from billhook.core.extras import install_command
@@ -20,15 +20,15 @@ BASH = ToolSpec("Bash", "Runs a command.", {"type": "object", "properties": {"co
 LS = {"name": "Bash", "input": {"command": "ls"}}
 
 
-def request(*messages: Message, tools: tuple[ToolSpec, ...] = (BASH,), agent: str = "main") -> Request:
-    return Request("Be brief.", messages or (user("list the files"),), tools, agent)
+def request(*messages: Message, tools: tuple[ToolSpec, ...] = (BASH,), agent: str = "main") -> ModelRequest:
+    return ModelRequest("Be brief.", messages or (user("list the files"),), tools, agent)
 
 
-def ask(model: Scripted, wanted: Request | None = None) -> Message:
+def ask(model: Scripted, wanted: ModelRequest | None = None) -> Message:
     return completion(model, wanted).message
 
 
-def completion(model: Scripted, wanted: Request | None = None) -> Completion:
+def completion(model: Scripted, wanted: ModelRequest | None = None) -> Completion:
     return asyncio.run(model.complete(wanted or request(), lambda piece: None))
 
 

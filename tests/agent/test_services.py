@@ -12,7 +12,7 @@ import pytest
 
 from agent.model_server import ModelServer, Refuse, Say, Step, Use, use
 from billhook.agent.conversation import Message, Text, ToolUse, Usage, assistant, user
-from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, Request, ToolSpec, open_model
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, ToolSpec, open_model
 from billhook.agent.models.anthropic import Anthropic
 from billhook.agent.models.openai import OpenAI
 from billhook.agent.models.wire import BrokeOffError, completed
@@ -21,7 +21,7 @@ from billhook.session import ToolResult
 
 KEY = "sk-secret-0123456789"
 BASH = ToolSpec("Bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
-ASKED = Request("Be brief.", (user("list the files"),), (BASH,))
+ASKED = ModelRequest("Be brief.", (user("list the files"),), (BASH,))
 SOON = {"retry-after-ms": "1"}
 
 T = TypeVar("T")
@@ -49,11 +49,11 @@ def with_model(model: Model, work: Callable[[Model], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def ask(service: str, server: ModelServer, request: Request = ASKED, **options: Any) -> Completion:
+def ask(service: str, server: ModelServer, request: ModelRequest = ASKED, **options: Any) -> Completion:
     return with_model(client(service, server, **options), lambda model: model.complete(request, lambda piece: None))
 
 
-def answer(service: str, *steps: Step, request: Request = ASKED, **options: Any) -> Completion:
+def answer(service: str, *steps: Step, request: ModelRequest = ASKED, **options: Any) -> Completion:
     with ModelServer(*steps) as server:
         return ask(service, server, request, **options)
 
@@ -122,7 +122,7 @@ def test_a_use_without_a_good_name_runs_nothing(service: str) -> None:
 def test_ids_that_the_conversation_has_had_are_changed(service: str) -> None:
     """Some services give the same ids in each answer, or none; ours are unique."""
     before = (user("x"), assistant(ToolUse("use_1", "Bash", {})), user(ToolResult("use_1", "ok")))
-    request = Request("", before, (BASH,))
+    request = ModelRequest("", before, (BASH,))
     done = answer(service, Say(uses=(use("Bash"), use("Bash", id=""), use("Bash", id=""))), request=request)
     ids = [one.id for one in done.message.tool_uses]
     assert len({*ids, "use_1", ""}) == 5
@@ -390,7 +390,7 @@ def test_text_that_is_no_utf8_can_be_sent(service: str) -> None:
     """Halves of characters in what a tool printed become question marks."""
     history = (user("\ud800"), assistant(ToolUse("a", "Bash", {"\udc00": "\udfff"})), user(ToolResult("a", "x\udc80")))
     with ModelServer() as server:
-        ask(service, server, Request("\ud800", history, (BASH,)))
+        ask(service, server, ModelRequest("\ud800", history, (BASH,)))
         sent = str(server.bodies[0])
     assert "x?" in sent and "\\ud" not in sent.lower()
 
@@ -453,7 +453,7 @@ def in_a_process(name: str, folder: Path, env: dict[str, str]) -> tuple[str, str
     """What a model says to `hi`, in a process of its own in this folder, and its errors."""
     code = (
         "import asyncio, os\nfrom billhook.agent.models import open_model\n"
-        "from billhook.agent.models import Request\nfrom billhook.agent.conversation import user\n"
+        "from billhook.agent.models import ModelRequest as Request\nfrom billhook.agent.conversation import user\n"
         f"model = open_model({name!r}, os.environ)\n"
         "print(asyncio.run(model.complete(Request('', (user('hi'),)), lambda piece: None)).message.text)\n"
     )

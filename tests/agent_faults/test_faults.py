@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.conversation import Message
+from billhook.agent.conversation import Message, Transcript
 from billhook.agent.factory import open_agent
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.transcript import Transcript
-from billhook.agent.ui_events import Ended, Judged
+from billhook.agent.ui_events import TurnEnded, VerdictShown
 from billhook.config import load_config
 from billhook.core.events import EVENTS, Block
 from billhook.session import ToolResult
@@ -67,15 +66,15 @@ class Ran:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.shown: list[Any] = []
-        self.ended: Ended | None = None
+        self.ended: TurnEnded | None = None
 
     def verdicts(self, event: str) -> list[dict[str, Any]]:
-        judged = [one.verdict for one in self.shown if isinstance(one, Judged)]
+        judged = [one.verdict for one in self.shown if isinstance(one, VerdictShown)]
         return [verdict for verdict in judged if verdict["event"] == event]
 
     @property
     def outcomes(self) -> list[dict[str, Any]]:
-        judged = [one.verdict for one in self.shown if isinstance(one, Judged)]
+        judged = [one.verdict for one in self.shown if isinstance(one, VerdictShown)]
         return [outcome for verdict in judged for outcome in verdict["outcomes"] if outcome["hook"] == "faulty"]
 
     def transcripts(self) -> list[list[Message]]:
@@ -96,7 +95,7 @@ def run(folder: Path, event: str, fault: str, on_failure: str) -> Ran:
     assert config.problems == ()
     ran = Ran(folder)
 
-    async def session() -> Ended:
+    async def session() -> TurnEnded:
         opened = open_agent(
             config, Scripted(SCRIPT), cwd=str(project), show=ran.shown.append, setup="init", budget=2_000
         )

@@ -9,17 +9,17 @@ from typing import Any
 
 from billhook import Answer, Hook, command
 from billhook.agent.factory import open_agent
-from billhook.agent.loop import Agent
-from billhook.agent.models import Model, Request
+from billhook.agent.loop import AgentLoop
+from billhook.agent.models import Model, ModelRequest
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.ui_events import Ended, Notice, SessionStarted, Shown, TaskChanged
+from billhook.agent.ui_events import NoticeShown, SessionStarted, Shown, TaskChanged, TurnEnded
 from billhook.config import Config, load_config
 from billhook.config.approve import approve_entry
 from billhook.core.functions import from_matchers
 from billhook.session import ToolResult
 from cli.terminal import living
 
-Drive = Callable[[Agent], Awaitable[Any]]
+Drive = Callable[[AgentLoop], Awaitable[Any]]
 SECONDS = 30
 """For as long a run may take."""
 
@@ -49,7 +49,7 @@ class Project:
     def run(self, turns: Any, *hooks: Hook, prompt: str = "go", **options: Any) -> "Ran":
         """Run one prompt to its end. Without a permission mode nothing is asked, so that hooks alone decide."""
 
-        async def drive(agent: Agent) -> Ended:
+        async def drive(agent: AgentLoop) -> TurnEnded:
             return await agent.run(prompt)
 
         return self.drive(turns, drive, *hooks, **options)
@@ -91,7 +91,7 @@ class Ran:
         """The payload of each event, as a hook got it, in order."""
         self.returned: Any = None
         self.raised: BaseException | None = None
-        self.agent: Agent | None = None
+        self.agent: AgentLoop | None = None
         self.recorder = Hook(
             name="recorder", run=lambda ctx: self.events.append(ctx.event.payload), events=(), priority=-1000
         )
@@ -100,14 +100,14 @@ class Ran:
         self.shown.append(event)
 
     @property
-    def ended(self) -> Ended:
-        assert isinstance(self.returned, Ended), self.returned
+    def ended(self) -> TurnEnded:
+        assert isinstance(self.returned, TurnEnded), self.returned
         return self.returned
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ModelRequest]:
         """What the model was asked, in order."""
-        found: list[Request] = self.model.requests  # type: ignore[attr-defined]
+        found: list[ModelRequest] = self.model.requests  # type: ignore[attr-defined]
         return found
 
     @property
@@ -136,7 +136,7 @@ class Ran:
 
     @property
     def notices(self) -> list[str]:
-        return [one.text for one in self.shown if isinstance(one, Notice)]
+        return [one.text for one in self.shown if isinstance(one, NoticeShown)]
 
     @property
     def tasks(self) -> list[tuple[str, str]]:

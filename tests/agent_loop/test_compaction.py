@@ -8,8 +8,8 @@ import pytest
 from agent_loop.running import DONE, Project, bash, says, shell, tool
 from billhook import Answer, Hook
 from billhook.agent.conversation import user
-from billhook.agent.loop import Agent
-from billhook.agent.models import Completion, ModelError, Request, Say
+from billhook.agent.loop import AgentLoop
+from billhook.agent.models import Completion, ModelError, ModelRequest, Say
 from billhook.agent.models.scripted import Scripted
 from billhook.agent.ui_events import Compacted
 
@@ -85,7 +85,7 @@ def test_after_a_refusal(project: Project) -> None:
 def test_manual(project: Project) -> None:
     """The person's instructions are in the event, and the model is told them."""
 
-    async def drive(agent: Agent) -> bool:
+    async def drive(agent: AgentLoop) -> bool:
         await agent.turn("one")
         return await agent.compact("manual", "keep the names")
 
@@ -99,7 +99,7 @@ def test_manual(project: Project) -> None:
 def test_manual_blocked(project: Project) -> None:
     """A hook may be against what the person wants, too; they are told that nothing was done."""
 
-    async def drive(agent: Agent) -> bool:
+    async def drive(agent: AgentLoop) -> bool:
         await agent.turn("one")
         return await agent.compact("manual")
 
@@ -116,7 +116,7 @@ def test_a_stop_at_a_compaction(project: Project) -> None:
 class NoSummaries(Scripted):
     """A model that fails when it is asked for a summary."""
 
-    async def complete(self, request: Request, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: Say) -> Completion:
         if not request.tools:
             raise ModelError("too much", kind="invalid_request")
         return await super().complete(request, say)

@@ -8,11 +8,10 @@ import pytest
 
 from agent_loop.running import DONE, ExpectedError, Project, bash, says, shell, specific, started, tool, unique
 from billhook import Answer, Hook
-from billhook.agent.conversation import Message, Text, ToolUse, assistant, user
-from billhook.agent.loop import Agent
-from billhook.agent.models import Completion, Request, Say
-from billhook.agent.transcript import INTERRUPTED
-from billhook.agent.ui_events import Ended
+from billhook.agent.conversation import INTERRUPTED, Message, Text, ToolUse, assistant, user
+from billhook.agent.loop import AgentLoop
+from billhook.agent.models import Completion, ModelRequest, Say
+from billhook.agent.ui_events import TurnEnded
 from billhook.session import ToolResult
 from cli.terminal import gone
 
@@ -43,7 +42,7 @@ def test_a_run_in_order(project: Project) -> None:
 def test_a_prompt_that_a_hook_blocks(project: Project) -> None:
     """The model never sees it; the reason is for the person, and the next prompt is a new one."""
 
-    async def drive(agent: Agent) -> list[Ended]:
+    async def drive(agent: AgentLoop) -> list[TurnEnded]:
         return [await agent.turn("the password is x"), await agent.turn("hello")]
 
     no_passwords = Hook(
@@ -69,7 +68,7 @@ def test_context_of_a_prompt(project: Project) -> None:
 def test_context_waits_for_a_model_that_answers(project: Project) -> None:
     """A call that fails or is interrupted has told nobody: the next one says it again."""
 
-    async def drive(agent: Agent) -> Ended:
+    async def drive(agent: AgentLoop) -> TurnEnded:
         await agent.turn("one")
         return await agent.turn("two")
 
@@ -119,9 +118,9 @@ class Repeating:
 
     def __init__(self, wanted: str, times: int) -> None:
         self.wanted, self.left = wanted, times
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
 
-    async def complete(self, request: Request, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: Say) -> Completion:
         self.requests.append(request)
         if not request.tools or not self.left:
             return Completion(assistant("done"))
@@ -150,7 +149,7 @@ def test_duplicate_ids_after_clear(project: Project) -> None:
     """A session that began anew has used its ids all the same."""
     from billhook.agent.factory import begin_anew
 
-    async def drive(agent: Agent) -> list[Ended]:
+    async def drive(agent: AgentLoop) -> list[TurnEnded]:
         first = await agent.turn("one")
         await begin_anew(agent, project.config())
         agent.model.left = 1  # type: ignore[attr-defined]
@@ -286,7 +285,7 @@ def test_stop_goes_on(hook: Hook, project: Project) -> None:
 def test_the_cap_is_for_each_turn(project: Project) -> None:
     """A new prompt counts anew."""
 
-    async def drive(agent: Agent) -> int:
+    async def drive(agent: AgentLoop) -> int:
         await agent.turn("one")
         await agent.turn("two")
         return len(agent.model.requests)  # type: ignore[attr-defined]
@@ -310,7 +309,7 @@ def test_a_model_that_fails(kind: str, project: Project) -> None:
 def test_a_turn_after_a_failure(project: Project) -> None:
     """The conversation goes on with the next prompt."""
 
-    async def drive(agent: Agent) -> list[str]:
+    async def drive(agent: AgentLoop) -> list[str]:
         return [(await agent.turn(prompt)).how for prompt in ("one", "two")]
 
     assert project.drive([{"error": "overloaded"}, DONE], drive).returned == ["failed", "done"]
@@ -331,7 +330,7 @@ def test_sources_of_a_session(project: Project) -> None:
     """SessionStart says startup, resume, clear and compact, each at its time."""
     from billhook.agent.factory import begin_anew
 
-    async def drive(agent: Agent) -> str:
+    async def drive(agent: AgentLoop) -> str:
         await agent.turn("one")
         first = agent.session.id
         await agent.compact("manual")
@@ -351,7 +350,7 @@ def test_sources_of_a_session(project: Project) -> None:
 def test_session_end_after_an_error(project: Project) -> None:
     """Whatever breaks inside, SessionEnd is fired, once."""
 
-    async def drive(agent: Agent) -> None:
+    async def drive(agent: AgentLoop) -> None:
         await agent.turn("one")
         raise ExpectedError
 
@@ -365,7 +364,7 @@ def test_cancelled_in_a_tool(project: Project) -> None:
     """The tool is ended, hooks hear of the interrupt, the call has a result, SessionEnd is fired; nothing is left."""
     tag = unique()
 
-    async def drive(agent: Agent) -> None:
+    async def drive(agent: AgentLoop) -> None:
         work = asyncio.ensure_future(agent.run("sleep"))
         await started(tag)
         work.cancel()
@@ -385,7 +384,7 @@ def test_cancelled_in_a_hook(project: Project) -> None:
     """A turn that is interrupted while a hook is asked ends the hook, too, and the next turn works."""
     tag = unique()
 
-    async def drive(agent: Agent) -> Ended:
+    async def drive(agent: AgentLoop) -> TurnEnded:
         work = asyncio.ensure_future(agent.turn("one"))
         await started(tag)
         work.cancel()
@@ -413,7 +412,7 @@ def test_a_run_that_is_stopped_at_its_start(project: Project) -> None:
 def test_a_stopped_run_goes_on_with_the_next_prompt(project: Project) -> None:
     """In a chat a stop ends the turn; the person may go on."""
 
-    async def drive(agent: Agent) -> list[str]:
+    async def drive(agent: AgentLoop) -> list[str]:
         return [(await agent.turn(prompt)).how for prompt in ("one", "two")]
 
     once = Hook(

@@ -10,9 +10,9 @@ import pytest
 from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
 from billhook import Hook
 from billhook.agent.factory import begin_anew, open_agent
-from billhook.agent.loop import Agent
+from billhook.agent.loop import AgentLoop
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.ui_events import Ended, Judged, SessionStarted, TextDelta, ToolCalled, ToolEnded
+from billhook.agent.ui_events import SessionStarted, TextDelta, ToolCalled, ToolEnded, TurnEnded, VerdictShown
 from billhook.core.errors import BillhookError, UsageError
 from billhook.engine.progress import HookFinished, HookStarted
 from billhook.session import ToolResult
@@ -193,7 +193,7 @@ def test_what_is_shown(project: Project) -> None:
     assert kinds == [ToolCalled, ToolEnded]
     asked = [one for one in ran.shown if isinstance(one, HookStarted | HookFinished) and one.hook == "script"]
     assert [type(one) for one in asked] == [HookStarted, HookFinished]
-    judged = [one.verdict["event"] for one in ran.shown if isinstance(one, Judged)]
+    judged = [one.verdict["event"] for one in ran.shown if isinstance(one, VerdictShown)]
     assert judged == ran.names
     assert "".join(one.text for one in ran.shown if isinstance(one, TextDelta)) == "all done"
 
@@ -226,7 +226,7 @@ def test_begin_anew(project: Project) -> None:
         asked.append(question.tool_input["command"])
         return "session"
 
-    async def drive(agent: Agent) -> Ended:
+    async def drive(agent: AgentLoop) -> TurnEnded:
         await agent.turn("the first")
         await started(tag)
         await begin_anew(agent, project.config())

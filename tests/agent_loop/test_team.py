@@ -11,10 +11,10 @@ import pytest
 from agent_loop.running import DONE, Project, bash, says, shell, started, tool, unique
 from billhook import Hook
 from billhook.agent.conversation import Usage, user
-from billhook.agent.loop import Agent
-from billhook.agent.models import Completion, Request, Say
+from billhook.agent.loop import AgentLoop
+from billhook.agent.models import Completion, ModelRequest, Say
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.ui_events import Ended
+from billhook.agent.ui_events import TurnEnded
 from billhook.session import ToolResult
 from cli.terminal import gone
 
@@ -71,7 +71,7 @@ class _Counting(Scripted):
         super().__init__(script)
         self.usage, self.said = Usage(), list[str]()
 
-    async def complete(self, request: Request, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: Say) -> Completion:
         done = await super().complete(request, say)
         self.usage += done.usage
         self.said.append(done.message.text)
@@ -212,7 +212,7 @@ def test_a_subagent_that_is_interrupted(project: Project) -> None:
     """SubagentStart has its SubagentStop, also when the turn is cancelled in the middle."""
     tag = unique()
 
-    async def drive(agent: Agent) -> None:
+    async def drive(agent: AgentLoop) -> None:
         work = asyncio.ensure_future(agent.run("go"))
         await started(tag)
         work.cancel()
@@ -298,7 +298,7 @@ def test_the_end_of_a_session_ends_its_tasks(project: Project) -> None:
     """A chat does not wait: what still runs when it is closed is ended, and leaves no process."""
     tag = unique()
 
-    async def drive(agent: Agent) -> Ended:
+    async def drive(agent: AgentLoop) -> TurnEnded:
         ended = await agent.turn("start it")
         await started(tag)
         return ended

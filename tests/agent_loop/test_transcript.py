@@ -13,8 +13,7 @@ import pytest
 
 from agent_loop.running import DONE, Project, bash, tool, unique
 from billhook import Hook
-from billhook.agent.conversation import Text, ToolUse, assistant, user
-from billhook.agent.transcript import INTERRUPTED, Transcript, transcript_of
+from billhook.agent.conversation import INTERRUPTED, Text, ToolUse, Transcript, assistant, transcript_of, user
 from billhook.core.errors import UsageError
 from billhook.session import ToolResult
 from cli.place import Place

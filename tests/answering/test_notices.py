@@ -12,7 +12,7 @@ from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES
 from billhook.config import load_config
 from billhook.config.approve import approve_entry
-from billhook.config.known_gates import acknowledge, missing
+from billhook.config.notices import acknowledge, missing
 from billhook.core import client_env
 from billhook.core.client_env import Caller
 from cli.place import Place
@@ -236,7 +236,7 @@ def test_gates_of_the_user_that_are_gone(agent: Agent, variable: str, tmp_path: 
 
 def test_another_home_has_another_state(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered in the home of the account is looked at, too."""
-    monkeypatch.setattr("billhook.config.known_gates._account_home", lambda: str(agent.home))
+    monkeypatch.setattr("billhook.config.notices._account_home", lambda: str(agent.home))
     agent.variables = {"BILLHOOK_HOME": ""}
     agent.hooks(GATE)
     assert messages(agent, event("Stop")) == [""]

@@ -15,7 +15,7 @@ import pytest
 
 from answering.agents import Agent, golden, said
 from billhook.serve.hook_server import HookResponse
-from billhook.store.short_lived import Call, Calls
+from billhook.store.short_lived import CallRecord, CallRecords
 from daemon.running import Home, home_in
 
 GUARD = "hooks: {guard: {events: [PreToolUse, Stop], run: 'echo asked >> TRACE; echo no >&2; exit 2', gate: true}}"
@@ -276,20 +276,20 @@ def _taken_by(copilot: Agent, pid: int) -> None:
 
 def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     """A session with many calls keeps the last ones, and a large answer is not kept."""
-    calls = Calls(tmp_path)
+    calls = CallRecords(tmp_path)
     for number in range(100):
-        calls.take(Call("s", str(number), "a", 10.0))
+        calls.take(CallRecord("s", str(number), "a", 10.0))
     record = json.loads(next((tmp_path / "billhook" / "calls").glob("*.json")).read_text())
     assert len(record["calls"]) == 32
-    call = Call("s", "99", "b", 10.0)
+    call = CallRecord("s", "99", "b", 10.0)
     taken = calls.take(call)
     calls.say(call, taken.id, {"answer": "x" * 300_000})
-    assert calls.take(Call("s", "99", "c", 10.0)).mine
+    assert calls.take(CallRecord("s", "99", "c", 10.0)).mine
 
 
 def test_after_the_window_it_is_another_call(tmp_path: Path) -> None:
     """What came long ago through another entry was another call."""
-    calls, call = Calls(tmp_path), Call("s", "k", "a", 0.05)
+    calls, call = CallRecords(tmp_path), CallRecord("s", "k", "a", 0.05)
     calls.say(call, calls.take(call).id, {})
     time.sleep(0.06)
     assert calls.take(call._replace(entry="b")).mine

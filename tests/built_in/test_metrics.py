@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from billhook import Answer, Context, Engine, Hook, deny
 from billhook.builtins.metrics import Durations, HookStats, Metrics, Tally, metrics
 from billhook.core.events import PreToolUse, Stop
-from billhook.store.record import Said
+from billhook.store.log.record import OutcomeRecord
 
 BASH = PreToolUse(session_id="s", transcript_path="", cwd="/", tool_name="Bash", tool_input={"command": "ls"})
 STOP = Stop(session_id="s", transcript_path="", cwd="/")
 
 
-def one(*said: Said) -> HookStats:
+def one(*said: OutcomeRecord) -> HookStats:
     """The numbers of a single hook."""
     tally = Tally()
     for each in said:
@@ -50,7 +50,7 @@ def one(*said: Said) -> HookStats:
 )
 def test_each_outcome_is_counted_as_what_it_is(said: dict[str, Any], counted: dict[str, int]) -> None:
     """Failures of all kinds are runs, and what was not asked is none."""
-    found = one(Said(hook="a", duration_ms=5.0, **said))
+    found = one(OutcomeRecord(hook="a", duration_ms=5.0, **said))
     numbers = {key: getattr(found, key) for key in HookStats.__struct_fields__}
     expected: dict[str, Any] = {**dict.fromkeys(numbers, 0), "name": "a", "p50": None, "p95": None, "max": None}
     if counted.get("runs"):
@@ -61,7 +61,9 @@ def test_each_outcome_is_counted_as_what_it_is(said: dict[str, Any], counted: di
 
 def test_percentiles_are_those_of_the_nearest_rank() -> None:
     """Of 1 to 100 ms: 50, 95 and 100."""
-    found = one(*(Said(hook="a", duration_ms=float(ms), output_bytes=ms) for ms in random.sample(range(1, 101), 100)))
+    found = one(
+        *(OutcomeRecord(hook="a", duration_ms=float(ms), output_bytes=ms) for ms in random.sample(range(1, 101), 100))
+    )
 
     assert (found.p50, found.p95, found.max) == (50.0, 95.0, 100.0)
     assert (found.output_bytes, found.output_max) == (5050, 100)
@@ -69,7 +71,7 @@ def test_percentiles_are_those_of_the_nearest_rank() -> None:
 
 def test_a_hook_that_was_not_reached_in_time_took_no_time() -> None:
     """It counts as timed out, and does not make the others look quick."""
-    found = one(Said(hook="a", status="timed_out", duration_ms=0.0), Said(hook="a", duration_ms=8.0))
+    found = one(OutcomeRecord(hook="a", status="timed_out", duration_ms=0.0), OutcomeRecord(hook="a", duration_ms=8.0))
 
     assert (found.runs, found.timed_out, found.p50) == (2, 1, 8.0)
 
@@ -78,9 +80,9 @@ def test_the_slowest_comes_first_and_what_never_ran_last() -> None:
     """By p95, then by name."""
     tally = Tally()
     for hook, ms in (("quick", 1.0), ("b", 20.0), ("a", 20.0)):
-        tally.add(Said(hook=hook, duration_ms=ms))
-    tally.add(Said(hook="idle", status="skipped"))
-    tally.add(Said(hook="instant", duration_ms=0.0))
+        tally.add(OutcomeRecord(hook=hook, duration_ms=ms))
+    tally.add(OutcomeRecord(hook="idle", status="skipped"))
+    tally.add(OutcomeRecord(hook="instant", duration_ms=0.0))
 
     assert [found.name for found in tally.stats()] == ["a", "b", "quick", "instant", "idle"]
 

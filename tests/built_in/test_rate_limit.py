@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from billhook import Context, Decision, Engine, Hook, deny, rewrite
-from billhook.builtins.rate_limit import Limit, rate_limit
+from billhook.builtins.rate_limit import RateLimit, rate_limit
 from billhook.builtins.trackers import turn_tracker
 from billhook.core.answers import Status, Verdict
 from billhook.core.errors import RuleError
@@ -31,7 +31,7 @@ class Clock:
 class Session:
     """A session whose calls are counted in one home."""
 
-    def __init__(self, root: Path, *limits: Limit, session: str = "abc", project: str = "", cwd: str = "/") -> None:
+    def __init__(self, root: Path, *limits: RateLimit, session: str = "abc", project: str = "", cwd: str = "/") -> None:
         self.root = root
         self.session = session
         self.project, self.cwd = project, cwd
@@ -67,21 +67,21 @@ CURL = "Bash(curl *)"
 
 def test_the_hook(tmp_path: Path) -> None:
     """It is an ordinary gate: a limit that can't be counted does not pass."""
-    hook = rate_limit(FileState(tmp_path), [Limit(at_most=1)])
+    hook = rate_limit(FileState(tmp_path), [RateLimit(at_most=1)])
     assert (hook.name, hook.priority, hook.events) == ("rate-limit", 15, ("PreToolUse",))
     assert (hook.on_failure, hook.dialect, str(hook.source)) == ("deny", "spec", "built-in") and hook.title
 
 
 def test_at_most_so_many_per_session(tmp_path: Path) -> None:
     """The rest is denied; another session has its own count."""
-    limit = Limit(rule=CURL, at_most=3, per="session")
+    limit = RateLimit(rule=CURL, at_most=3, per="session")
     assert Session(tmp_path, limit).calls(5) == ["none"] * 3 + ["deny"] * 2
     assert Session(tmp_path, limit, session="def").calls(1) == ["none"]
 
 
 def test_only_what_the_rule_strikes_is_counted(tmp_path: Path) -> None:
     """Other calls pass without a look at the state; a line that may strike counts."""
-    session = Session(tmp_path / "home", Limit(rule=CURL, at_most=1))
+    session = Session(tmp_path / "home", RateLimit(rule=CURL, at_most=1))
     assert session.calls(5, "ls -l") == ["none"] * 5
     assert not (tmp_path / "home").exists()
     assert session.calls(1, "ls && curl a") == ["none"]
@@ -92,7 +92,7 @@ def test_only_what_the_rule_strikes_is_counted(tmp_path: Path) -> None:
 
 def test_without_a_rule_every_call_counts(tmp_path: Path) -> None:
     """Of any tool."""
-    session = Session(tmp_path, Limit(at_most=2))
+    session = Session(tmp_path, RateLimit(at_most=2))
     assert session.verdict("ls").decision is Decision.NONE
     assert session.verdict(tool="Read").decision is Decision.NONE
     refused = session.verdict(tool="mcp__x__y")
@@ -101,7 +101,7 @@ def test_without_a_rule_every_call_counts(tmp_path: Path) -> None:
 
 def test_per_turn(tmp_path: Path) -> None:
     """It begins anew when turn-tracker counts the next turn."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=2, per="turn"))
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per="turn"))
     assert session.calls(3) == ["none", "none", "deny"]
     session.stop()
     assert session.calls(3) == ["none", "none", "deny"]
@@ -109,7 +109,7 @@ def test_per_turn(tmp_path: Path) -> None:
 
 def test_per_minute_slides(tmp_path: Path) -> None:
     """Each call counts for 60 seconds, and not until the minute is full on somebody's watch."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=2, per="minute"))
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per="minute"))
     assert session.calls(1) == ["none"]
     session.clock.now += 30
     assert session.calls(2) == ["none", "deny"]
@@ -124,7 +124,7 @@ def test_per_minute_slides(tmp_path: Path) -> None:
 def test_a_clock_that_starts_anew(tmp_path: Path) -> None:
     """The machine was started again: nobody is let through at once, and nobody is locked out for longer than a minute,
     also when calls keep being refused meanwhile."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=2, per="minute"))
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per="minute"))
     assert session.calls(3) == ["none", "none", "deny"]
     session.clock.now = 10.0
     for _ in range(4):
@@ -137,7 +137,7 @@ def test_a_clock_that_starts_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("per", ["turn", "session"])
 def test_without_a_session(tmp_path: Path, per: Any) -> None:
     """Calls count for an hour, and the reason says why that is; a Stop of some agent begins nothing anew."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=2, per=per), session="")
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per=per), session="")
     assert session.calls(3) == ["none", "none", "deny"]
     session.stop()
     session.clock.now += 3599.5
@@ -151,7 +151,7 @@ def test_without_a_session(tmp_path: Path, per: Any) -> None:
 
 def test_without_a_session_a_minute_is_a_minute(tmp_path: Path) -> None:
     """It needs none."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=1, per="minute"), session="")
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=1, per="minute"), session="")
     assert session.calls(2) == ["none", "deny"]
     session.clock.now += 60
     assert session.calls(2) == ["none", "deny"]
@@ -159,7 +159,7 @@ def test_without_a_session_a_minute_is_a_minute(tmp_path: Path) -> None:
 
 def test_without_a_session_projects_count_apart(tmp_path: Path) -> None:
     """Where no project is known, by the folder; in a project, wherever the agent goes in it."""
-    limit = Limit(rule=CURL, at_most=1)
+    limit = RateLimit(rule=CURL, at_most=1)
     for folder in ("/a", "/b", ""):
         assert Session(tmp_path, limit, session="", cwd=folder).calls(2) == ["none", "deny"]
     assert Session(tmp_path, limit, session="", project="/p", cwd="/p").calls(1) == ["none"]
@@ -170,7 +170,7 @@ def test_without_a_session_projects_count_apart(tmp_path: Path) -> None:
 def test_the_clock_is_one_that_nobody_can_set(tmp_path: Path) -> None:
     """Times are those of the monotonic clock, which all processes share."""
     before = time.monotonic()
-    engine = Engine([rate_limit(FileState(tmp_path), [Limit(at_most=5, per="minute")])])
+    engine = Engine([rate_limit(FileState(tmp_path), [RateLimit(at_most=5, per="minute")])])
     engine.fire_sync({"hook_event_name": "PreToolUse", "session_id": "a", "tool_name": "Bash", "tool_input": {}})
     record = FileState(tmp_path).read("limits", "a")
     assert record is not None
@@ -182,21 +182,21 @@ def test_the_clock_is_one_that_nobody_can_set(tmp_path: Path) -> None:
     ("limit", "reason"),
     [
         (
-            Limit(rule=CURL, at_most=1, per="turn"),
+            RateLimit(rule=CURL, at_most=1, per="turn"),
             "Limit: `Bash(curl *)` at most once per turn; it begins anew with the next turn",
         ),
         (
-            Limit(rule=CURL, at_most=1, per="session", reason="The API is not ours."),
+            RateLimit(rule=CURL, at_most=1, per="session", reason="The API is not ours."),
             "The API is not ours.\nLimit: `Bash(curl *)` at most once per session; it holds until the session ends",
         ),
         (
-            Limit(at_most=1, per="minute"),
+            RateLimit(at_most=1, per="minute"),
             "Limit: tool calls at most once per minute; the next may pass in 48 s",
         ),
     ],
     ids=["turn", "session", "minute"],
 )
-def test_the_reason_says_rule_limit_and_end(tmp_path: Path, limit: Limit, reason: str) -> None:
+def test_the_reason_says_rule_limit_and_end(tmp_path: Path, limit: RateLimit, reason: str) -> None:
     """So that the model knows what to do instead."""
     session = Session(tmp_path, limit)
     session.calls(1)
@@ -206,7 +206,7 @@ def test_the_reason_says_rule_limit_and_end(tmp_path: Path, limit: Limit, reason
 
 def test_then_ask(tmp_path: Path) -> None:
     """The person decides about each call beyond the limit; none of them uses anything up."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=1, per="minute", then="ask"))
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=1, per="minute", then="ask"))
     assert session.calls(3) == ["none", "ask", "ask"]
     session.clock.now += 60
     assert session.calls(2) == ["none", "ask"]
@@ -216,8 +216,8 @@ def test_several_limits(tmp_path: Path) -> None:
     """A call passes when all of them let it; one that is refused by one counts under none; the strictest speaks."""
     session = Session(
         tmp_path,
-        Limit(rule="Bash", at_most=4, per="session", then="ask"),
-        Limit(rule=CURL, at_most=1, per="session", reason="no more curl"),
+        RateLimit(rule="Bash", at_most=4, per="session", then="ask"),
+        RateLimit(rule=CURL, at_most=1, per="session", reason="no more curl"),
     )
     assert session.calls(3) == ["none", "deny", "deny"]
     assert session.calls(4, "ls") == ["none"] * 3 + ["ask"]
@@ -227,15 +227,15 @@ def test_several_limits(tmp_path: Path) -> None:
 
 def test_two_limits_on_the_same_count(tmp_path: Path) -> None:
     """A call is counted once for both."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=3), Limit(rule=CURL, at_most=5))
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=3), RateLimit(rule=CURL, at_most=5))
     assert session.calls(4) == ["none"] * 3 + ["deny"]
 
 
 def test_a_limit_whose_number_was_changed(tmp_path: Path) -> None:
     """What was used up stays used up; also when less is allowed than was used."""
-    assert Session(tmp_path, Limit(rule=CURL, at_most=2, per="minute")).calls(3) == ["none", "none", "deny"]
-    assert Session(tmp_path, Limit(rule=CURL, at_most=3, per="minute")).calls(2) == ["none", "deny"]
-    lowered = Session(tmp_path, Limit(rule=CURL, at_most=1, per="minute"))
+    assert Session(tmp_path, RateLimit(rule=CURL, at_most=2, per="minute")).calls(3) == ["none", "none", "deny"]
+    assert Session(tmp_path, RateLimit(rule=CURL, at_most=3, per="minute")).calls(2) == ["none", "deny"]
+    lowered = Session(tmp_path, RateLimit(rule=CURL, at_most=1, per="minute"))
     lowered.clock.now += 20
     assert lowered.verdict().reason.endswith("the next may pass in 40 s")
 
@@ -243,13 +243,13 @@ def test_a_limit_whose_number_was_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("per", ["turn", "session", "minute"])
 def test_none_at_all(tmp_path: Path, per: Any) -> None:
     """A limit of zero lets nothing pass."""
-    refused = Session(tmp_path, Limit(rule=CURL, at_most=0, per=per)).verdict()
+    refused = Session(tmp_path, RateLimit(rule=CURL, at_most=0, per=per)).verdict()
     assert refused.decision is Decision.DENY and "at most 0 times" in refused.reason
 
 
 def test_a_call_that_is_rewritten_counts_once(tmp_path: Path) -> None:
     """A gate is asked again about the final input; what that input alone strikes is counted then."""
-    session = Session(tmp_path, Limit(rule="Bash", at_most=2), Limit(rule="Bash(wget *)", at_most=1))
+    session = Session(tmp_path, RateLimit(rule="Bash", at_most=2), RateLimit(rule="Bash(wget *)", at_most=1))
     session.more = [Hook(name="rewriter", run=lambda ctx: rewrite(input={"command": "wget x"}), priority=200)]
     assert session.calls(1, "curl x") == ["none"]
     record = FileState(tmp_path).read("limits", "abc")
@@ -259,7 +259,7 @@ def test_a_call_that_is_rewritten_counts_once(tmp_path: Path) -> None:
 
 def test_a_call_that_was_denied_before_is_not_counted(tmp_path: Path) -> None:
     """The gate is not even asked."""
-    session = Session(tmp_path, Limit(rule=CURL, at_most=1))
+    session = Session(tmp_path, RateLimit(rule=CURL, at_most=1))
 
     def guard(ctx: Context) -> Any:
         return deny("no")
@@ -273,7 +273,7 @@ def test_a_call_that_was_denied_before_is_not_counted(tmp_path: Path) -> None:
 def test_a_rule_that_can_not_be_read(tmp_path: Path) -> None:
     """It is an error where the hook is made."""
     with pytest.raises(RuleError):
-        rate_limit(FileState(tmp_path), [Limit(rule="Bash(", at_most=1)])
+        rate_limit(FileState(tmp_path), [RateLimit(rule="Bash(", at_most=1)])
 
 
 def unwritable(root: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_limit_that_can_not_be_counted(tmp_path: Path, spoil: Any) -> None:
     """It lets nothing pass, and says what to do; calls that it is not about are free."""
     root = tmp_path / "home"
     spoil(root)
-    session = Session(root, Limit(rule=CURL, at_most=5))
+    session = Session(root, RateLimit(rule=CURL, at_most=5))
     verdict = session.verdict()
     (outcome,) = verdict.outcomes
     assert verdict.decision is Decision.DENY and outcome.status is Status.FAILED
@@ -306,7 +306,7 @@ def test_a_limit_that_can_not_be_counted(tmp_path: Path, spoil: Any) -> None:
 @pytest.mark.parametrize("session", ["../../x", "x" * 4096, "a\0b", "\ud800", ""])
 def test_hostile_ids(tmp_path: Path, session: str) -> None:
     """They are counted like others, inside the root."""
-    assert Session(tmp_path / "home", Limit(at_most=1), session=session).calls(2) == ["none", "deny"]
+    assert Session(tmp_path / "home", RateLimit(at_most=1), session=session).calls(2) == ["none", "deny"]
     assert os.listdir(tmp_path) == ["home"] and len(os.listdir(tmp_path / "home" / "billhook" / "limits")) == 1
 
 
@@ -316,7 +316,7 @@ def test_processes_together_pass_no_more(tmp_path: Path) -> None:
     import sys
     from pathlib import Path
     from billhook import Engine
-    from billhook.builtins.rate_limit import Limit, rate_limit
+    from billhook.builtins.rate_limit import RateLimit as Limit, rate_limit
     from billhook.store.state import FileState
     engine = Engine([rate_limit(FileState(Path(sys.argv[1])), [Limit(at_most=50), Limit(at_most=90, per="turn")])])
     event = {"hook_event_name": "PreToolUse", "session_id": "abc", "tool_name": "Bash", "tool_input": {}}

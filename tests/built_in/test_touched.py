@@ -13,8 +13,8 @@ from billhook.core.events import PreToolUse
 from billhook.effects import archives
 from billhook.effects import archives as patches
 from billhook.effects.calls import Touched, line_touched, touched
+from billhook.effects.paths import git_root, spelt_out
 from billhook.effects.script import UNKNOWN
-from billhook.effects.variables import git_root, spelt_out
 
 
 def paths(command: str, cwd: str = "/w") -> set[str]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from billhook.cli.inside_agent import MARKS
+from billhook.cli.options import MARKS
 from cli.terminal import PROGRAM, Ended, billhook, environment
 
 

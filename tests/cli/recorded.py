@@ -12,8 +12,8 @@ from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, 
 from pathlib import Path
 from typing import Any
 
-from billhook.store.eventlog import open_log
 from billhook.store.files import log_folder
+from billhook.store.log.eventlog import open_log
 from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
 from cli.terminal import PROGRAM, Ended, billhook, environment

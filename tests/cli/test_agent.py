@@ -12,10 +12,10 @@ import pytest
 
 from agent.model_server import ModelServer, Refuse, Say, use
 from billhook.agent.conversation import Usage
-from billhook.agent.ui_events import Ended as HowEnded
-from billhook.agent.ui_events import Said, TextDelta
+from billhook.agent.ui_events import MessageShown, TextDelta
+from billhook.agent.ui_events import TurnEnded as HowEnded
 from billhook.cli.agent.screen import Screen
-from billhook.cli.inside_agent import agent_of
+from billhook.cli.options import agent_of
 from cli.chatting import conversation, events, names, transcripts
 from cli.place import Place
 from cli.terminal import PROGRAM, Ended, gone, living
@@ -295,7 +295,7 @@ def test_a_model_need_not_stream(capfd: pytest.CaptureFixture[str], streams: boo
     screen = Screen(hooks=0, streams=True)
     for piece in ("Hel", "lo.") if streams else ():
         screen(TextDelta(piece, "main"))
-    screen(Said("Hello.", "main", Usage()))
+    screen(MessageShown("Hello.", "main", Usage()))
     screen(HowEnded("done", "Hello."))
     assert capfd.readouterr().out == "Hello.\n"
 

@@ -8,8 +8,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from billhook.cli.events.table import cells
-from billhook.config.declared import LAYERS
-from billhook.store.log_query import called
+from billhook.config.declaration import LAYERS
+from billhook.store.log.query import called
 from cli.recorded import ONE, TWO, Recorded, a_night
 from cli.terminal import billhook
 

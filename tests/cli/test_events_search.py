@@ -258,7 +258,7 @@ def test_a_record_of_another_project(night: Recorded) -> None:
 
 def test_a_number_in_a_full_file(place: Recorded) -> None:
     """Records of files that were full are found by their number."""
-    from billhook.store import eventlog
+    from billhook.store.log import eventlog
 
     log = eventlog.open_log(place.root, str(place.project), max_bytes=3000)
     for number in range(30):

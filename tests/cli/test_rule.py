@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from billhook.cli.check import checked
+from billhook.cli.check import checked_hooks
 from billhook.config.lint import codes as lint_codes
 from billhook.config.lint.codes import sections
 from billhook.core.text import Finding
@@ -155,7 +155,7 @@ def test_the_examples_are_real(code: str, tmp_path: Path, monkeypatch: pytest.Mo
     for phase in re.split(r"(?=^Mended)", sections()[code].text, flags=re.MULTILINE):
         for _, name, kind, text in BLOCK.findall(phase):
             put(kind, name, text, project, home)
-        phases.append(list(checked(()).findings))
+        phases.append(list(checked_hooks(()).findings))
 
     bad, mended = phases
     assert {one.code for one in bad} == {code}, bad

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from billhook.store.eventlog import open_log
 from billhook.store.files import log_folder
-from billhook.store.log_reader import LogReader
+from billhook.store.log.eventlog import open_log
+from billhook.store.log.reader import LogReader
 
 _ids = itertools.count(0x0199_0000_0000)
 

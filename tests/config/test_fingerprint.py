@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.fingerprint import approval_of, changes, definition, fingerprint, holds, same_content, unchanged
-from billhook.config.sources import Look
+from billhook.config.sources import FileSnapshot
 from billhook.store.approvals import Approvals
 
 FILES = {
@@ -68,7 +68,7 @@ def declared(root: Path, **more: Any) -> Declared:
     values: dict[str, Any] = {
         "name": "guard",
         "named": True,
-        "action": Run(COMMAND),
+        "action": RunAction(COMMAND),
         "events": ("PreToolUse", "PostToolUse"),
         "match": "Bash",
         "on_failure": "deny",
@@ -164,9 +164,9 @@ def test_what_does_not_matter(project: Path, change: Callable[[Path], object]) -
 
 
 DIFFERENT: dict[str, dict[str, Any]] = {
-    "command": {"action": Run(COMMAND + " ")},
-    "shell": {"action": Run(COMMAND, shell="bash")},
-    "login": {"action": Run(COMMAND, login="no")},
+    "command": {"action": RunAction(COMMAND + " ")},
+    "shell": {"action": RunAction(COMMAND, shell="bash")},
+    "login": {"action": RunAction(COMMAND, login="no")},
     "kind": {"action": Exec((COMMAND,))},
     "url": {"action": Url("https://example.com")},
     "nothing": {"action": None},
@@ -221,7 +221,7 @@ def test_a_made_up_name_is_no_part_of_it(project: Path) -> None:
 def test_a_link_to_the_systems_program(project: Path) -> None:
     """A virtual environment's Python counts by where it leads: an update of the system is no change of the hook's."""
     (project / "python").symlink_to("/bin/sh")
-    hook = declared(project, action=Run("./python guard.py"))
+    hook = declared(project, action=RunAction("./python guard.py"))
     before = fingerprint(hook)
     mark = before.files[0]
     assert mark.path.endswith("/python") and mark.sha256 and unchanged(mark) and same_content(mark)
@@ -237,9 +237,9 @@ def test_a_project_among_the_systems_files() -> None:
     try:
         (folder / "real.sh").write_text("exit 0\n")
         (folder / "x.sh").symlink_to("real.sh")
-        before = fingerprint(declared(folder, action=Run("./x.sh")))
+        before = fingerprint(declared(folder, action=RunAction("./x.sh")))
         (folder / "real.sh").write_text("exit 1\n")
-        assert fingerprint(declared(folder, action=Run("./x.sh"))).hash != before.hash
+        assert fingerprint(declared(folder, action=RunAction("./x.sh"))).hash != before.hash
         assert not same_content(before.files[0])
     finally:
         shutil.rmtree(folder)
@@ -261,7 +261,7 @@ def test_a_change_within_the_clocks_tick_is_seen(project: Path) -> None:
     script = project / "x.sh"
     for n in range(30):
         script.write_text(f"echo {n:03}\n")
-        marks = fingerprint(declared(project, action=Run("./x.sh"))).files
+        marks = fingerprint(declared(project, action=RunAction("./x.sh"))).files
         assert all(map(unchanged, marks))
         script.write_text(f"echo {n:03}".replace("echo", "exit") + "\n")
         assert not all(map(unchanged, marks)) and not all(map(same_content, marks))
@@ -279,8 +279,8 @@ def test_hooks_that_share_a_look_are_the_same_as_alone(project: Path) -> None:
         "python3 -m rules",
         "PYTHONPATH=deep ./x.sh",
     ]
-    hooks = [declared(project, action=Run(command)) for command in (*commands, *reversed(commands))]
-    look = Look()
+    hooks = [declared(project, action=RunAction(command)) for command in (*commands, *reversed(commands))]
+    look = FileSnapshot()
     together, alone = [fingerprint(hook, look) for hook in hooks], [fingerprint(hook) for hook in hooks]
     assert [(one.hash, one.files, one.trees) for one in together] == [(one.hash, one.files, one.trees) for one in alone]
 
@@ -288,14 +288,14 @@ def test_hooks_that_share_a_look_are_the_same_as_alone(project: Path) -> None:
 @pytest.mark.parametrize("change", CHANGES_OF_X, ids=lambda change: change.__name__)
 def test_a_change_during_a_load_is_seen_after_it(project: Path, change: Callable[[Path], object]) -> None:
     """A hook that was marked from an older look is not taken for unchanged, and the next load's look sees what is."""
-    look = Look()
-    hook = declared(project, action=Run("./x.sh --again"))
-    before = fingerprint(declared(project, action=Run("./x.sh")), look)
+    look = FileSnapshot()
+    hook = declared(project, action=RunAction("./x.sh --again"))
+    before = fingerprint(declared(project, action=RunAction("./x.sh")), look)
     change(project)
     marks = fingerprint(hook, look).files
     assert [mark.path for mark in marks] == [mark.path for mark in before.files]
     assert not all(map(unchanged, marks)) and not all(map(same_content, marks))
-    after = fingerprint(hook, Look())
+    after = fingerprint(hook, FileSnapshot())
     assert after == fingerprint(hook) and after.files != marks
 
 
@@ -334,7 +334,9 @@ def test_every_kind_can_be_approved(project: Path, tmp_path: Path, action: Any) 
 
 def test_odd_text(project: Path) -> None:
     """A lone surrogate or a NUL in a command has a fingerprint like anything else."""
-    hashes = {fingerprint(declared(project, action=Run(f"./x.sh {odd}"))).hash for odd in ("\ud800", "\0", "é", "?")}
+    hashes = {
+        fingerprint(declared(project, action=RunAction(f"./x.sh {odd}"))).hash for odd in ("\ud800", "\0", "é", "?")
+    }
     assert len(hashes) == 4
 
 
@@ -353,7 +355,7 @@ def test_all_texts_together_are_bounded(project: Path) -> None:
     """Ten scripts of 60 KiB are not all kept."""
     for n in range(10):
         (project / f"s{n}.sh").write_text("#" * (60 << 10))
-    hook = declared(project, action=Run("; ".join(f"./s{n}.sh" for n in range(10))))
+    hook = declared(project, action=RunAction("; ".join(f"./s{n}.sh" for n in range(10))))
     record = approval_of(hook, fingerprint(hook))
     assert len(record.files) == 10 and len(record.contents) == 4
 
@@ -395,7 +397,7 @@ def test_equal_exactly_when_nothing_differs(data: st.DataObject) -> None:
     texts = st.sampled_from([None, "", "exit 0\n", "exit 1\n", ". ./b.sh\n"])
     fields = st.fixed_dictionaries(
         {
-            "action": st.sampled_from([Run("./a.sh"), Run("./a.sh; ./b.sh"), Exec(("./a.sh",))]),
+            "action": st.sampled_from([RunAction("./a.sh"), RunAction("./a.sh; ./b.sh"), Exec(("./a.sh",))]),
             "timeout": st.sampled_from([None, 1, 2.5]),
             "match": st.sampled_from([None, "", "Bash"]),
             "events": st.sampled_from([(), ("Stop",), ("Stop", "PreToolUse"), ("PreToolUse", "Stop")]),

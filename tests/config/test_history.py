@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from billhook.config.config import Row, rows
+from billhook.config.config import HookRow, rows
 from billhook.config.history import KnownAs, budget_of, facts, last_fired, log_of, recent
 from billhook.config.lint.hooks import lint_log
 from billhook.store.files import StoreError, log_folder
@@ -337,7 +337,7 @@ def test_hooks_of_one_name_in_one_layer(tmp_path: Path) -> None:
     names = KnownAs([], tmp_path)
     assert names.under({"hooks": [{"name": "user/a#2", "layer": "user"}, "odd"]}) == {"user/a#2": ""}
 
-    today = [Row(name=name, what="", kind="", trust="", state="runs", effect="runs", layer="user")
+    today = [HookRow(name=name, what="", kind="", trust="", state="runs", effect="runs", layer="user")
              for name in ("user/a", "user/a#2")]  # fmt: skip
     known = KnownAs(today, tmp_path)
     assert known.under(None) == {"user/a": "user/a", "user/a#2": "user/a#2"}

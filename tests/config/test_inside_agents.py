@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from billhook.config.host_hooks import Inside
+from billhook.config.host_limits import HostAgent
 from config.project import Project, entry, states
 
 
@@ -82,7 +82,7 @@ def test_one_that_only_speaks_like_the_agent(project: Project, installed: bool) 
     project.write("~/.claude/settings.json", settings)
     project.write(".claude/settings.local.json", nested("echo of-local"))
     project.approve()
-    config = project.load(host=Inside("claude", sure=False))
+    config = project.load(host=HostAgent("claude", sure=False))
     found = {one.declared.does: one.state for one in config.entries}
     assert found == {"echo guard": "elsewhere" if installed else "runs", "echo of-local": "runs"}
 
@@ -116,5 +116,5 @@ def test_over_http_the_address_is_believed(project: Project, over_http: bool) ->
     project.write("~/.claude/settings.json", address)
     project.write(".claude/settings.json", nested("echo guard"))
     project.approve()
-    config = project.load(host=Inside("claude", sure=False, over_http=over_http))
+    config = project.load(host=HostAgent("claude", sure=False, over_http=over_http))
     assert [one.state for one in config.entries] == ["elsewhere" if over_http else "runs"]

@@ -3,33 +3,33 @@
 import pytest
 
 from billhook.agents import AGENTS
-from billhook.cli.install.entries import Options, entry
-from billhook.config.declared import Action, Exec, Run, Url
-from billhook.config.own_entries import is_billhook
+from billhook.cli.install.entries import EntryOptions, entry
+from billhook.config.declaration import Action, Exec, RunAction, Url
+from billhook.config.installation import is_billhook
 from billhook.serve.hook_server import DIALECTS
 
 OURS: list[Action] = [
-    Run("billhook hook --as claude"),
-    Run("exec /opt/bin/billhook-hook --as claude --deadline 5000"),
-    Run("command -v billhook >/dev/null && billhook hook --as claude"),
+    RunAction("billhook hook --as claude"),
+    RunAction("exec /opt/bin/billhook-hook --as claude --deadline 5000"),
+    RunAction("command -v billhook >/dev/null && billhook hook --as claude"),
     Exec(("billhook-hook", "--as", "claude")),
     Url("http://127.0.0.1:8731/hook/claude"),
     Url("http://localhost:8731/hook/lesson?on_failure=deny"),
     *(Url(f"http://[::1]:8731/hook/{name}") for name in DIALECTS),
-    Run('exec "/opt/my tools/billhook-hook" --as copilot --deadline 28000 preToolUse'),
-    Run(
+    RunAction('exec "/opt/my tools/billhook-hook" --as copilot --deadline 28000 preToolUse'),
+    RunAction(
         "command -v billhook-hook >/dev/null 2>&1 || { echo 'no billhook' >&2; exit 2; }; exec billhook-hook --as qwen"
     ),
 ]
 OTHERS: list[Action | None] = [
     None,
-    Run("billhook events list"),
-    Run("./billhook-hook"),
-    Run("billhook hook --as claude; rm -rf x"),
-    Run("echo billhook-hook"),
-    Run("command -v billhook-hook || ./guard.sh; exec billhook-hook --as claude"),
-    Run("echo x > ~/.bashrc; exec billhook-hook --as claude"),
-    Run("command -v billhook-hook && exit 0"),
+    RunAction("billhook events list"),
+    RunAction("./billhook-hook"),
+    RunAction("billhook hook --as claude; rm -rf x"),
+    RunAction("echo billhook-hook"),
+    RunAction("command -v billhook-hook || ./guard.sh; exec billhook-hook --as claude"),
+    RunAction("echo x > ~/.bashrc; exec billhook-hook --as claude"),
+    RunAction("command -v billhook-hook && exit 0"),
     Url("http://127.0.0.1:8731/hook/other"),
     Url("http://127.0.0.1.example.com/hook/claude"),
     Url("https://example.com/hook/claude"),
@@ -53,14 +53,14 @@ def test_what_install_writes(name: str) -> None:
     """Every entry that `billhook install` writes is known again, in either scope and for every event."""
     host = AGENTS[name]
     chosen = [
-        Options(scope="user", program="/opt/my tools/billhook-hook"),
-        Options(scope="project"),
-        Options(scope="project", if_missing="allow"),
-        *([Options(scope="user", http="http://127.0.0.1:8123")] if host.http else []),
+        EntryOptions(scope="user", program="/opt/my tools/billhook-hook"),
+        EntryOptions(scope="project"),
+        EntryOptions(scope="project", if_missing="allow"),
+        *([EntryOptions(scope="user", http="http://127.0.0.1:8123")] if host.http else []),
     ]
     for options in chosen:
         for event in host.spellings:
             made = entry(host, event, options)
             handler = made["hooks"][0] if host.shape == "nested" else made
             url = handler.get("url")
-            assert is_billhook(Url(url) if url else Run(handler[host.command_key])), handler
+            assert is_billhook(Url(url) if url else RunAction(handler[host.command_key])), handler

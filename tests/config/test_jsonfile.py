@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.config.nodes import Fields, Node
+from billhook.config.nodes import FieldNodes, Node
 from billhook.config.read_json import read_json
 
 FILE = "settings.json"
@@ -44,7 +44,7 @@ def places(text: str) -> list[tuple[str, int, int]]:
 
 def walk(node: Node) -> Iterator[Node]:
     yield node
-    if isinstance(node.value, Fields):
+    if isinstance(node.value, FieldNodes):
         for key, value in node.value:
             yield key
             yield from walk(value)
@@ -82,7 +82,9 @@ def test_places() -> None:
     text = '// é\n{"ключ": 1, "b": [true,\n  null, {"😀": "é"}], /* é */ "c": -1.5e3\r\n, "d": "x"}'
     node = read_json(text, FILE).node
     assert node
-    assert [(one.value, one.line, one.column) for one in walk(node) if not isinstance(one.value, tuple | Fields)] == [
+    assert [
+        (one.value, one.line, one.column) for one in walk(node) if not isinstance(one.value, tuple | FieldNodes)
+    ] == [
         ("ключ", 2, 2),
         (1, 2, 10),
         ("b", 2, 13),
@@ -233,7 +235,7 @@ def test_places_point_at_values(value: Any, dice: random.Random) -> None:
 
 
 def is_leaf(node: Node) -> bool:
-    return not isinstance(node.value, tuple | Fields)
+    return not isinstance(node.value, tuple | FieldNodes)
 
 
 @given(st.text(st.sampled_from("{}[],:;\"'\\/*\n 1ae-.ué\0"), max_size=40) | st.text(max_size=40))

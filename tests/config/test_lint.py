@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declared import LAYERS, Declared, Exec, Layer, Python, Run, Say, Url
+from billhook.config.declaration import LAYERS, Declared, Exec, Layer, Python, RunAction, Say, Url
 from billhook.config.lint import lint
 from billhook.config.shapes import read_file
 from billhook.core.dialect_traits import MEANINGS
@@ -951,7 +951,7 @@ TEXT = st.text(max_size=40) | st.sampled_from(
     ]
 )
 ACTIONS = st.one_of(
-    st.builds(Run, TEXT),
+    st.builds(RunAction, TEXT),
     st.builds(Exec, st.lists(TEXT, min_size=1, max_size=3).map(tuple)),
     st.builds(Python, TEXT, TEXT),
     st.builds(Url, TEXT | TEXT.map(lambda text: f"http://{text}")),
@@ -1008,12 +1008,12 @@ def test_texts_made_to_be_slow(tmp_path: Path, text: str) -> None:
         "events": ("PreToolUse",),
     }
     hooks = [
-        Declared(action=Run(text), **place),
-        Declared(action=Run("./long.sh"), match=text, when=f"Bash({text})", **place),
+        Declared(action=RunAction(text), **place),
+        Declared(action=RunAction("./long.sh"), match=text, when=f"Bash({text})", **place),
         Declared(action=Url(f"http://x/?{text}"), **place),
     ]
     began = time.monotonic()
-    lint([*hooks, Declared(action=Run(text[:32_000]), **place)])
+    lint([*hooks, Declared(action=RunAction(text[:32_000]), **place)])
     assert time.monotonic() - began < 30
 
 
@@ -1032,7 +1032,10 @@ def test_matchers_made_to_be_slow(sign: str) -> None:
     """As long as a matcher may be, many times."""
     hooks = [
         Declared(
-            name="h", action=Run("true"), events=("PreToolUse",), match=f"Bash{sign * (4000 // len(sign))}Edit {i}"
+            name="h",
+            action=RunAction("true"),
+            events=("PreToolUse",),
+            match=f"Bash{sign * (4000 // len(sign))}Edit {i}",
         )
         for i in range(60)
     ]

@@ -16,7 +16,7 @@ from billhook.config.history import log_of
 from billhook.core import strictjson
 from billhook.core.events import parse
 from billhook.store.files import log_folder
-from billhook.store.record import Said
+from billhook.store.log.record import OutcomeRecord
 from config.project import Project
 
 OWN = "~/.config/billhook/hooks.yaml"
@@ -137,7 +137,7 @@ def test_an_outcome_says_what_the_hook_did(project: Project, deed: str) -> None:
     said = outcome_of(project, "doer")
 
     assert {key: value for key, value in said.items() if key in FLAGS} == fields
-    read = msgspec.convert(said, Said)
+    read = msgspec.convert(said, OutcomeRecord)
     assert word_of(read) == _word(next(one for one in verdict.outcomes if one.hook == "doer")) == word
 
 

@@ -10,7 +10,7 @@ import pytest
 from billhook.config import load_config
 from billhook.core.events import parse
 from billhook.store.files import log_folder
-from billhook.store.log_verify import verify
+from billhook.store.log.verify import verify
 from config.project import Project
 from descriptors import open_descriptors
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.sources import MAX_KEPT, SETTLED, Look, stat_identity
+from billhook.config.sources import MAX_KEPT, SETTLED, FileSnapshot, stat_identity
 
 LIMIT = 1 << 20
 
@@ -22,7 +22,7 @@ def old(path: Path, data: bytes = b"exit 0\n") -> Path:
 def test_a_content_is_known_by_the_files_identity(tmp_path: Path) -> None:
     """Whoever finds the same identity later has the same content."""
     path = old(tmp_path / "x.sh")
-    content = Look().read(str(path), LIMIT)
+    content = FileSnapshot().read(str(path), LIMIT)
     assert (content.data, content.identity) == (b"exit 0\n", stat_identity(path.stat()))
 
 
@@ -30,7 +30,7 @@ def test_a_file_that_was_just_written_has_no_identity(tmp_path: Path) -> None:
     """Another content of the same length could follow within one tick of the clock."""
     path = tmp_path / "x.sh"
     path.write_text("exit 0\n")
-    content = Look().read(str(path), LIMIT)
+    content = FileSnapshot().read(str(path), LIMIT)
     assert content.identity == () or time.time_ns() - path.stat().st_ctime_ns > SETTLED  # on a very busy machine
 
 
@@ -49,14 +49,14 @@ def test_what_is_no_file_is_empty(tmp_path: Path, make: Callable[[str], object])
     """And nobody waits for it."""
     path = str(tmp_path / "x")
     make(path)
-    content = Look().read(path, LIMIT)
+    content = FileSnapshot().read(path, LIMIT)
     assert (content.data, content.identity) == (b"", ())
 
 
 def test_a_long_file_is_read_whole_and_not_kept(tmp_path: Path) -> None:
     """Two looks at it see what is there each time."""
     path = old(tmp_path / "long", b"a" * (3 * MAX_KEPT))
-    look = Look()
+    look = FileSnapshot()
     assert look.read(str(path), LIMIT).data == path.read_bytes()
     path.write_bytes(b"b" * (3 * MAX_KEPT))
     assert look.read(str(path), LIMIT).data == path.read_bytes()
@@ -65,7 +65,7 @@ def test_a_long_file_is_read_whole_and_not_kept(tmp_path: Path) -> None:
 def test_a_file_of_the_kernels_has_no_identity() -> None:
     """Its size says nothing about its content."""
     if os.path.exists("/proc/self/status"):
-        assert Look().read("/proc/self/status", LIMIT).identity == ()
+        assert FileSnapshot().read("/proc/self/status", LIMIT).identity == ()
 
 
 def test_real_is_realpath(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_real_is_realpath(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to("nowhere/at/all")
     ends = ["", "a", "a/b/file", "to-b", "to-b/file", "to-b/../up", "a/up/a/up/to-b/file", "loop/x", "gone", "gone/x"]
     ends += ["missing/x", "to-b/.", "to-b/..", "./a/./b", "a//b", "a/b/file/x", "/".join("d" * 1500), "to-b/missing"]
-    look = Look()
+    look = FileSnapshot()
     for path in (f"{tmp_path}/{end}" for end in (*ends, *reversed(ends))):
         assert look.real(path) == os.path.realpath(path), path
     assert look.real("/") == "/"
@@ -87,7 +87,7 @@ def test_real_is_realpath(tmp_path: Path) -> None:
 def test_names_of_what_can_not_be_listed(tmp_path: Path) -> None:
     """A folder that is not there is empty; a file is no folder, and nobody knows more."""
     (tmp_path / "x").write_text("")
-    look = Look()
+    look = FileSnapshot()
     assert look.names(str(tmp_path)) == frozenset({"x"})
     assert look.names(str(tmp_path / "missing")) == frozenset()
     assert look.names(str(tmp_path / "x")) is None and look.names("a\0b") is None

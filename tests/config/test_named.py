@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declared import Action, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.declaration import Action, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.referenced_files import named as look_for
-from billhook.config.sources import Look
+from billhook.config.sources import FileSnapshot
 
 FILES = {
     "x.sh": "exit 0\n",
@@ -54,14 +54,14 @@ def make(root: Path, files: dict[str, str]) -> None:
 
 def named(action: Action | str | None, root: Path) -> list[str]:
     """The files, from the project where they lie inside."""
-    found = look_for(Run(action) if isinstance(action, str) else action, str(root), Look()).files
+    found = look_for(RunAction(action) if isinstance(action, str) else action, str(root), FileSnapshot()).files
     assert len(set(found)) == len(found) and all(os.path.isabs(path) for path in found)
     return [path.removeprefix(f"{root}/") for path in found]
 
 
 def named_files(action: Action, folder: str) -> list[str]:
     """Those that are named, and those beside them."""
-    found = look_for(action, folder, Look())
+    found = look_for(action, folder, FileSnapshot())
     return [*found.files, *(path for files in found.trees.values() for path in files)]
 
 
@@ -326,7 +326,7 @@ def test_scripts_are_followed(tmp_path: Path, name: str) -> None:
     files, command, more = SCRIPTS[name]
     make(tmp_path, {path: text.replace("{root}", str(tmp_path)) for path, text in files.items()})
     script = [word for word in command.replace("./", "").split() if word in files]
-    found = [path.removeprefix(f"{tmp_path}/") for path in named_files(Run(command), str(tmp_path))]
+    found = [path.removeprefix(f"{tmp_path}/") for path in named_files(RunAction(command), str(tmp_path))]
     assert present(found, tmp_path) == sorted({*script, *more})
 
 
@@ -347,7 +347,7 @@ def test_compiled_files_that_hide_their_source(tmp_path: Path, mode: py_compile.
     compiled = py_compile.compile(str(tmp_path / "b.py"), invalidation_mode=mode)
     assert compiled is not None
     counts = mode is not py_compile.PycInvalidationMode.TIMESTAMP
-    assert (compiled in named_files(Run("python3 a.py"), str(tmp_path))) == counts
+    assert (compiled in named_files(RunAction("python3 a.py"), str(tmp_path))) == counts
 
 
 def test_links_and_dots(tmp_path: Path) -> None:
@@ -468,6 +468,6 @@ words = st.sampled_from([*SYNTAX, *ODD])
 @given(st.lists(words | st.text(max_size=4), max_size=12), st.sampled_from([" ", ""]), st.booleans())
 def test_never_raises(project: Path, parts: list[str], glue: str, as_list: bool) -> None:
     """Whatever the command, the answer is a list of absolute paths."""
-    action: Any = Exec(tuple(parts)) if as_list else Run(glue.join(parts))
+    action: Any = Exec(tuple(parts)) if as_list else RunAction(glue.join(parts))
     named(action, project)
     named(Python(glue.join(parts), glue.join(parts[:2])), project)

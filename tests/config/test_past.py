@@ -9,12 +9,12 @@ import pytest
 
 from billhook.config.config import content as form_of
 from billhook.config.config import kept
-from billhook.config.explain_past import Change, Past, decided_by, event_of, look_back
+from billhook.config.explain_past import FieldChange, Past, decided_by, event_of, look_back
 from billhook.config.history import log_of
 from billhook.core import strictjson
 from billhook.core.answers import Decision
 from billhook.core.events import EVENTS
-from billhook.store.record import Record
+from billhook.store.log.record import Record
 from config.logged import content, said, write
 from config.project import Project
 
@@ -54,7 +54,7 @@ def standings(past: Past) -> dict[str, tuple[str, str]]:
     return {one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in}
 
 
-def changed(past: Past) -> dict[str, tuple[Change, ...]]:
+def changed(past: Past) -> dict[str, tuple[FieldChange, ...]]:
     return {one.name: one.changes for one in past.hooks if one.changes}
 
 
@@ -161,7 +161,7 @@ def test_what_differs(project: Project) -> None:
 
     assert [row["name"] for row in past.added] == ["added"]
     assert past.removed == ("after",)
-    assert changed(past) == {"scan": (Change("match", "Write", "Write|Bash"), Change("timeout", None, 5))}
+    assert changed(past) == {"scan": (FieldChange("match", "Write", "Write|Bash"), FieldChange("timeout", None, 5))}
     scan = next(one for one in past.hooks if one.name == "scan")
     assert scan.today is not None
     assert scan.today.runs
@@ -205,7 +205,7 @@ def test_settings_that_differ(project: Project) -> None:
     project.fire("Bash", "ls", builtins=True)
     project.write(OWN, "parallelExecution: true\nbuiltins: {metrics: {options: {warn_ms: 5}}}\n" + HOOKS)
 
-    assert told(project).settings == (Change("parallel", False, True), Change("metrics.warn_ms", 1000, 5))
+    assert told(project).settings == (FieldChange("parallel", False, True), FieldChange("metrics.warn_ms", 1000, 5))
 
 
 # -- what is not known

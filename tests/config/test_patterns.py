@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.declared import Run
+from billhook.config.declaration import RunAction
 from billhook.config.referenced_files import named
-from billhook.config.sources import Look
+from billhook.config.sources import FileSnapshot
 from config.project import Project
 
 OUTSIDE = "it leads out of the project"
@@ -56,7 +56,7 @@ def test_what_a_pattern_stands_for(full: Project, command: str, files: list[str]
         _tree(full.folder / "tree", 4)
     if "*/x.sh" in command:
         full.write("policies/x.sh", "true")
-    found = named(Run(command), str(full.folder), Look())
+    found = named(RunAction(command), str(full.folder), FileSnapshot())
     assert [str(Path(path).relative_to(full.folder)) for path in found.files] == files
     assert [text.rpartition(": ")[2] for text in found.uncovered] == ([problem] if problem else [])
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.shapes import FileRead, read_file
 from config.project import Project
 from seeds.examples import FLAT, PIPELINE, STRINGS
@@ -50,7 +50,7 @@ def test_seed_000_plain_strings(project: Project) -> None:
     """Strings in settings.json are claw hooks, in their order."""
     (hook,) = read(project, ".claude/settings.json", STRINGS).entries
     assert (hook.dialect, hook.shape, hook.events, hook.line) == ("claw", "strings", ("PreToolUse",), 4)
-    assert isinstance(hook.action, Run) and hook.action.text.startswith('if echo "$HOOK_TOOL_INPUT" | grep')
+    assert isinstance(hook.action, RunAction) and hook.action.text.startswith('if echo "$HOOK_TOOL_INPUT" | grep')
 
 
 @pytest.mark.parametrize("name", [".claude.json", ".claude/settings.json"])
@@ -61,7 +61,7 @@ def test_seed_003_flat_commands(project: Project, name: str) -> None:
     assert (after.events, after.name, after.action) == (
         ("PostToolUse",),
         "audit-log",
-        Run("bash /path/to/audit-log.sh"),
+        RunAction("bash /path/to/audit-log.sh"),
     )
 
 
@@ -101,7 +101,7 @@ def test_nested_groups(project: Project) -> None:
         "deny",
         "guarding",
     )
-    assert guard.action == Run("./guard.sh") and guard.dialect == "claude" and guard.line == 8
+    assert guard.action == RunAction("./guard.sh") and guard.dialect == "claude" and guard.line == 8
     assert program.action == Exec(("guard", "--dir", "${CLAUDE_PROJECT_DIR}")) and program.background
     assert http.action == Url("https://example.com/h", (("X-Key", "$KEY"),), ("KEY",))
     assert prompt.action == NotYet("prompt") and prompt.match == "Bash"
@@ -115,8 +115,8 @@ def native(project: Project, body: str) -> Declared:
 
 
 NATIVE: dict[str, tuple[str, dict[str, Any]]] = {
-    "run": ("run: ./x.sh", {"action": Run("./x.sh")}),
-    "command is run": ("command: ./x.sh", {"action": Run("./x.sh")}),
+    "run": ("run: ./x.sh", {"action": RunAction("./x.sh")}),
+    "command is run": ("command: ./x.sh", {"action": RunAction("./x.sh")}),
     "exec": ("exec: [./x.sh, --all]", {"action": Exec(("./x.sh", "--all"))}),
     "command and args": ("command: ./x.sh\nargs: [a, b]", {"action": Exec(("./x.sh", "a", "b"))}),
     "python": ("python: policies.guard:check", {"action": Python("policies.guard:check")}),
@@ -147,9 +147,9 @@ NATIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "title": ("run: x\ntitle: a guard", {"title": "a guard"}),
     "statusMessage": ("run: x\nstatusMessage: a guard", {"title": "a guard"}),
     "off": ("run: x\nenabled: false", {"enabled": False}),
-    "shell": ("run: x\nshell: bash", {"action": Run("x", "bash")}),
-    "login": ("run: x\nlogin: exact", {"action": Run("x", "", "exact")}),
-    "no login": ("run: x\nlogin: no", {"action": Run("x", "", "no")}),
+    "shell": ("run: x\nshell: bash", {"action": RunAction("x", "bash")}),
+    "login": ("run: x\nlogin: exact", {"action": RunAction("x", "", "exact")}),
+    "no login": ("run: x\nlogin: no", {"action": RunAction("x", "", "no")}),
 }
 
 

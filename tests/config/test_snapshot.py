@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from billhook.config.config import Snapshot, kept
+from billhook.config.config import ConfigSnapshot, kept
 from billhook.store.files import StoreError
 from config.project import Project
 
 
-def snapshot_of(project: Project) -> tuple[Snapshot, Path]:
+def snapshot_of(project: Project) -> tuple[ConfigSnapshot, Path]:
     """As a process has it that was just started."""
-    snapshot = Snapshot(project.load(builtins=True), lambda value: value)
+    snapshot = ConfigSnapshot(project.load(builtins=True), lambda value: value)
     return snapshot, project.root / "billhook" / "configs" / f"{snapshot.hash}.json"
 
 

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.config.nodes import Fields, Node
+from billhook.config.nodes import FieldNodes, Node
 from billhook.config.read_yaml import read_yaml
 
 FILE = "hooks.yaml"
@@ -47,7 +47,7 @@ def places(text: str) -> list[tuple[str, int, int]]:
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    if isinstance(node.value, Fields):
+    if isinstance(node.value, FieldNodes):
         for key, value in node.value:
             yield key
             yield from leaves(value)

@@ -21,8 +21,8 @@ import pytest
 
 import billhook
 
-SOURCE = Path(billhook.__file__).parent / "serve"
-LAUNCHER = SOURCE / "client_launcher.sh"
+SOURCE = Path(billhook.__file__).parent / "serve" / "client"
+LAUNCHER = SOURCE / "launcher.sh"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 STAND_IN = f"""\

@@ -21,7 +21,8 @@ MAIN = """\
 import asyncio, os, signal, sys
 from pathlib import Path
 from billhook.runners import process
-from billhook.serve import http, http_access, event_stream, places, protocol
+from billhook.serve import http, places, protocol
+from billhook.serve.http import access as http_access, stream as event_stream
 http_door, http_protocol, http_routes, http_stream, wire = http_access, http_access, http, event_stream, protocol
 from billhook.serve.engine_pool import Served
 

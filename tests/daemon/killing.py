@@ -19,7 +19,7 @@ from daemon.running import Home, eventually
 NURSERY = """\
 import asyncio, importlib, json, os, signal, sys
 from pathlib import Path
-from billhook.serve import http, daemon as running, engine_pool as serving, daemonize as standing, protocol as wire
+from billhook.serve import http, daemon as running, engine_pool as serving, control as standing, protocol as wire
 import uvloop
 
 root, aside, project = sys.argv[1:]

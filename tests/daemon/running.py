@@ -17,7 +17,7 @@ import billhook
 from billhook.config import load_config
 from billhook.config.approve import approve_entry
 from billhook.serve import control, places, protocol
-from billhook.serve.protocol import Status
+from billhook.serve.protocol import DaemonStatus
 
 PROGRAM = (sys.executable, "-m", "billhook")
 
@@ -82,7 +82,7 @@ class Home:
         assert child.poll() is None, f"the daemon ended with {child.returncode}"
         return child
 
-    def status(self, pid: int = 0) -> Status | None:
+    def status(self, pid: int = 0) -> DaemonStatus | None:
         """How the daemon is, of that process if one is given."""
         found = control.ask(self.root)
         return found if found is not None and (not pid or found.pid == pid) else None

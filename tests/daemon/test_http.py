@@ -28,8 +28,8 @@ from billhook.serve import hook_server
 from billhook.serve.engine_pool import Served
 from billhook.serve.hook_server import guessed
 from billhook.serve.http import address, serve
-from billhook.serve.http_access import _no_token
-from billhook.serve.http_answer import as_json, held
+from billhook.serve.http.access import _no_token
+from billhook.serve.http.answer import as_json, held
 from billhook.store.files import StoreError
 from daemon.http_serving import Serving, serving
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from billhook.serve.http_access import Door
+from billhook.serve.http.access import Door
 from daemon.http_serving import Serving, heard, serving
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import billhook
-from billhook.serve.places import FILE, Options, forget, recalled, remember
-from billhook.serve.protocol import Status
+from billhook.serve.places import FILE, DaemonOptions, forget, recalled, remember
+from billhook.serve.protocol import DaemonStatus
 from daemon import calling
 from daemon.running import Home, eventually, home_in, is_alive
 
@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield one
 
 
-def started(home: Home, *options: str, **env: str) -> Status:
+def started(home: Home, *options: str, **env: str) -> DaemonStatus:
     """The daemon that `billhook daemon start` started, or found."""
     done = home.billhook("daemon", "start", *options, env=home.env(**env))
     assert done.returncode == 0, done.stderr
@@ -143,6 +143,6 @@ def test_what_can_not_be_read_is_not_heeded(tmp_path: Path, make: Callable[[Path
     """It is as if nothing had been there; to forget it or to write anew is no error either."""
     make(tmp_path / FILE)
     assert recalled(tmp_path) is None
-    remember(tmp_path, Options(5.0))
-    assert recalled(tmp_path) in (None, Options(5.0))
+    remember(tmp_path, DaemonOptions(5.0))
+    assert recalled(tmp_path) in (None, DaemonOptions(5.0))
     forget(tmp_path)

@@ -30,7 +30,7 @@ def test_a_request_that_is_cut_off_is_none(
     """Also when its caller is known."""
     body = protocol.request(*who, stdin)[protocol.HEAD :]
     protocol.read(body)
-    with pytest.raises(protocol.GarbageError):
+    with pytest.raises(protocol.BadRequestError):
         protocol.read(body[: data.draw(st.integers(0, len(body) - 1))])
-    with pytest.raises(protocol.GarbageError):
+    with pytest.raises(protocol.BadRequestError):
         protocol.read(body + b"x")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from billhook.agents import AGENTS
-from billhook.agents.base import CAPABILITIES, FIELDS, Can
+from billhook.agents.base import CAPABILITIES, FIELDS, Capabilities
 from billhook.agents.names import EVENT_NAMES, NARROWER
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.tools import NAMINGS
@@ -18,7 +18,7 @@ def line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def cells(row: Can) -> list[str]:
+def cells(row: Capabilities) -> list[str]:
     return ["yes" if getattr(row, field) else row.instead.get(field, "-") for field in FIELDS]
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.agents import AGENTS, DIALECTS, canonical_event, dialect
-from billhook.agents.base import CAPABILITIES, FIELDS, Can, can
+from billhook.agents.base import CAPABILITIES, FIELDS, Capabilities, can
 from billhook.agents.names import EVENT_NAMES, NARROWER, others
 from billhook.core.answers import (
     Answer,
@@ -93,7 +93,7 @@ ROWS = list(_rows())
 
 
 @pytest.mark.parametrize(("name", "event", "row"), ROWS)
-def test_the_codec_says_what_the_table_has(name: str, event: Event, row: Can) -> None:
+def test_the_codec_says_what_the_table_has(name: str, event: Event, row: Capabilities) -> None:
     """Each field that is true is said without loss; each that is false is reported, or held for later."""
     assert set(WANTS) == set(FIELDS)
     for field in FIELDS:
@@ -107,7 +107,7 @@ def test_the_codec_says_what_the_table_has(name: str, event: Event, row: Can) ->
         assert spoken == getattr(row, field), (field, written)
 
 
-def wanted(field: str, event: Event, row: Can) -> Answer:
+def wanted(field: str, event: Event, row: Capabilities) -> Answer:
     """An answer that wants one thing, as one would want it on this event."""
     name = event.hook_event_name
     if field == "stop" and (not row.deny or name not in ("PreToolUse", "PermissionRequest")):
@@ -120,7 +120,7 @@ def wanted(field: str, event: Event, row: Can) -> Answer:
 
 
 @pytest.mark.parametrize(("name", "event", "row"), ROWS)
-def test_the_table_says_what_becomes_of_the_rest(name: str, event: Event, row: Can) -> None:
+def test_the_table_says_what_becomes_of_the_rest(name: str, event: Event, row: Capabilities) -> None:
     """Where something holds a call up and can't be said, the row says what it becomes."""
     for field, clause in row.instead.items():
         assert field in FIELDS and not getattr(row, field), field
@@ -137,8 +137,8 @@ def test_the_table_has_every_event_of_every_agent() -> None:
         assert set(CAPABILITIES[name]) == set(EVENT_NAMES[name]), name
         assert set(CAPABILITIES[name]) <= set(EVENTS)
         assert dialect(name).event_names == EVENT_NAMES[name]  # type: ignore[attr-defined]
-    assert can("codex", "TaskCreated") == Can()
-    assert can("nobody", "PreToolUse") == Can()
+    assert can("codex", "TaskCreated") == Capabilities()
+    assert can("nobody", "PreToolUse") == Capabilities()
     assert can("cursor", "beforeReadFile") == AGENTS["cursor"].narrower_capabilities["beforeReadFile"]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import billhook
-from billhook.agents import AGENTS, DIALECTS, EVERY_AGENT, TABLE, Row, reader_of
+from billhook.agents import AGENTS, DIALECTS, EVERY_AGENT, TABLE, AgentRow, reader_of
 from billhook.agents.base import Agent
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.tools import NAMINGS
@@ -63,7 +63,9 @@ def test_the_table_agrees_with_the_records(agent: Agent) -> None:
     """What start-up reads without importing a record is what the record has."""
     row = TABLE[agent.name]
     if row.speaks:
-        assert row == Row(speaks=row.speaks, module=row.module) and agent.name not in DIALECTS and agent.reads_claude
+        assert (
+            row == AgentRow(speaks=row.speaks, module=row.module) and agent.name not in DIALECTS and agent.reads_claude
+        )
         return
     assert agent.name == agent.meanings.name and MEANINGS[agent.name] is agent.meanings
     assert agent.name in DIALECTS and (agent.name == "claude" or NAMINGS[agent.name] is agent.tools)

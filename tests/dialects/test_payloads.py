@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.agents import DIALECTS, dialect
-from billhook.agents.child import ENV_LIMIT, Call, fit, inherited
+from billhook.agents.child import ENV_LIMIT, ChildCall, fit, inherited
 from billhook.core import events
 from billhook.core.answers import Answer, Outcome
 from billhook.core.errors import EventError, UsageError
@@ -30,7 +30,7 @@ WITH_HOOK_VARIABLES = ("claw", "claw-text", "lesson")
 LS = {"command": "ls"}
 
 
-def call(name: str, event: Event, notes: tuple[Outcome, ...] = ()) -> Call:
+def call(name: str, event: Event, notes: tuple[Outcome, ...] = ()) -> ChildCall:
     return dialect(name).write_call(Context(event, list(notes)))
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Scope
-from billhook.cli.install.entries import IfMissing, Options
-from billhook.cli.install.plan import Change, Needs, Target, carry_out, plan_install, plan_uninstall
+from billhook.cli.install.entries import EntryOptions, IfMissing
+from billhook.cli.install.plan import InstallChange, Needs, Target, carry_out, plan_install, plan_uninstall
 
 
 class Home:
@@ -37,16 +37,16 @@ class Home:
         events: Iterable[str] | None = None,
         adopt: bool = False,
         if_missing: IfMissing = "deny",
-    ) -> Change:
+    ) -> InstallChange:
         target = self.target(host, scope)
-        options = Options(scope=scope, if_missing=if_missing)
+        options = EntryOptions(scope=scope, if_missing=if_missing)
         wanted = target.host.events if events is None else events
         needs = Needs(target).seconds if adopt or target.moved else {}
         change = plan_install(target, wanted, options, adopt=adopt, seconds=needs)
         carry_out(change)
         return change
 
-    def uninstall(self, host: str = "claude", scope: Scope = "project") -> Change:
+    def uninstall(self, host: str = "claude", scope: Scope = "project") -> InstallChange:
         change = plan_uninstall(self.target(host, scope))
         carry_out(change)
         return change

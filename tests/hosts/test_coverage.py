@@ -12,9 +12,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from billhook.agents import AGENTS
-from billhook.agents.transcripts import Call
-from billhook.cli.doctor.coverage import Coverage, Reasons, Seen, compared, shortly
-from billhook.cli.doctor.finding import Finding
+from billhook.agents.transcripts import TranscriptCall
+from billhook.cli.doctor.coverage import Coverage, LoggedCalls, Reasons, compared, shortly
+from billhook.cli.doctor.finding import DoctorFinding
 from billhook.config import load_config
 from billhook.core.events import PreToolUse
 from cli.terminal import billhook
@@ -85,7 +85,7 @@ def looked(me: Person, host: str, monkeypatch: pytest.MonkeyPatch, since: str = 
         monkeypatch.delenv(name, raising=False)
     root = me.home / ".claude"
 
-    def why(seen: Seen) -> Reasons:
+    def why(seen: LoggedCalls) -> Reasons:
         return Reasons(AGENTS[host], seen, [], ["PreToolUse"], logged=True)
 
     return compared(AGENTS[host], str(me.project), root, why, since, now=time.time() + 3600)
@@ -226,7 +226,7 @@ def test_a_call_that_is_being_made(me: Person) -> None:
 
 
 BEFORE, AFTER = "2026-11-16T08:00:00.000Z", "2026-11-16T10:00:00.000Z"
-SWITCHED = Finding("fail", "trust", "a file switches all hooks off", "change it")
+SWITCHED = DoctorFinding("fail", "trust", "a file switches all hooks off", "change it")
 
 
 @pytest.mark.parametrize(
@@ -244,13 +244,13 @@ SWITCHED = Finding("fail", "trust", "a file switches all hooks off", "change it"
         pytest.param({}, [], True, "could not start, or was too late", id="one of many"),
     ],
 )
-def test_likely_why(call: dict[str, Any], findings: list[Finding], logged: bool, words: str) -> None:
+def test_likely_why(call: dict[str, Any], findings: list[DoctorFinding], logged: bool, words: str) -> None:
     """Each reason, where the log and the settings speak for it."""
-    seen = Seen(Path("/nowhere"), "claude")
+    seen = LoggedCalls(Path("/nowhere"), "claude")
     seen.first, seen.asking, seen.sessions = "2026-11-16T09:00:00.000000Z", {"s1"}, {"s1", "s2"}
     seen.ends = {"s1": ("2026-11-16T09:00:00.000000Z", "2026-11-16T11:00:00.000000Z")}
     ended = call.pop("ended", True)
-    one = Call(**{"id": "t", "tool": "Bash", "time": AFTER, "session": "s1", **call})
+    one = TranscriptCall(**{"id": "t", "tool": "Bash", "time": AFTER, "session": "s1", **call})
     reasons = Reasons(AGENTS["claude"], seen, findings, ["Stop"], logged=logged)
     assert words in reasons.why(one, ended=ended)
 

@@ -10,9 +10,9 @@ import pytest
 
 from billhook.agents import AGENTS
 from billhook.agents.codex import snake, trusted_hash
-from billhook.cli.doctor import Report, examined
-from billhook.cli.doctor.entries import Files
-from billhook.cli.doctor.hooks import Daemon
+from billhook.cli.doctor import AgentReport, examined
+from billhook.cli.doctor.entries import SettingsPair
+from billhook.cli.doctor.hooks import DaemonState
 from hosts.installed import Home
 
 Change = Callable[[Home], object]
@@ -34,8 +34,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return found
 
 
-def report(home: Home, host: str) -> Report:
-    return examined(AGENTS[host], str(home.project), home.root, Daemon(home.root))
+def report(home: Home, host: str) -> AgentReport:
+    return examined(AGENTS[host], str(home.project), home.root, DaemonState(home.root))
 
 
 def put(path: Path, text: str | dict[str, object]) -> Path:
@@ -240,7 +240,7 @@ def test_entries_of_ones_own(home: Home) -> None:
 
 def codex_state(home: Home, **changed: str) -> str:
     """What Codex writes when somebody trusts our entries; `changed` has other hashes."""
-    one = Files(AGENTS["codex"], str(home.project), home.root).installed[0]
+    one = SettingsPair(AGENTS["codex"], str(home.project), home.root).installed[0]
     rows = [f'[projects."{home.project}"]\ntrust_level = "trusted"\n']
     for entry in one.entries:
         key = f"{one.path}:{snake(entry.event)}:{entry.at}:{entry.inner}"
@@ -294,17 +294,17 @@ def test_a_silent_daemon(home: Home) -> None:
         listening.bind(places.SOCKET)
         os.chdir(here)
         listening.listen()
-        found = list(Daemon(home.root).findings())
+        found = list(DaemonState(home.root).findings())
     assert [(one.level, one.remedy) for one in found] == [("fail", "billhook daemon stop --force")]
 
 
 def test_no_daemon_where_entries_ask(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries that ask over HTTP need a daemon at that address, and its token where the agent is started."""
     monkeypatch.setenv("BILLHOOK_TOKEN", "x")
-    listens = list(Daemon(home.root).listens(["http://127.0.0.1:8123"]))
+    listens = list(DaemonState(home.root).listens(["http://127.0.0.1:8123"]))
     assert [one.remedy for one in listens] == ["billhook daemon start --http 127.0.0.1:8123"]
     monkeypatch.delenv("BILLHOOK_TOKEN")
-    assert "BILLHOOK_TOKEN is not set here" in str(list(Daemon(home.root).listens(["http://127.0.0.1:8123"])))
+    assert "BILLHOOK_TOKEN is not set here" in str(list(DaemonState(home.root).listens(["http://127.0.0.1:8123"])))
 
 
 def test_a_program_that_is_missing(home: Home, tmp_path: Path) -> None:

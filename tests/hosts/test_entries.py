@@ -11,9 +11,9 @@ import pytest
 
 from billhook.agents import AGENTS, DIALECTS
 from billhook.agents.base import Agent
-from billhook.cli.install.entries import REFUSED_WITHOUT, Options, command, entry, is_refused, is_written, times
-from billhook.config.declared import Run
-from billhook.config.own_entries import is_billhook
+from billhook.cli.install.entries import REFUSED_WITHOUT, EntryOptions, command, entry, is_refused, is_written, times
+from billhook.config.declaration import RunAction
+from billhook.config.installation import is_billhook
 from billhook.core.dialect_traits import MEANINGS
 
 ODD = "/home/it's me/bin dir/billhook-hook"
@@ -21,12 +21,12 @@ SHELLS = ("sh", "bash")
 CLIENT = Path(sys.executable).with_name("billhook-hook")
 
 
-def handler(host: Agent, event: str, options: Options) -> dict[str, Any]:
+def handler(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
     found = entry(host, event, options)
     return found["hooks"][0] if host.shape == "nested" else found
 
 
-def line(host: Agent, event: str, options: Options) -> str:
+def line(host: Agent, event: str, options: EntryOptions) -> str:
     return str(handler(host, event, options)[host.command_key])
 
 
@@ -55,7 +55,7 @@ def test_the_table(host: Agent) -> None:
 def test_our_deadline_lies_below_the_agents_time_out(host: Agent, needed: float) -> None:
     """In that agent's unit, for every event, however long hooks may take; a whole number, as strict agents want it."""
     for event in host.spellings:
-        options = Options(scope="project", seconds={event: needed})
+        options = EntryOptions(scope="project", seconds={event: needed})
         written = handler(host, event, options)[host.timeout_key]
         deadline = int(line(host, event, options).split("--deadline ")[1].split()[0])
         assert type(written) is int
@@ -75,29 +75,29 @@ def test_session_end_is_short() -> None:
 def test_the_agents_own_switch() -> None:
     """Who can be told to refuse when a hook fails is told so, where a refusal makes sense."""
     for event in AGENTS["claude"].events:
-        said = handler(AGENTS["claude"], event, Options(scope="user"))
+        said = handler(AGENTS["claude"], event, EntryOptions(scope="user"))
         assert said.get("onFailure") == ("block" if event in REFUSED_WITHOUT else None)
-    said = handler(AGENTS["cursor"], "PreToolUse", Options(scope="user"))
+    said = handler(AGENTS["cursor"], "PreToolUse", EntryOptions(scope="user"))
     assert said["failClosed"] is True
-    assert "failClosed" not in handler(AGENTS["cursor"], "Stop", Options(scope="user"))
+    assert "failClosed" not in handler(AGENTS["cursor"], "Stop", EntryOptions(scope="user"))
 
 
 def test_a_subagent_of_cursors() -> None:
     """Cursor alone asks before it starts one: it is refused where billhook is missing, and when the hook fails."""
     cursor = AGENTS["cursor"]
-    assert handler(cursor, "SubagentStart", Options(scope="user"))["failClosed"] is True
-    for options in (Options(scope="project"), Options(scope="user", program=ODD)):
+    assert handler(cursor, "SubagentStart", EntryOptions(scope="user"))["failClosed"] is True
+    for options in (EntryOptions(scope="project"), EntryOptions(scope="user", program=ODD)):
         ended = run(line(cursor, "SubagentStart", options), "/nowhere")
         said = json.loads(ended.stdout)
         assert (ended.returncode, said["permission"]) == (0, "deny") and "uv tool install" in said["user_message"]
 
 
-def every_entry() -> list[tuple[Agent, str, Options]]:
+def every_entry() -> list[tuple[Agent, str, EntryOptions]]:
     options = [
-        Options(scope="user", program="/opt/x/billhook-hook"),
-        Options(scope="user", program=ODD),
-        Options(scope="project"),
-        Options(scope="project", if_missing="allow"),
+        EntryOptions(scope="user", program="/opt/x/billhook-hook"),
+        EntryOptions(scope="user", program=ODD),
+        EntryOptions(scope="project"),
+        EntryOptions(scope="project", if_missing="allow"),
     ]
     return [(host, event, one) for host in AGENTS.values() for event in host.spellings for one in options]
 
@@ -106,8 +106,10 @@ def test_entries_are_known_again() -> None:
     """By `uninstall`, and by whoever loads configuration: loaded as a hook, an entry would only call us again."""
     for host, event, options in every_entry():
         assert is_written(handler(host, event, options)), (host.name, event, options)
-        assert is_billhook(Run(line(host, event, options))), (host.name, event, options)
-    assert is_written(entry(AGENTS["claude"], "Stop", Options(scope="user", http="http://127.0.0.1:1"))["hooks"][0])
+        assert is_billhook(RunAction(line(host, event, options))), (host.name, event, options)
+    assert is_written(
+        entry(AGENTS["claude"], "Stop", EntryOptions(scope="user", http="http://127.0.0.1:1"))["hooks"][0]
+    )
 
 
 def test_entries_that_did_not_say_whose_they_are() -> None:
@@ -144,7 +146,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
     """Before a tool and a prompt, in words that this agent takes as a refusal, with the sentence how to install it."""
     for host in AGENTS.values():
         for event in ("PreToolUse", "UserPromptSubmit"):
-            ended = run(line(host, event, Options(scope="project")), "/nowhere", shell)
+            ended = run(line(host, event, EntryOptions(scope="project")), "/nowhere", shell)
             said = json.loads(ended.stdout) if ended.stdout else {}
             reason = ended.stderr or next(text for text in reversed(said.values()) if "billhook" in str(text))
             assert "uv tool install billhook" in reason
@@ -185,7 +187,7 @@ def test_without_billhook_nothing_is_kept_going() -> None:
 def test_if_missing_allow_warns(shell: str) -> None:
     """With `--if-missing allow` the call goes on, and somebody can see that nobody guards it."""
     for host in AGENTS.values():
-        ended = run(line(host, "PreToolUse", Options(scope="project", if_missing="allow")), "/nowhere", shell)
+        ended = run(line(host, "PreToolUse", EntryOptions(scope="project", if_missing="allow")), "/nowhere", shell)
         assert ended.returncode == 0
         assert "uv tool install billhook" in ended.stderr
         if ended.stdout:
@@ -195,7 +197,7 @@ def test_if_missing_allow_warns(shell: str) -> None:
 def test_a_program_that_is_gone() -> None:
     """Entries of one's own settings refuse, too, once billhook is not where it was; however its path is spelt."""
     for host in AGENTS.values():
-        ended = run(line(host, "PreToolUse", Options(scope="user", program=ODD)), "/usr/bin:/bin")
+        ended = run(line(host, "PreToolUse", EntryOptions(scope="user", program=ODD)), "/usr/bin:/bin")
         assert f"billhook install {host.name}" in ended.stdout + ended.stderr
         assert ended.returncode == (0 if host.name in ("copilot", "cursor") else 2)
 
@@ -208,11 +210,11 @@ def test_with_billhook(tmp_path: Path) -> None:
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\ncat\nexit 7\n')
     program.chmod(0o755)
     for host in AGENTS.values():
-        options = Options(scope="user", program=str(program))
+        options = EntryOptions(scope="user", program=str(program))
         argument = ["preToolUse"] if host.name == "copilot" else []
         for scope, text, path in (
             ("user", line(host, "PreToolUse", options), "/usr/bin:/bin"),
-            ("project", line(host, "PreToolUse", Options(scope="project")), f"{folder}:/usr/bin:/bin"),
+            ("project", line(host, "PreToolUse", EntryOptions(scope="project")), f"{folder}:/usr/bin:/bin"),
         ):
             ended = run(text, path, stdin='{"a": 1}')
             words = ["--as", host.name, "--deadline", "58000", "--from", scope, *argument]
@@ -237,7 +239,7 @@ def test_the_real_client_takes_them(host: Agent, tmp_path: Path) -> None:
     """The client that comes with this package understands every entry."""
     for event in host.events:
         deadline = times(host, event, 0)[1]
-        text = command(host, event, Options(scope="user", program=str(CLIENT)), deadline)
+        text = command(host, event, EntryOptions(scope="user", program=str(CLIENT)), deadline)
         payload: dict[str, object] = {"hook_event_name": event, "session_id": "s", "cwd": str(tmp_path), "prompt": ""}
         payload |= {"tool_name": "Bash", "tool_input": {"command": "true"}}
         payload |= {"toolName": "bash", "toolArgs": {"command": "true"}}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.cli.install import checks
+from billhook.cli.install import files
 from billhook.core.errors import UsageError
 
 
@@ -34,7 +34,7 @@ def test_throw_away(path: str, word: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("UV_CACHE_DIR", "/elsewhere/uv-cache")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("tempfile.tempdir", "/scratch")
-    found = checks.throw_away(path.replace("~", "/home/me"))
+    found = files.throw_away(path.replace("~", "/home/me"))
     assert word in found and bool(found) == bool(word)
 
 
@@ -48,40 +48,40 @@ def program(folder: Path) -> str:
 
 def test_the_one_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run from a throw-away environment, one that stays is taken from PATH; without any, it is refused."""
-    monkeypatch.setattr("billhook.cli.install.checks._SCRATCH", (str(tmp_path / "scratch"),))
+    monkeypatch.setattr("billhook.cli.install.files._SCRATCH", (str(tmp_path / "scratch"),))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     thrown, stays = program(tmp_path / "scratch" / "bin"), program(tmp_path / "stays")
     monkeypatch.setattr(sys, "executable", os.path.join(os.path.dirname(thrown), "python"))
     monkeypatch.setenv("PATH", os.path.dirname(stays))
-    assert checks.lasting() == stays
+    assert files.lasting() == stays
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="folder for temporary files") as error:
-        checks.lasting()
+        files.lasting()
     assert "uv tool install billhook" in error.value.hint
     os.unlink(thrown)
     with pytest.raises(UsageError, match="there is no `billhook-hook`"):
-        checks.lasting()
+        files.lasting()
 
 
 def test_the_name_on_path_outlives_what_it_leads_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a tool that is linked into ~/.local/bin, the link is written."""
-    monkeypatch.setattr("billhook.cli.install.checks._SCRATCH", ())
+    monkeypatch.setattr("billhook.cli.install.files._SCRATCH", ())
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     real = program(tmp_path / "tools")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "billhook-hook").symlink_to(real)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "tools" / "python"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert checks.lasting() == str(tmp_path / "bin" / "billhook-hook")
+    assert files.lasting() == str(tmp_path / "bin" / "billhook-hook")
 
 
 def test_a_program_that_was_named(tmp_path: Path) -> None:
     """By its path or its folder; anything else is refused."""
     path = program(tmp_path / "bin")
-    assert checks.named(path) == checks.named(str(tmp_path / "bin")) == path
+    assert files.named(path) == files.named(str(tmp_path / "bin")) == path
     for wrong in (str(tmp_path), "/bin/sh", str(tmp_path / "gone" / "billhook-hook")):
         with pytest.raises(UsageError, match="no billhook-hook that can be run"):
-            checks.named(wrong)
+            files.named(wrong)
 
 
 def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,9 @@ def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(bin_))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME"):
         monkeypatch.delenv(name, raising=False)
-    seen = checks.agents_here("user", str(project))
+    seen = files.agents_here("user", str(project))
     assert [name for name, how in seen.items() if how] == ["codex", "gemini"]
-    seen = checks.agents_here("project", str(project))
+    seen = files.agents_here("project", str(project))
     assert [name for name, how in seen.items() if how] == ["codex", "gemini", "cursor"]
     (home / ".claude" / "settings.json").write_text("{}")
-    assert checks.agents_here("user", str(project))["claude"]
+    assert files.agents_here("user", str(project))["claude"]

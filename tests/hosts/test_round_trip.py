@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
-from billhook.cli.install.entries import Options, is_written, ours, wanted, with_entries, without
+from billhook.cli.install.entries import EntryOptions, is_written, ours, wanted, with_entries, without
 from billhook.config.edit_json import decoded, measured
 from billhook.config.nodes import read_text
 from hosts.installed import Home
@@ -238,7 +238,7 @@ def test_many_layouts(text: str, name: str) -> None:
 def _in_and_out(text: str, host: Agent) -> None:
     if [one for one in read_text(text.encode(), "x.json").findings if one.code != "BH105"]:
         return
-    entries = wanted(host, ("PreToolUse", "Stop"), Options(scope="project"))
+    entries = wanted(host, ("PreToolUse", "Stop"), EntryOptions(scope="project"))
     there = with_entries(text, host, entries)
     _nothing_lost(text.encode(), there.encode())
     now = plain(there.encode())

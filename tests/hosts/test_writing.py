@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from billhook.agents import AGENTS
-from billhook.cli.install.entries import Options
+from billhook.cli.install.entries import EntryOptions
 from billhook.cli.install.plan import carry_out, plan_install, plan_uninstall
 from billhook.config.edit_json import FaultyFileError
 from billhook.core.errors import BillhookError
@@ -185,7 +185,7 @@ def test_somebody_writes_at_the_same_time(home: Home, doing: str) -> None:
         home.install()
         change = plan_uninstall(home.target())
     else:
-        change = plan_install(home.target(), ["Stop"], Options(scope="project"), adopt=False, seconds={})
+        change = plan_install(home.target(), ["Stop"], EntryOptions(scope="project"), adopt=False, seconds={})
     file.write_text('{"theirs": 1}')
     with pytest.raises(BillhookError, match="was changed while"):
         carry_out(change)
@@ -201,7 +201,9 @@ def test_a_full_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
     file = home.write('{"model": "a"}')
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    change = plan_install(home.target(), AGENTS["claude"].events, Options(scope="project"), adopt=False, seconds={})
+    change = plan_install(
+        home.target(), AGENTS["claude"].events, EntryOptions(scope="project"), adopt=False, seconds={}
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
     try:
         with pytest.raises(BillhookError):

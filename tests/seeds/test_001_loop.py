@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent_loop.running import DONE, Project, Ran, bash, callbacks, shell, specific, tool, unique
 from billhook import Hook
 from billhook.agent.conversation import user
-from billhook.agent.loop import Agent
+from billhook.agent.loop import AgentLoop
 from billhook.session import Question, ToolResult
 from cli.terminal import gone
 from seeds.test_seed_001 import INPUTS
@@ -457,7 +457,7 @@ def test_async_support(project: Project) -> None:
     """`Async support`: the loop goes on at once; the answer is in the next system message after it has come."""
     come: list[bool] = []
 
-    async def drive(agent: Agent) -> Any:
+    async def drive(agent: AgentLoop) -> Any:
         hooks = agent.session.engine.background
         agent.tools["TodoWrite"] = replace(agent.tools["TodoWrite"], run=_noting(come, lambda: hooks.settle(20)))
         return await agent.run("go")

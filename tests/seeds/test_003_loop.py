@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_loop.running import DONE, Project, Ran, bash, tool
-from billhook.agent.loop import Agent
+from billhook.agent.loop import AgentLoop
 from billhook.agent.tools.base import Input
 from billhook.session import ToolResult
 from cli.place import Place
@@ -56,7 +56,7 @@ def run_noting(project: Project, *turns: dict[str, Any], builtins: bool = True) 
         executed.append(given["command"])
         return "executed"
 
-    async def drive(agent: Agent) -> Any:
+    async def drive(agent: AgentLoop) -> Any:
         agent.tools["Bash"] = replace(agent.tools["Bash"], run=note)
         return await agent.run("clean up")
 

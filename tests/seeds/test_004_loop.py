@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agent_loop.running import DONE, Project, Ran, tool
-from billhook.agent.loop import Agent
-from billhook.agent.ui_events import Judged
+from billhook.agent.loop import AgentLoop
+from billhook.agent.ui_events import VerdictShown
 from billhook.session import ToolResult
 from cli.place import Place
 from seeds.test_seed_004 import CONFIG
@@ -50,7 +50,7 @@ def project(tmp_path: Path) -> Project:
 def tried(project: Project) -> Ran:
     """The whole list in one session."""
 
-    async def drive(agent: Agent) -> list[str]:
+    async def drive(agent: AgentLoop) -> list[str]:
         return [(await agent.run(prompt)).text for prompt, _ in TRY_IT]
 
     return project.drive([turn for _, turns in TRY_IT for turn in turns], drive)
@@ -58,7 +58,7 @@ def tried(project: Project) -> Ran:
 
 def outcomes(ran: Ran, event: str) -> list[list[dict[str, Any]]]:
     """What the lesson's hooks did at each event of a name."""
-    verdicts = [one.verdict for one in ran.shown if isinstance(one, Judged) and one.verdict["event"] == event]
+    verdicts = [one.verdict for one in ran.shown if isinstance(one, VerdictShown) and one.verdict["event"] == event]
     return [[one for one in verdict["outcomes"] if one["dialect"] == "lesson"] for verdict in verdicts]
 
 
@@ -99,7 +99,7 @@ def test_the_missing_script_is_a_warning(project: Project) -> None:
     """The script of the sample does not exist: the file is written all the same, and the warning can be seen."""
     project.approve()
     ran = tried(project)
-    judged = [one for one in ran.shown if isinstance(one, Judged) and one.verdict["event"] == "PreToolUse"][4]
+    judged = [one for one in ran.shown if isinstance(one, VerdictShown) and one.verdict["event"] == "PreToolUse"][4]
     assert (judged.verdict["decision"], judged.verdict["failed_open"]) == ("none", 1)
     (deed,) = judged.deeds
     assert (deed.hook, deed.did) == ("lint-check", "failed_open") and MISSING in deed.text

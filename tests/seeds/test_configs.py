@@ -11,7 +11,7 @@ from billhook import Decision, Event, PostToolUse, PreToolUse, SessionStart, Ver
 from billhook.config import Config, load_config
 from billhook.config.approve import approve_entry
 from billhook.config.lint import lint
-from billhook.core.feedback import Result, denied_result, merge_feedback
+from billhook.session.calls import Result, denied_result, merge_feedback
 from seeds.examples import FLAT, PIPELINE, SHORT_PIPELINE, STRINGS
 from seeds.test_seed_003 import JQ
 from seeds.test_seed_004 import CONFIG as LESSON

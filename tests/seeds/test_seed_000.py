@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from billhook import Event, PostToolUse, PreToolUse, Verdict
-from billhook.core.feedback import Result, denied_result, merge_feedback
+from billhook.session.calls import Result, denied_result, merge_feedback
 from seeds.asking import fire, given
 
 BEFORE = PreToolUse(tool_name="bash", tool_input={"command": "ls"})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from billhook import Engine, Event, PostToolUse, PreToolUse, Verdict
-from billhook.core.feedback import Result, denied_result, merge_feedback
+from billhook.session.calls import Result, denied_result, merge_feedback
 from seeds.asking import fire, given, hook
 
 SCRIPTS = Path(__file__).with_name("scripts")

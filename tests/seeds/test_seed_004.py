@@ -8,7 +8,7 @@ import pytest
 
 from billhook import Engine, Event, PostToolUse, PreToolUse, SessionStart
 from billhook.core.events import decode
-from billhook.core.feedback import Result, denied_result, merge_feedback
+from billhook.session.calls import Result, denied_result, merge_feedback
 from seeds.asking import fire, given, hook
 
 BEFORE = PreToolUse(tool_name="bash", tool_input={"command": "npm test"})

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from billhook.core import strictjson
-from billhook.store import record
-from billhook.store.eventlog import EventLog
-from billhook.store.log_reader import LogReader
+from billhook.store.log import record
+from billhook.store.log.eventlog import EventLog
+from billhook.store.log.reader import LogReader
 
 PROJECT = "-srv-shop"
 

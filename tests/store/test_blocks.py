@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.store import log_files
-from billhook.store.log_files import quick_find
+from billhook.store.log import files
+from billhook.store.log.files import quick_find
 
 LINES = st.lists(st.binary(max_size=70).map(lambda line: line.replace(b"\n", b"")), max_size=30)
 TAIL = st.binary(max_size=70).map(lambda line: line.replace(b"\n", b""))
@@ -22,7 +22,7 @@ def small_buffers() -> Iterator[None]:
     """Blocks of 16 bytes, and a line of more than 64 is too long."""
     with pytest.MonkeyPatch.context() as patch:
         for name, size in (("FIRST", 8), ("BLOCK", 16), ("LONGEST", 64), ("_AROUND", 4)):
-            patch.setattr(log_files, name, size)
+            patch.setattr(files, name, size)
         yield
 
 
@@ -43,7 +43,7 @@ def expected(lines: list[bytes]) -> list[tuple[int, bytes]]:
     return found
 
 
-def met(found: Iterator[log_files.Block], *, backward: bool = False) -> tuple[list[tuple[int, bytes | None]], int]:
+def met(found: Iterator[files.LineBlock], *, backward: bool = False) -> tuple[list[tuple[int, bytes | None]], int]:
     """All lines of some blocks, and how many were passed over."""
     lines: list[tuple[int, bytes | None]] = []
     lost = 0
@@ -61,8 +61,8 @@ def test_both_directions_have_the_same_lines(lines: list[bytes], tail: bytes, cl
     whole = [(offset, line) for offset, line in expected(lines) if len(line) < 64]
     too_long = len(lines) - len(whole) + bool(tail and closed)
     with opened(data) as file:
-        ahead, lost_ahead = met(log_files.forward(file, closed=closed))
-        back, lost_back = met(log_files.backward(file, len(data), closed=closed), backward=True)
+        ahead, lost_ahead = met(files.forward(file, closed=closed))
+        back, lost_back = met(files.backward(file, len(data), closed=closed), backward=True)
     # A line may be a little longer than what is promised to be looked at, depending on where it lies.
     assert [one for one in ahead if len(one[1] or b"") < 64] == whole
     assert [one for one in reversed(back) if len(one[1] or b"") < 64] == whole
@@ -78,7 +78,7 @@ def test_lines_with_some_bytes_are_those_that_have_them(lines: list[bytes], need
     wanted = [(offset, line) for offset, line in expected(short) if any(needle in line for needle in sought)]
     found = []
     with opened(b"".join(line + b"\n" for line in short)) as file:
-        for block in log_files.forward(file):
+        for block in files.forward(file):
             found += block.lines_with(sought, quick_find(block.data) if quick else block.data.find)
     assert found == wanted
 
@@ -93,8 +93,8 @@ def test_lines_at_some_places(lines: list[bytes], tail: bytes, choice: st.DataOb
     places = sorted(choice.draw(st.sets(st.integers(0, len(data) - 1))))
     whole = [(at, line) for at, line in expected(lines) if any(at <= place <= at + len(line) for place in places)]
     with opened(data) as file:
-        up = list(log_files.lines_at(file, places))
-        down = list(log_files.lines_at(file, reversed(places)))
+        up = list(files.lines_at(file, places))
+        down = list(files.lines_at(file, reversed(places)))
     assert up == down[::-1]
     assert [at for at, _ in up] == [at for at, _ in whole]
     for (_, found), (_, line) in zip(up, whole, strict=True):
@@ -117,7 +117,7 @@ def test_a_file_that_is_cut_off_meanwhile(tmp_path: Path, keep: int) -> None:
     for backward in (False, True):
         path.write_bytes(b"".join(line + b"\n" for line in lines))
         file = os.open(path, os.O_RDONLY)
-        found = log_files.backward(file, 1000) if backward else log_files.forward(file)
+        found = files.backward(file, 1000) if backward else files.forward(file)
         seen = [next(found).lines()]
         os.truncate(path, keep)
         seen += [block.lines() for block in found]

@@ -362,7 +362,7 @@ except StoreError as error:
 _LONG = """
 import gc, json, os, sys, threading
 from pathlib import Path
-from billhook.store.eventlog import open_log
+from billhook.store.log.eventlog import open_log
 from store.written import PROJECT, content, whole
 
 root = Path(sys.argv[1])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.log_query import Entry
-from billhook.store.log_reader import LogReader
-from billhook.store.record import Wanted
+from billhook.store.log.query import LogEntry
+from billhook.store.log.reader import LogReader
+from billhook.store.log.record import Wanted
 from descriptors import open_descriptors
 
 from .logs import append, content, log_folder, made_lines, put, reader, written
@@ -34,11 +34,11 @@ def deadline() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def following(log: LogReader, wanted: Wanted | None = None, *, since_now: bool = True) -> Iterator[Entry]:
+def following(log: LogReader, wanted: Wanted | None = None, *, since_now: bool = True) -> Iterator[LogEntry]:
     return log.follow(wanted or Wanted(), since_now, QUICK)
 
 
-def following_seqs(entries: Iterator[Entry], count: int) -> list[int]:
+def following_seqs(entries: Iterator[LogEntry], count: int) -> list[int]:
     return [entry.record.seq for entry in islice(entries, count)]
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from billhook.core import strictjson
-from billhook.store import record as lines
-from billhook.store.record import Record
+from billhook.store.log import record as lines
+from billhook.store.log.record import Record
 from store.written import content
 
 DIGEST = "0" * 64
@@ -34,7 +34,7 @@ def test_what_was_made_is_read_back(seq: int, prev: str) -> None:
     """Number and both hashes come from the ends of the line, whatever is between them."""
     line, digest = lines.make_line(seq, prev, BODY)
 
-    assert lines.read_line(line[:-1]) == lines.Line(seq, prev, digest, "")
+    assert lines.read_line(line[:-1]) == lines.LineEnds(seq, prev, digest, "")
     assert lines.is_whole(line[:-1])
 
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from billhook.core import strictjson
-from billhook.store import record as lines
 from billhook.store import side_files
-from billhook.store.eventlog import EventLog
 from billhook.store.files import StoreError
-from billhook.store.log_files import older_names
-from billhook.store.log_reader import LogReader
-from billhook.store.log_verify import verify
-from billhook.store.record import Wanted
+from billhook.store.log import record as lines
+from billhook.store.log.eventlog import EventLog
+from billhook.store.log.files import older_names
+from billhook.store.log.reader import LogReader
+from billhook.store.log.record import Wanted
+from billhook.store.log.verify import verify
 
 from .logs import append, content, log_folder, made_lines, put, reader, written
 

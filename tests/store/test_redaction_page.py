@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.secret_names import (
+from billhook.store.secrets.names import (
     BEFORE_KEY,
     BEFORE_PASS,
     BEFORE_TOKEN_HARMLESS,
@@ -19,7 +19,7 @@ from billhook.store.secret_names import (
     WORDS,
     is_secret,
 )
-from billhook.store.secret_shapes import PATTERNS, SHAPES
+from billhook.store.secrets.shapes import PATTERNS, SHAPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "redaction.md").read_text()
 NAMES = {

@@ -4,16 +4,16 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.store import secret_names
-from billhook.store.secret_names import Names
+from billhook.store.secrets import names
+from billhook.store.secrets.names import SecretNames
 
 assert re2, "the quick look is taken where this is loaded"
-TRIGGERS = Names(()).triggers
+TRIGGERS = SecretNames(()).triggers
 BITS = [
-    *secret_names._words(),
-    *secret_names._pieces(),
+    *names._words(),
+    *names._pieces(),
     *(encoded for _, encoded in TRIGGERS),
-    *(hint.encode() for rule in secret_names.RULES for hint in rule.hints),
+    *(hint.encode() for rule in names.RULES for hint in rule.hints),
     *(b"\\n", b"\\t", b"\\u", b"%", b"_", b"-", b" ", b"x", b"A9", b'"', b"\\", "é".encode(), b"/", b"."),
 ]
 
@@ -22,18 +22,18 @@ BITS = [
 def test_the_quick_look_misses_nothing(data: bytes, change: type[bytes]) -> None:
     """What it calls clean holds nothing that a rule or a name could find."""
     data = change(data)
-    if secret_names.quick_look(TRIGGERS)(data) is None:
-        assert not secret_names._rules(data)
+    if names.quick_look(TRIGGERS)(data) is None:
+        assert not names._rules(data)
         assert not any(encoded in data.lower() for _, encoded in TRIGGERS)
 
 
 def test_most_texts_are_clean() -> None:
     """Words that only begin like a token's prefix don't cost a search."""
-    assert secret_names.worth_trying(b'{"command":"ls -la src/task/work","description":"Lists"}', TRIGGERS) == ((), ())
+    assert names.worth_trying(b'{"command":"ls -la src/task/work","description":"Lists"}', TRIGGERS) == ((), ())
 
 
 def test_a_record_that_names_a_file_of_hooks_is_clean() -> None:
     """A web hook's address has `hooks` in it, and so has every record of a hook from a file: that alone is no hint."""
     for place in ("/home/me/x/.claude/hooks.yaml", "/home/me/.claude/hooks/guard.py", "hooks.jsonl"):
-        assert secret_names.worth_trying(b'{"source":"%b"}' % place.encode(), TRIGGERS) == ((), ())
-        assert not secret_names._rules(place.encode())
+        assert names.worth_trying(b'{"source":"%b"}' % place.encode(), TRIGGERS) == ((), ())
+        assert not names._rules(place.encode())

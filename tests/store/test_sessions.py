@@ -12,7 +12,7 @@ import pytest
 from billhook.core.errors import UsageError
 from billhook.store import sessions as names
 from billhook.store.files import StoreError
-from billhook.store.sessions import KEPT, VERBS, Session, Sessions
+from billhook.store.sessions import KEPT, VERBS, SessionRecord, Sessions
 from billhook.store.state import FileState
 
 HERE = "/home/me/project"
@@ -255,6 +255,6 @@ def test_processes_choose_different_names(tmp_path: Path) -> None:
     shared = Counter(line for _, err in ended for line in err.splitlines())
     assert sum(shared.values()) == 160 and sum(line.endswith("True") for line in shared) == 20
     sessions = Sessions(FileState(tmp_path))
-    found: list[Session | None] = [sessions.get(f"shared-{number}") for number in range(20)]
+    found: list[SessionRecord | None] = [sessions.get(f"shared-{number}") for number in range(20)]
     assert len({*given, *(one.name for one in found if one)}) == 180
     assert not [name for name in os.listdir(tmp_path / "billhook" / "names") if name.startswith(".")]

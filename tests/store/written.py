@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from billhook.store.eventlog import EventLog, open_log
 from billhook.store.files import log_folder
-from billhook.store.log_tail import CURRENT
-from billhook.store.log_verify import Verified, verify
+from billhook.store.log.eventlog import EventLog, open_log
+from billhook.store.log.tail import CURRENT
+from billhook.store.log.verify import Verified, verify
 
 PROJECT = "/home/me/project"
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NotRequired
 
 from billhook.adapters import runs
 from billhook.session.calls import Question, ToolResult, text_of
-from billhook.session.sync import SyncSession, run_to_end
+from billhook.session.session import SyncSession, run_to_end
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
@@ -56,7 +56,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         ask = session.pop("ask", None) or (_interrupted if approval else None)
         asking = runs.passing(ask, (GraphBubbleUp,)) if ask else None
         self._options = {"names": names, "tell": tell, "ask": asking, **session}
-        self._runs: OrderedDict[str, runs.Run] = OrderedDict()
+        self._runs: OrderedDict[str, runs.AdapterRun] = OrderedDict()
 
     # -- a run and its end
 
@@ -102,15 +102,15 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         await run.__aexit__(None, None, None)
         return None
 
-    def _remember(self, key: str, source: str) -> runs.Run:
-        run = runs.Run(self.engine, **{"session_id": _thread(), "source": source} | self._options)
+    def _remember(self, key: str, source: str) -> runs.AdapterRun:
+        run = runs.AdapterRun(self.engine, **{"session_id": _thread(), "source": source} | self._options)
         if key:
             self._runs[key] = run
         while len(self._runs) > _KEPT:
             self._runs.popitem(last=False)
         return run
 
-    def _run(self, state: Any) -> runs.Run:
+    def _run(self, state: Any) -> runs.AdapterRun:
         """The run that a conversation is in. One that was interrupted in another process goes on in a new session, and
         outside of an agent (a ToolNode alone) each call is judged on its own."""
         key = _key(state)
@@ -157,7 +157,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         self._say_lost(run, request.state)
         return _message(run, request, attempt, result)
 
-    def _say_lost(self, run: runs.Run, state: Any) -> None:
+    def _say_lost(self, run: runs.AdapterRun, state: Any) -> None:
         """Outside of an agent nobody takes what hooks want beside the result of the call."""
         if _key(state):
             return
@@ -207,7 +207,7 @@ def _told(request: Any, context: str) -> Any:
     return request.override(system_message=SystemMessage(content))
 
 
-async def _failed(run: runs.Run, context: str, error: Exception) -> None:
+async def _failed(run: runs.AdapterRun, context: str, error: Exception) -> None:
     """The model gave no answer, so it has not read the context."""
     if context:
         run.add_context(context)
@@ -258,7 +258,7 @@ def _updated(made: Any) -> list[AnyMessage]:
     return list(update.get("messages", [])) if isinstance(update, Mapping) else []
 
 
-def _message(run: runs.Run, request: Any, attempt: runs.Attempt, result: ToolResult) -> Any:
+def _message(run: runs.AdapterRun, request: Any, attempt: runs.Attempt, result: ToolResult) -> Any:
     """What LangChain gets: what the tool made, unless it was refused or hooks changed it."""
     call, changed = request.tool_call, run.was_rewritten(result)
     if not attempt.began:

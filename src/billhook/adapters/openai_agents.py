@@ -41,7 +41,7 @@ _KEPT: Final = 1024
 _PROMPT: Final = "billhook"  # the name of the guardrail that fires UserPromptSubmit
 _REFUSED: Final = "a hook refused the prompt"
 
-_current: ContextVar["tuple[Hooked, runs.Run] | None"] = ContextVar("billhook_run", default=None)
+_current: ContextVar["tuple[Hooked, runs.AdapterRun] | None"] = ContextVar("billhook_run", default=None)
 
 
 class Hooked(RunHooks[Any]):
@@ -63,7 +63,7 @@ class Hooked(RunHooks[Any]):
         self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="openai-agents", tell=tell)
         self.unjudged = frozenset(unjudged)
         self._options = {"names": names, "tell": tell, **session}
-        self._runs: OrderedDict[int, tuple[Any, runs.Run]] = OrderedDict()
+        self._runs: OrderedDict[int, tuple[Any, runs.AdapterRun]] = OrderedDict()
 
     # -- agents and tools
 
@@ -149,7 +149,7 @@ class Hooked(RunHooks[Any]):
         judged = self.agent(agent)
         kept_as = options.get("conversation_id") or getattr(options.get("session"), "session_id", "")
         about = {"session_id": str(kept_as), "source": await _source(input, options)}
-        async with runs.Run(self.engine, **about | self._options) as run:
+        async with runs.AdapterRun(self.engine, **about | self._options) as run:
             mark = _current.set((self, run))
             try:
                 return await self._until_done(run, judged, input, options)
@@ -164,7 +164,7 @@ class Hooked(RunHooks[Any]):
             return asyncio.run(self.run(agent, input, **options))
         raise UsageError("`run_sync` can't wait inside a running event loop", hint="`await hooked.run(...)`")
 
-    async def _until_done(self, run: runs.Run, agent: Agent[Any], given: Any, options: dict[str, Any]) -> RunResult:
+    async def _until_done(self, run: runs.AdapterRun, agent: Agent[Any], given: Any, options: dict[str, Any]) -> RunResult:
         while True:
             try:
                 result = await Runner.run(agent, given, **options)
@@ -185,7 +185,7 @@ class Hooked(RunHooks[Any]):
                 return result
             agent, given = result.last_agent, _go_on(result, ending.reason or "Go on.", options)
 
-    async def _run(self, context: RunContextWrapper[Any]) -> runs.Run:
+    async def _run(self, context: RunContextWrapper[Any]) -> runs.AdapterRun:
         """The session of a run: that of `run`, or one for each run of a Runner, which share their `usage`."""
         current = _current.get()
         if current is not None and current[0] is self:
@@ -193,7 +193,7 @@ class Hooked(RunHooks[Any]):
         known = self._runs.get(id(context.usage))
         if known is not None:
             return known[1]
-        run = runs.Run(self.engine, **self._options)
+        run = runs.AdapterRun(self.engine, **self._options)
         self._runs[id(context.usage)] = (context.usage, run)
         while len(self._runs) > _KEPT:
             self._runs.popitem(last=False)

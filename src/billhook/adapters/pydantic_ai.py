@@ -50,7 +50,7 @@ class HookCapability(AbstractCapability[Any]):
         self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="pydantic-ai", tell=tell)
         self._approval, self._ask = approval, session.pop("ask", None)
         self._options = {"names": names, "tell": tell, **session}
-        self._session: runs.Run | None = None
+        self._session: runs.AdapterRun | None = None
         self._under_way: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
         """Calls that have no result yet: their end, and the task that they are made in."""
         self._told = ""
@@ -61,7 +61,7 @@ class HookCapability(AbstractCapability[Any]):
         return CapabilityOrdering(position="innermost")
 
     @property
-    def _run(self) -> runs.Run:
+    def _run(self) -> runs.AdapterRun:
         assert self._session is not None, "a capability is asked within a run"
         return self._session
 
@@ -74,7 +74,7 @@ class HookCapability(AbstractCapability[Any]):
             "source": "resume" if ctx.messages else "startup",
             "ask": own._asked if self._ask or self._approval else None,
         }
-        own._session = runs.Run(self.engine, **about | self._options)
+        own._session = runs.AdapterRun(self.engine, **about | self._options)
         own._under_way = {}
         return own
 
@@ -136,7 +136,7 @@ class HookCapability(AbstractCapability[Any]):
     # -- a tool
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        return _Judged(toolset, self)
+        return _JudgedToolset(toolset, self)
 
     async def call(self, toolset: AbstractToolset[Any], name: str, args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Have a call judged and run: a deny is a failure that the model reads, and costs no retry."""
@@ -173,7 +173,7 @@ class HookCapability(AbstractCapability[Any]):
 
 
 @dataclass
-class _Judged(WrapperToolset[Any]):
+class _JudgedToolset(WrapperToolset[Any]):
     """The tools of a run. Here, behind all that others do to a call, its arguments are those that the tool gets."""
 
     capability: HookCapability

@@ -73,7 +73,7 @@ def say(lines: Iterable[str], tell: Tell | None) -> None:
         (tell or _log.warning)(line)
 
 
-class Run(Session):
+class AdapterRun(Session):
     """The session of one run of somebody else's agent."""
 
     def __init__(
@@ -201,7 +201,9 @@ class ToolFailureError(Exception):
     """An output that says that the tool failed."""
 
 
-async def attempted(run: Run, name: str, tool_input: dict[str, Any], attempt: Attempt, tool_use_id: str) -> ToolResult:
+async def attempted(
+    run: AdapterRun, name: str, tool_input: dict[str, Any], attempt: Attempt, tool_use_id: str
+) -> ToolResult:
     """Have a call judged, run and judged again. What the tool raised is raised when its hooks have heard of it."""
     try:
         result = await run.call_tool(name, tool_input, attempt.wait, tool_use_id=tool_use_id)

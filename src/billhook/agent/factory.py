@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from billhook.agent.loop import BUDGET, Agent
+from billhook.agent.conversation import resumed, transcript_of
+from billhook.agent.loop import BUDGET, AgentLoop
 from billhook.agent.models import Model
 from billhook.agent.permissions import AgentPermissions
 from billhook.agent.team import Job, Team
 from billhook.agent.tools import base, standard_tools
 from billhook.agent.tools.base import Input, Tool, ToolError
 from billhook.agent.tools.files import Workspace
-from billhook.agent.transcript import resumed, transcript_of
-from billhook.agent.ui_events import Notice, SessionStarted, Show, judged
+from billhook.agent.ui_events import NoticeShown, SessionStarted, Show, judged
 from billhook.config.config import Config
 from billhook.config.recorder import Looked
 from billhook.core.answers import Verdict
@@ -51,11 +51,11 @@ OUTPUT: Final = base.spec(
     wait={"type": "number", "description": "Seconds to wait for its end"},
 )
 
-Spawn = Callable[[Agent, str, str, str], Agent]
+Spawn = Callable[[AgentLoop, str, str, str], AgentLoop]
 """Makes an agent inside another's session, from (parent, type, agent id, a teammate's name or nothing)."""
 
 
-def delegating_tools(agent: Agent, spawn: Spawn) -> list[Tool]:
+def delegating_tools(agent: AgentLoop, spawn: Spawn) -> list[Tool]:
     """The tools with which an agent has others work."""
 
     async def task(given: Input) -> str:
@@ -67,7 +67,7 @@ def delegating_tools(agent: Agent, spawn: Spawn) -> list[Tool]:
     return [base.tool(TASK, task), base.tool(SEND, send)]
 
 
-def output_tool(agent: Agent) -> Tool:
+def output_tool(agent: AgentLoop) -> Tool:
     """The tool with which an agent gets at what runs in the background."""
 
     async def output(given: Input) -> str:
@@ -76,7 +76,7 @@ def output_tool(agent: Agent) -> Tool:
     return base.tool(OUTPUT, output)
 
 
-async def _delegate(agent: Agent, spawn: Spawn, given: Input) -> str:
+async def _delegate(agent: AgentLoop, spawn: Spawn, given: Input) -> str:
     subject, prompt, name = given["description"], given["prompt"], given.get("name", "")
     nested = spawn(agent, given.get("subagent_type", "general-purpose"), uuid.uuid4().hex[:16], name)
     if name:
@@ -88,7 +88,7 @@ async def _delegate(agent: Agent, spawn: Spawn, given: Input) -> str:
     return await _work(nested, prompt)
 
 
-async def _work(nested: Agent, prompt: str) -> str:
+async def _work(nested: AgentLoop, prompt: str) -> str:
     """A subagent's whole life, and its last message."""
     async with nested.session:
         ended = await nested.answer(prompt)
@@ -119,7 +119,7 @@ async def open_agent(
     setup: Literal["init", "maintenance"] | None = None,
     budget: int = BUDGET,
     hooks: Iterable[Hook] = (),
-) -> AsyncIterator[Agent]:
+) -> AsyncIterator[AgentLoop]:
     """An agent in an open session: SessionStart was fired, SessionEnd will be, whatever happens. `resume` is the id of
     an earlier session. What happens is told to `show`; `hooks` are the caller's own, beside the configured ones."""
     root = Path(config.root)
@@ -140,7 +140,7 @@ async def open_agent(
     )
     transcript = transcript or transcript_of(root, config.project, session.id)
     session.transcript_path = str(transcript.path)
-    agent = Agent(
+    agent = AgentLoop(
         session=session,
         model=model,
         workspace=workspace,
@@ -160,7 +160,7 @@ async def open_agent(
             await agent.team.close()
             await _announce_hooks_left(session, show)
             if problem := transcript.problem or agent.transcript.problem:  # after `begin_anew` it has another
-                show(Notice(problem))
+                show(NoticeShown(problem))
 
 
 async def _announce_hooks_left(session: Session, show: Show) -> None:
@@ -169,13 +169,13 @@ async def _announce_hooks_left(session: Session, show: Show) -> None:
     while (left := session.background_hooks) and time.monotonic() < end:  # noqa: ASYNC110 - they run in threads
         await asyncio.sleep(0.02)
     if left:
-        show(Notice(f"waiting for hooks in the background: {', '.join(left)} (Ctrl-C ends them)"))
+        show(NoticeShown(f"waiting for hooks in the background: {', '.join(left)} (Ctrl-C ends them)"))
 
 
 _SILENT: Final = 1.0  # seconds for which hooks in the background are waited for without a word
 
 
-async def begin_anew(agent: Agent, config: Config) -> None:
+async def begin_anew(agent: AgentLoop, config: Config) -> None:
     """Start over, as `/clear` does: another session and transcript. What runs in the background is ended."""
     await agent.team.close()
     session_id = str(uuid.uuid4())
@@ -186,7 +186,7 @@ async def begin_anew(agent: Agent, config: Config) -> None:
     agent.show(_started(agent.session, config))
 
 
-def _equip(agent: Agent, config: Config) -> None:
+def _equip(agent: AgentLoop, config: Config) -> None:
     """Give an agent its tools. A subagent has none to delegate with: one level is enough to follow."""
 
     async def background(subject: str, description: str, job: Job) -> str:
@@ -199,7 +199,7 @@ def _equip(agent: Agent, config: Config) -> None:
     agent.tools = {tool.name: tool for tool in tools}
 
 
-def _spawn(config: Config, parent: Agent, kind: str, agent_id: str, name: str) -> Agent:
+def _spawn(config: Config, parent: AgentLoop, kind: str, agent_id: str, name: str) -> AgentLoop:
     transcript = transcript_of(Path(config.root), config.project, parent.session.id, agent_id)
     workspace = Workspace(parent.workspace.root)
     workspace.cwd = parent.workspace.cwd  # it begins where its parent is, and is judged there
@@ -219,7 +219,7 @@ def _shower(show: Show) -> Any:
         said = {outcome.answer.message for outcome in verdict.outcomes}  # shown as theirs, or to be hidden
         for text in verdict.messages:
             if text not in said:  # billhook's own
-                show(Notice(text))
+                show(NoticeShown(text))
 
     return observe
 

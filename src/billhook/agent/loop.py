@@ -17,15 +17,24 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, user
-from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, Request, Say
+from billhook.agent.conversation import INTERRUPTED, NOT_RUN, Block, Message, Text, ToolUse, Transcript, Usage, user
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say
 from billhook.agent.models.wire import completed
 from billhook.agent.team import Team
 from billhook.agent.tools import base
 from billhook.agent.tools.base import Tool, ToolError
 from billhook.agent.tools.files import Workspace
-from billhook.agent.transcript import INTERRUPTED, NOT_RUN, Transcript
-from billhook.agent.ui_events import Compacted, Ended, Notice, Prompted, Said, Show, TextDelta, ToolCalled, ToolEnded
+from billhook.agent.ui_events import (
+    Compacted,
+    MessageShown,
+    NoticeShown,
+    Prompted,
+    Show,
+    TextDelta,
+    ToolCalled,
+    ToolEnded,
+    TurnEnded,
+)
 from billhook.core import tools as names
 from billhook.session.calls import ToolResult
 from billhook.session.session import FORCED_AT_MOST, Session
@@ -37,7 +46,7 @@ done and found, what is still to do, and every name, path and decision that matt
 
 
 @dataclass(kw_only=True, eq=False)
-class Agent:
+class AgentLoop:
     """One conversation between a person, a model and tools, inside a session. Lives as long as the session."""
 
     session: Session
@@ -58,7 +67,7 @@ class Agent:
 
     # -- the loop
 
-    async def run(self, prompt: str) -> Ended:
+    async def run(self, prompt: str) -> TurnEnded:
         """One prompt, and the tasks it started. What a hook does not accept as done goes back to the model."""
         ended = await self.turn(prompt)
         for _ in range(FORCED_AT_MOST):
@@ -70,7 +79,7 @@ class Agent:
             return self._end("stopped", self.session.stopped)
         return replace(ended, usage=self.usage)
 
-    async def turn(self, prompt: str) -> Ended:
+    async def turn(self, prompt: str) -> TurnEnded:
         """One prompt, until the model has no more to do."""
         if self.session.stopped is not None and self.session.turn == 0:
             return self._end("stopped", self.session.stopped)  # a hook stopped the run at its very start
@@ -80,12 +89,12 @@ class Agent:
             return self._end("blocked", submitted.reason)
         return await self.answer(prompt)
 
-    async def answer(self, text: str) -> Ended:
+    async def answer(self, text: str) -> TurnEnded:
         """Work on what somebody else than the person wants: a parent, a teammate, a hook."""
         self.record(user(text))
         return await self.work()
 
-    async def work(self) -> Ended:
+    async def work(self) -> TurnEnded:
         """Call the model and run its tools, until it is done."""
         said = ""
         try:
@@ -111,7 +120,7 @@ class Agent:
         system = f"{self.system}\n\n{context}" if context else self.system
         specs = tuple(tool.spec for tool in self.tools.values())
         try:
-            request = Request(system, tuple(self.messages), specs, self.name)
+            request = ModelRequest(system, tuple(self.messages), specs, self.name)
             completion = await self._complete(request, lambda text: self.show(TextDelta(text, self.name)))
         except BaseException:  # nobody has read it yet
             if context:
@@ -119,7 +128,7 @@ class Agent:
             raise
         reply = self._with_own_ids(completion.message)
         self.record(reply)
-        self.show(Said(reply.text, self.name, completion.usage))
+        self.show(MessageShown(reply.text, self.name, completion.usage))
         if completion.left_out:
             self._tell(completion.left_out)
         return reply
@@ -166,7 +175,7 @@ class Agent:
             return False
         forced = [outcome for outcome in ending.outcomes if outcome.answer.keep_going]
         if forced and self.session.stopped is None:
-            self.show(Notice(ending.messages[-1]))
+            self.show(NoticeShown(ending.messages[-1]))
         return True
 
     async def compact(self, trigger: Literal["manual", "auto"], instructions: str | None = None) -> bool:
@@ -202,17 +211,17 @@ class Agent:
         """What the session has cost so far, all its agents together."""
         return self.team.usage
 
-    async def _complete(self, request: Request, say: Say) -> Completion:
+    async def _complete(self, request: ModelRequest, say: Say) -> Completion:
         completion = await completed(self.model, request, say, self._tell)
         self.team.usage += completion.usage
         return completion
 
     def _tell(self, text: str) -> None:
-        self.show(Notice(text if self.name == "main" else f"{self.name}: {text}"))
+        self.show(NoticeShown(text if self.name == "main" else f"{self.name}: {text}"))
 
     async def _summary(self, instructions: str | None) -> str:
         wanted = f"{_SUMMARISE}\n{instructions}" if instructions else _SUMMARISE
-        request = Request(self.system, (*self.messages, user(wanted)), agent=self.name)
+        request = ModelRequest(self.system, (*self.messages, user(wanted)), agent=self.name)
         completion = await self._complete(request, lambda piece: None)
         if not completion.message.text.strip():
             raise ModelError("the model gave no summary of the conversation, which is too long for its budget")
@@ -250,8 +259,8 @@ class Agent:
             blocks.append(block)
         return Message(reply.role, tuple(blocks))
 
-    def _end(self, how: Literal["done", "blocked", "stopped", "failed", "interrupted"], text: str | None) -> Ended:
-        return Ended(how, text or "", self.usage)
+    def _end(self, how: Literal["done", "blocked", "stopped", "failed", "interrupted"], text: str | None) -> TurnEnded:
+        return TurnEnded(how, text or "", self.usage)
 
 
 def _length(block: Block) -> int:

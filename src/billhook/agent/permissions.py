@@ -88,7 +88,7 @@ _NO_MATTER: Final = frozenset({"command", "description", "timeout", "run_in_back
 """Fields of a shell call that don't change what the command does; the command itself is looked at first."""
 
 
-class Inside(Protocol):
+class WorkspacePaths(Protocol):
     """What a workspace is asked."""
 
     def inside(self, text: str, /) -> bool:
@@ -102,7 +102,7 @@ class AgentPermissions:
     def __init__(
         self,
         rules: Rules,
-        workspace: Inside,
+        workspace: WorkspacePaths,
         *,
         reading: Collection[str] = READING,
         editing: Collection[str] = EDITS,
@@ -135,27 +135,27 @@ class AgentPermissions:
 
     def judge(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str, mode: str, hook: Decision) -> Ruling:
         """What becomes of a call; `hook` is what hooks said of it."""
-        ruling = self._judged(_Call.of(tool_name, tool_input, cwd), mode, hook)
+        ruling = self._judged(_PermissionCall.of(tool_name, tool_input, cwd), mode, hook)
         if mode == "dontAsk" and ruling.decision is Decision.ASK:
             return Ruling(Decision.DENY, f"{ruling.reason} (in the mode dontAsk nobody is asked)", "mode dontAsk")
         return ruling
 
     def remember(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str) -> None:
         """A yes for the session: to this command line, this tool in the workspace, or this file outside of it."""
-        call = _Call.of(tool_name, tool_input, cwd)
+        call = _PermissionCall.of(tool_name, tool_input, cwd)
         key = self._key(call)
         if key is not None:
             known = frozenset(self._struck(self._rules.ask, call))
             self._remembered[key] = self._remembered.get(key, frozenset()) | known
 
-    def _judged(self, call: "_Call", mode: str, hook: Decision) -> Ruling:
+    def _judged(self, call: "_PermissionCall", mode: str, hook: Decision) -> Ruling:
         for denied in self._struck(self._rules.deny, call):
             return Ruling(Decision.DENY, f"denied by {denied.shown}", _by(denied))
         if mode == "plan" and call.name not in self._reading:
             return Ruling(Decision.DENY, f"in the mode plan nothing is changed, and {call.name} may", "mode plan")
         return self._must_ask(call, hook) or self._may_run(call, mode, hook) or self._unruled(call)
 
-    def _must_ask(self, call: "_Call", hook: Decision) -> Ruling | None:
+    def _must_ask(self, call: "_PermissionCall", hook: Decision) -> Ruling | None:
         """An ask rule that the person's word for the session does not cover, or a hook that asks."""
         key = self._key(call)
         answered = self._remembered.get(key, frozenset()) if key is not None else frozenset()
@@ -168,7 +168,7 @@ class AgentPermissions:
             return Ruling(Decision.ASK, reason, _by(one), firm=True, rememberable=key is not None)
         return None
 
-    def _may_run(self, call: "_Call", mode: str, hook: Decision) -> Ruling | None:
+    def _may_run(self, call: "_PermissionCall", mode: str, hook: Decision) -> Ruling | None:
         if hook is Decision.ALLOW:
             return Ruling(Decision.ALLOW, by="hook")
         if mode == "bypassPermissions" and not self._rules.bypass_disabled:
@@ -183,13 +183,13 @@ class AgentPermissions:
             return Ruling(Decision.ALLOW, by="mode acceptEdits")
         return None
 
-    def _unruled(self, call: "_Call") -> Ruling:
+    def _unruled(self, call: "_PermissionCall") -> Ruling:
         why = "no rule allows it"
         if call.paths and not self._at_home(call):
             why += ", and it is about a path outside the workspace"
         return Ruling(Decision.ASK, f"{call.name} needs permission: {why}", rememberable=self._key(call) is not None)
 
-    def _struck(self, rules: Sequence[Permitted], call: "_Call") -> Iterator[Permitted]:
+    def _struck(self, rules: Sequence[Permitted], call: "_PermissionCall") -> Iterator[Permitted]:
         """The rules that strike. A relative path starts at the project and where the agent is: `cd` evades no rule."""
         for one in rules:
             if one.rule.strikes(call.name, call.given, call.cwd) or (
@@ -197,7 +197,7 @@ class AgentPermissions:
             ):
                 yield one
 
-    def _allowed(self, call: "_Call") -> str:
+    def _allowed(self, call: "_PermissionCall") -> str:
         """What allows the call: one rule by itself, or several together; nothing when it is not covered."""
         for folder, group in self._allow_groups(call):
             if covers([one.rule for one in group], call.name, call.input, folder):
@@ -205,7 +205,7 @@ class AgentPermissions:
                 return next((_by(one) for one in alone), "permissions.allow")
         return ""
 
-    def _allow_groups(self, call: "_Call") -> Iterable[tuple[str, list[Permitted]]]:
+    def _allow_groups(self, call: "_PermissionCall") -> Iterable[tuple[str, list[Permitted]]]:
         """The allow rules that may cover a call together, by what their relative paths start from."""
         if tools.is_shell(call.name):
             return [(call.cwd, list(self._rules.allow))]
@@ -214,11 +214,11 @@ class AgentPermissions:
             groups.setdefault(one.folder or call.cwd, []).append(one)
         return groups.items()
 
-    def _at_home(self, call: "_Call") -> bool:
+    def _at_home(self, call: "_PermissionCall") -> bool:
         """Whether everything that it is about lies in the workspace, as far as that can be told."""
         return not call.odd and all(path.startswith("/") and self._inside(path) for path in call.paths)
 
-    def _key(self, call: "_Call") -> tuple[str, ...] | None:
+    def _key(self, call: "_PermissionCall") -> tuple[str, ...] | None:
         """What one answer for the session covers; None: nothing but the call itself."""
         if tools.is_shell(call.name):
             command = call.input.get("command")
@@ -248,7 +248,7 @@ def _by(one: Permitted) -> str:
     return f"permissions.{one.kind} `{one.text or one.rule}`"
 
 
-class _Call(msgspec.Struct, frozen=True):
+class _PermissionCall(msgspec.Struct, frozen=True):
     name: str
     given: dict[str, Any]
     input: dict[str, Any]  # its paths made absolute, from where the agent is
@@ -257,7 +257,7 @@ class _Call(msgspec.Struct, frozen=True):
     odd: bool  # what should be a path is something else, or leads where nobody can tell
 
     @classmethod
-    def of(cls, tool_name: str, tool_input: dict[str, Any], cwd: str) -> "_Call":
+    def of(cls, tool_name: str, tool_input: dict[str, Any], cwd: str) -> "_PermissionCall":
         name = tools.canonical(tool_name)
         paths = tuple(_absolute(path, cwd) for path in tools.paths_of(name, tool_input))
         placed = dict(tool_input)

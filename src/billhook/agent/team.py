@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from billhook.agent.conversation import Usage
 from billhook.agent.tools.base import ToolError
-from billhook.agent.ui_events import Notice, Show, TaskChanged
+from billhook.agent.ui_events import NoticeShown, Show, TaskChanged
 from billhook.core.events import TaskCompleted, TaskCreated, TeammateIdle
 from billhook.session.session import FORCED_AT_MOST, Session, Subagent
 
 if TYPE_CHECKING:
-    from billhook.agent.loop import Agent
+    from billhook.agent.loop import AgentLoop
 
 Job = Callable[[], Awaitable[str]]
 State = Literal["started", "done", "failed", "open"]
@@ -74,7 +74,7 @@ class Team:
 
     # -- background tasks
 
-    async def start(self, agent: "Agent", subject: str, description: str, job: Job) -> Task:
+    async def start(self, agent: "AgentLoop", subject: str, description: str, job: Job) -> Task:
         """Create a task and let it run. Raises ToolError when a hook is against it."""
         task = await self._announced(agent.session, subject, description, self.mates.get(agent.name))
         self._follow(self._run(agent.session, task, job), task)
@@ -129,7 +129,7 @@ class Team:
 
     # -- teammates
 
-    async def hire(self, session: Session, agent: "Agent", subject: str, prompt: str) -> Task:
+    async def hire(self, session: Session, agent: "AgentLoop", subject: str, prompt: str) -> Task:
         """A teammate that begins with a task. Raises ToolError when a hook is against it."""
         if agent.name in self.mates or agent.name == self.name:
             raise ToolError(f"there is an agent `{agent.name}` already; send it a message instead")
@@ -139,7 +139,7 @@ class Team:
         self._follow(self._live(agent, mate, task, prompt), task, mate)
         return task
 
-    async def _live(self, agent: "Agent", mate: Mate, task: Task, prompt: str) -> None:
+    async def _live(self, agent: "AgentLoop", mate: Mate, task: Task, prompt: str) -> None:
         """Work, go idle, get mail, work. Ends with the team, or when a hook stops it."""
         async with agent.session as session:
             wanted: str | None = prompt
@@ -150,7 +150,7 @@ class Team:
                 if session.stopped is not None:
                     if not task.ended.is_set():
                         self._changed(task, "failed", session.stopped)
-                    self.show(Notice(f"a hook stopped {mate.name}: {session.stopped}"))
+                    self.show(NoticeShown(f"a hook stopped {mate.name}: {session.stopped}"))
                     break
                 wanted = await self._next(session, mate, task, "done" if ended.how == "done" else "failed")
 
@@ -173,7 +173,7 @@ class Team:
                 mate.forced += 1
                 return idle.reason or "Go on."
             if idle.keep_going:
-                self.show(Notice(f"hooks kept {mate.name} going {FORCED_AT_MOST} times in a row; it rests now"))
+                self.show(NoticeShown(f"hooks kept {mate.name} going {FORCED_AT_MOST} times in a row; it rests now"))
             # The mate is idle; its task stays as it is.
             self.show(TaskChanged(task.id, task.subject, "idle", mate.name, mate.name, mate.agent_id))
             await session.notify(f"{mate.name} has nothing to do", type="agent_needs_input", title=mate.name)

@@ -47,7 +47,7 @@ class TextDelta(Shown, frozen=True, tag="text_delta"):
     agent: str
 
 
-class Said(Shown, frozen=True, tag="message"):
+class MessageShown(Shown, frozen=True, tag="message"):
     """What the model said in one reply, whole; its tool calls follow."""
 
     text: str
@@ -81,7 +81,7 @@ Did = Literal[
 ]  # fmt: skip
 
 
-class Deed(msgspec.Struct, frozen=True):
+class HookDeed(msgspec.Struct, frozen=True):
     """One thing that a hook did. `objected`: it was too late to prevent it; `failed_open`: it failed, and the event
     went on without its answer; `warned`: a part of its answer was not taken."""
 
@@ -91,17 +91,17 @@ class Deed(msgspec.Struct, frozen=True):
     duration_ms: float
 
 
-class Judged(Shown, frozen=True, tag="verdict"):
+class VerdictShown(Shown, frozen=True, tag="verdict"):
     """Hooks were asked about an event; `verdict` is the same object as everywhere, `deeds` what each hook did."""
 
     verdict: dict[str, Any]
-    deeds: tuple[Deed, ...] = ()
+    deeds: tuple[HookDeed, ...] = ()
     tool_use_id: str | None = None
     agent: str = "main"  # a subagent's type, when it is an event of one
     agent_id: str = ""  # its id, then
 
 
-class Notice(Shown, frozen=True, tag="notice"):
+class NoticeShown(Shown, frozen=True, tag="notice"):
     """Something that the person should know."""
 
     text: str
@@ -125,7 +125,7 @@ class TaskChanged(Shown, frozen=True, tag="task"):
     agent_id: str = ""  # the same teammate's id, by which verdicts know it
 
 
-class Ended(Shown, frozen=True, tag="ended"):
+class TurnEnded(Shown, frozen=True, tag="ended"):
     """A turn is over."""
 
     how: Literal["done", "blocked", "stopped", "failed", "interrupted"]
@@ -135,16 +135,16 @@ class Ended(Shown, frozen=True, tag="ended"):
     """Of the whole session so far, its subagents, teammates, background tasks and summaries included."""
 
 
-def judged(verdict: Verdict) -> Judged:
+def judged(verdict: Verdict) -> VerdictShown:
     """A verdict, as it is shown."""
     about = verdict.about
     deeds = tuple(deed for outcome in verdict.outcomes for deed in _deeds(outcome, about))
     agent = about.agent_type if about.agent_id else None
     use = getattr(about, "tool_use_id", None) or None
-    return Judged(verdict.to_dict(), deeds, use, agent or "main", about.agent_id or "")
+    return VerdictShown(verdict.to_dict(), deeds, use, agent or "main", about.agent_id or "")
 
 
-def _deeds(outcome: Outcome, about: Event) -> list[Deed]:
+def _deeds(outcome: Outcome, about: Event) -> list[HookDeed]:
     answer, done = outcome.answer, list[tuple[Did, str]]()
     if outcome.status in FAILURES:
         done.append(("failed_open" if outcome.failed_open else "failed", outcome.error))
@@ -164,7 +164,7 @@ def _deeds(outcome: Outcome, about: Event) -> list[Deed]:
         done += [("told_model", answer.context)] if answer.context else []
         done += [("told_user", answer.message)] if answer.message else []
     done += [("warned", lost) for lost in outcome.lost]
-    return [Deed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
+    return [HookDeed(outcome.hook, did, text, round(outcome.duration_ms, 3)) for did, text in done]
 
 
 _DECIDED: dict[Decision, Did] = {

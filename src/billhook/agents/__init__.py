@@ -11,14 +11,14 @@ from billhook.core.errors import UsageError
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.agents.child import Call, Dialect, Written
+    from billhook.agents.child import ChildCall, Dialect, Written
     from billhook.agents.names import canonical_event
     from billhook.agents.reference import CLAUDE, SPEC
 
 T = TypeVar("T")
 
 
-class Row(NamedTuple):
+class AgentRow(NamedTuple):
     """What start-up needs to know about an agent without importing its record. A test compares the two."""
 
     files: tuple[str, ...] = ()  # settings with its hooks, in a project and below the home folder alike
@@ -29,13 +29,13 @@ class Row(NamedTuple):
 
 
 TABLE: Final = {
-    "claude": Row((".claude/settings.json", ".claude/settings.local.json", ".claude/remote-settings.json")),
-    "codex": Row((".codex/hooks.json",), (".codex/config.toml",)),
-    "gemini": Row((".gemini/settings.json",)),
-    "qwen": Row((".qwen/settings.json",)),
-    "copilot": Row(folders=(".github/hooks", ".copilot/hooks")),
-    "cursor": Row((".cursor/hooks.json",)),
-    "vscode": Row(speaks="claude", module="copilot"),
+    "claude": AgentRow((".claude/settings.json", ".claude/settings.local.json", ".claude/remote-settings.json")),
+    "codex": AgentRow((".codex/hooks.json",), (".codex/config.toml",)),
+    "gemini": AgentRow((".gemini/settings.json",)),
+    "qwen": AgentRow((".qwen/settings.json",)),
+    "copilot": AgentRow(folders=(".github/hooks", ".copilot/hooks")),
+    "cursor": AgentRow((".cursor/hooks.json",)),
+    "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 
 _CODECS: Final = {
@@ -50,7 +50,7 @@ _CODECS: Final = {
 """By dialect: the module that has it, in its `DIALECTS`."""
 
 
-class Lazy(Mapping[str, T], Generic[T]):
+class LazyTable(Mapping[str, T], Generic[T]):
     """A table whose names are known and whose values are made when they are used."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
@@ -83,9 +83,9 @@ def _codec(name: str) -> "Dialect":
     return codecs[name]
 
 
-EVERY_AGENT: Final = Lazy(TABLE, _agent)  # also those that only use another agent's settings
-AGENTS: Final = Lazy((name for name, row in TABLE.items() if not row.speaks), EVERY_AGENT.__getitem__)
-DIALECTS: Final = Lazy(_CODECS, _codec)
+EVERY_AGENT: Final = LazyTable(TABLE, _agent)  # also those that only use another agent's settings
+AGENTS: Final = LazyTable((name for name, row in TABLE.items() if not row.speaks), EVERY_AGENT.__getitem__)
+DIALECTS: Final = LazyTable(_CODECS, _codec)
 
 
 def agent(name: str) -> "Agent":
@@ -124,7 +124,7 @@ def __getattr__(name: str) -> object:
         return canonical_event
     if name in ("CLAUDE", "SPEC"):
         return DIALECTS[name.lower()]
-    if name in ("Call", "Dialect", "Written"):
+    if name in ("ChildCall", "Dialect", "Written"):
         return getattr(import_module(f"{__name__}.child"), name)
     raise AttributeError(f"module `{__name__}` has no `{name}`")
 
@@ -134,7 +134,7 @@ __all__ = [
     "CLAUDE",
     "DIALECTS",
     "SPEC",
-    "Call",
+    "ChildCall",
     "Dialect",
     "Written",
     "agent",

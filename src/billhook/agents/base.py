@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from billhook.agents import AGENTS, Lazy
+from billhook.agents import AGENTS, LazyTable
 from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.dialect_traits import Meanings
@@ -41,7 +41,7 @@ FIELDS: Final = (
 """What a hook can want, in the order of the tables."""
 
 
-class Can(msgspec.Struct, frozen=True, kw_only=True):
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent does when it is told so on one event."""
 
     allow: bool = False  # runs it without asking the person
@@ -65,13 +65,13 @@ class Can(msgspec.Struct, frozen=True, kw_only=True):
         return "" if getattr(self, field) else self.instead.get(field, "is lost")
 
 
-def row(can: str = "", **instead: str) -> Can:
+def row(can: str = "", **instead: str) -> Capabilities:
     """A row of an agent's capabilities."""
     flags = dict.fromkeys(can.split(), True)
-    return Can(**flags, instead=MappingProxyType(instead))
+    return Capabilities(**flags, instead=MappingProxyType(instead))
 
 
-def quiet(rows: Mapping[str, Can]) -> Mapping[str, Can]:
+def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
     """The rows of an agent that knows `suppressOutput` on every event."""
     return {event: msgspec.structs.replace(one, quiet=True) for event, one in rows.items()}
 
@@ -158,7 +158,7 @@ class Start(NamedTuple):
 CANARY_KEY: Final = "billhook-canary"  # stands where an API key is needed; it never leaves the machine
 
 
-class Entry(Protocol):
+class SettingsEntry(Protocol):
     """One entry of ours in an agent's file."""
 
     @property
@@ -210,8 +210,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- what it can be told
 
-    capabilities: Mapping[str, Can] = _NONE  # by our name of an event
-    narrower_capabilities: Mapping[str, Can] = _NONE  # by its narrower names
+    capabilities: Mapping[str, Capabilities] = _NONE  # by our name of an event
+    narrower_capabilities: Mapping[str, Capabilities] = _NONE  # by its narrower names
     taken_over: str = ""
     """All that it takes over when the input of a tool that writes files or runs lines is rewritten; a rewrite of
     anything else becomes a deny. Empty: it takes over everything."""
@@ -327,20 +327,20 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return os.path.join(client_env.abspath(client_env.expanduser(moved or "~")), self.user_file.partition("/")[0])
 
 
-CAPABILITIES: Final = Lazy[Mapping[str, Can]](AGENTS, lambda name: AGENTS[name].capabilities)
+CAPABILITIES: Final = LazyTable[Mapping[str, Capabilities]](AGENTS, lambda name: AGENTS[name].capabilities)
 """By agent and by our name of an event. An event that an agent does not have is absent."""
 
 
-def can(dialect: str, event: str) -> Can:
+def can(dialect: str, event: str) -> Capabilities:
     """What an agent can be told on an event, by our name of it or by the agent's own; on one that it does not have,
     nothing."""
-    return able(AGENTS[dialect], event) if dialect in AGENTS else Can()
+    return able(AGENTS[dialect], event) if dialect in AGENTS else Capabilities()
 
 
-def able(agent: Agent, event: str) -> Can:
+def able(agent: Agent, event: str) -> Capabilities:
     """The same for the record of an agent."""
     known, narrow = agent.capabilities, agent.narrower_capabilities
-    return narrow.get(event) or known.get(event) or known.get(agent.narrower.get(event, "")) or Can()
+    return narrow.get(event) or known.get(event) or known.get(agent.narrower.get(event, "")) or Capabilities()
 
 
 # -- what the trust checks of several agents share

@@ -31,7 +31,7 @@ HOOK_VARIABLES = ("HOOK_EVENT", "HOOK_TOOL_NAME", "HOOK_TOOL_INPUT", "HOOK_TOOL_
 _SURROGATE = pattern("[\ud800-\udfff]")
 
 
-class Call(NamedTuple):
+class ChildCall(NamedTuple):
     """What a child is given."""
 
     stdin: bytes
@@ -52,7 +52,7 @@ class Dialect(Protocol):
     @property
     def meanings(self) -> Meanings: ...
 
-    def write_call(self, ctx: Context) -> Call:
+    def write_call(self, ctx: Context) -> ChildCall:
         """The event as stdin and environment for a child."""
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002

@@ -18,7 +18,7 @@ from billhook.agents.base import (
     SHOWN,
     UNPREVENTED,
     Agent,
-    Can,
+    Capabilities,
     Failure,
     Installed,
     Settings,
@@ -32,7 +32,7 @@ from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.events import EVENTS
 
-_CAPABILITIES: Final[Mapping[str, Can]] = {
+_CAPABILITIES: Final[Mapping[str, Capabilities]] = {
     "PreToolUse": row("allow deny ask rewrite_input context stop message"),
     "PostToolUse": row("replace_output context stop message", deny=BLOCK),
     "PostToolUseFailure": row("context stop message", deny=BLOCK),
@@ -139,7 +139,7 @@ AGENT: Final = Agent(
     traces=("settings.json", "projects", "plugins", "statsig", "../.claude.json"),
     strict_files=(".claude/settings.json", ".claude/settings.local.json"),
     trust=_trust,
-    transcripts="billhook.agents.transcripts_claude",
+    transcripts="billhook.agents.transcripts.claude",
     start=_start,
     longest={"SessionEnd": 60},
     ending=(2, 1200),  # it gives 1.5 seconds to all of SessionEnd, unless an entry says more

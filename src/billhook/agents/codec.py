@@ -6,10 +6,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents.base import Agent, Can, able
+from billhook.agents.base import Agent, Capabilities, able
 from billhook.agents.child import (
     TOO_LONG,
-    Call,
+    ChildCall,
     Written,
     cut,
     encoded,
@@ -20,8 +20,8 @@ from billhook.agents.child import (
     launch_note,
     line,
 )
-from billhook.agents.decode_event import consistent, received_object, with_canonical_tool
 from billhook.agents.downgrade import fitted, unknown
+from billhook.agents.inbound import consistent, received_object, with_canonical_tool
 from billhook.agents.names import canonical_event
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
@@ -35,7 +35,7 @@ from billhook.core.hook import Context
 Payload = dict[str, Any]
 
 
-class Said(NamedTuple):
+class EncodedAnswer(NamedTuple):
     """An answer in an agent's words."""
 
     output: Payload
@@ -61,7 +61,7 @@ class Voice(Protocol):
     def write(self, payload: Payload, event: Event) -> Payload:
         """The other way round: what a hook of this agent is told."""
 
-    def row(self, event: Event, row: Can) -> Can:
+    def row(self, event: Event, row: Capabilities) -> Capabilities:
         """What the agent can be told on this event, where that depends on more than its name."""
 
     def refused(self, event: Event, wanted: Payload) -> str:
@@ -70,7 +70,7 @@ class Voice(Protocol):
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
         """An answer that fits the agent's row, in the combination that it takes; adds to what is lost."""
 
-    def say(self, event: Event, answer: Answer) -> Said:
+    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
         """An answer in the agent's words. Everything in it can be said."""
 
     def hear(self, event: Event, output: Payload) -> Answer:
@@ -97,7 +97,7 @@ class Plain:
     def write(self, payload: Payload, event: Event) -> Payload:
         return payload
 
-    def row(self, event: Event, row: Can) -> Can:
+    def row(self, event: Event, row: Capabilities) -> Capabilities:
         return row
 
     def refused(self, event: Event, wanted: Payload) -> str:
@@ -117,9 +117,9 @@ class Plain:
         return blocked(event, text, rows.CLAUDE)
 
 
-def refusal(answer: Answer, output: Payload | None = None) -> Said:
+def refusal(answer: Answer, output: Payload | None = None) -> EncodedAnswer:
     """A deny on an event that the agent is not known to have: in the exit code, which all of them know."""
-    return Said(output or {}, 2, answer.reason) if answer.decision is Decision.DENY else Said({})
+    return EncodedAnswer(output or {}, 2, answer.reason) if answer.decision is Decision.DENY else EncodedAnswer({})
 
 
 # -- hearing
@@ -209,15 +209,15 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
             return Written(ended, (), fit.held)
         return Written(ended, tuple(fit.lost) or (f"something that {self.title} has no word for",), fit.held)
 
-    def row(self, event: Event) -> Can:
+    def row(self, event: Event) -> Capabilities:
         """What the agent can be told on this event."""
         return self.voice.row(event, self._row(event))
 
-    def _row(self, event: Event) -> Can:
+    def _row(self, event: Event) -> Capabilities:
         original = event.payload.get("original_event_name")
         if isinstance(original, str) and canonical_event(original, self.agent.name) == event.hook_event_name:
             found = able(self.agent, original)
-            if found != Can():
+            if found != Capabilities():
                 return found
         if event.hook_event_name in self.agent.event_names:
             return able(self.agent, event.hook_event_name)
@@ -225,21 +225,21 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- speaking to a hook of this agent
 
-    def write_call(self, ctx: Context) -> Call:
+    def write_call(self, ctx: Context) -> ChildCall:
         event, naming = ctx.event, self.meanings.naming
         meant = self.voice.part in ("", event.payload.get("original_event_name"))
         if meant and (sent := event.sent_as(self.meanings.name)):
-            return Call(sent + b"\n", environment(ctx, self.meanings))
+            return ChildCall(sent + b"\n", environment(ctx, self.meanings))
         named = self.agent.event_names.get(event.hook_event_name, event.hook_event_name)
         tool = getattr(event, "tool_name", None)
         if named == event.hook_event_name and (tool is None or naming == "canonical"):
-            return Call(event_line(event, self.meanings), environment(ctx, self.meanings))
+            return ChildCall(event_line(event, self.meanings), environment(ctx, self.meanings))
         payload = {**event.payload, "hook_event_name": named}
         if isinstance(tool, str):
             payload["tool_name"] = event.payload.get("original_tool_name") or tools.called(tool, naming)
             if "tool_input" in payload:
                 payload["tool_input"] = self.own_input(event, payload["tool_input"])
-        return Call(line(self.voice.write(payload, event), self.meanings), environment(ctx, self.meanings))
+        return ChildCall(line(self.voice.write(payload, event), self.meanings), environment(ctx, self.meanings))
 
     def own_input(self, event: Event, given: object) -> object:
         """What a tool is given, in the agent's own words, whoever sent the event."""

@@ -27,20 +27,20 @@ from billhook.agents.base import (
     STOP,
     UNPREVENTED,
     Agent,
-    Entry,
     Failure,
     Installed,
     Settings,
+    SettingsEntry,
     Start,
     Trust,
     row,
 )
 from billhook.agents.codec import (
     AgentDialect,
+    EncodedAnswer,
     MisheardError,
     Payload,
     Plain,
-    Said,
     known,
     one_of,
     own_input,
@@ -100,7 +100,7 @@ class _Codex(Plain):
         said = {key: value for key, value in answer.updated_input.items() if key not in odd}
         return replace(answer, updated_input=said) if odd else answer
 
-    def say(self, event: Event, answer: Answer) -> Said:
+    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
         name = event.hook_event_name
         if not AGENT.event_names.get(name):
             return refusal(answer)
@@ -113,7 +113,7 @@ class _Codex(Plain):
             inside["additionalContext"] = answer.context
         if inside:
             output["hookSpecificOutput"] = {"hookEventName": name, **inside}
-        return Said(output)
+        return EncodedAnswer(output)
 
     def _decision(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
         name, denies = event.hook_event_name, answer.decision is Decision.DENY
@@ -269,7 +269,7 @@ def _entries(one: Installed, said: dict[str, Any]) -> Trust:
     return Trust("fail", text, _HOOKS)
 
 
-def _standing(path: str, entry: Entry, state: dict[str, Any]) -> str:
+def _standing(path: str, entry: SettingsEntry, state: dict[str, Any]) -> str:
     """Why Codex does not run an entry; empty when it does."""
     event = snake(entry.event)
     keys = [f"{file}:{event}:{entry.at}:{entry.inner}" for file in dict.fromkeys((path, os.path.realpath(path)))]
@@ -286,7 +286,7 @@ def snake(event: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
 
 
-def trusted_hash(entry: Entry) -> str:
+def trusted_hash(entry: SettingsEntry) -> str:
     """What Codex writes down when somebody trusts an entry: the hash of what it says, in a canonical form."""
     import hashlib
     import json
@@ -379,7 +379,7 @@ AGENT: Final = Agent(
     next_steps=(
         ("any", "Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's"),
     ),
-    transcripts="billhook.agents.transcripts_codex",
+    transcripts="billhook.agents.transcripts.codex",
     start=_start,
     longest={"SessionEnd": 3},
     ending=(3, 2500),

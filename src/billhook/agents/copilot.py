@@ -36,7 +36,17 @@ from billhook.agents.base import (
     row,
     way_up,
 )
-from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
+from billhook.agents.codec import (
+    AgentDialect,
+    EncodedAnswer,
+    Payload,
+    Plain,
+    known,
+    one_of,
+    own_input,
+    refusal,
+    spoken,
+)
 from billhook.agents.names import canonical_event
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
@@ -118,7 +128,7 @@ class _Copilot(Plain):
 
     # -- saying
 
-    def say(self, event: Event, answer: Answer) -> Said:
+    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
         name = event.hook_event_name
         if not AGENT.event_names.get(name, ""):
             return refusal(answer, {"decision": "block", "reason": answer.reason})
@@ -129,7 +139,7 @@ class _Copilot(Plain):
             inside = self._inside(event, answer)
             if inside:
                 output["hookSpecificOutput"] = {"hookEventName": name, **inside}
-        return Said(output)
+        return EncodedAnswer(output)
 
     def _top(self, event: Event, answer: Answer) -> Payload:
         name, denies = event.hook_event_name, answer.decision is Decision.DENY

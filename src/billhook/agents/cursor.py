@@ -23,14 +23,24 @@ from billhook.agents.base import (
     STOP,
     UNPREVENTED,
     Agent,
-    Can,
+    Capabilities,
     Failure,
     Installed,
     Settings,
     Trust,
     row,
 )
-from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
+from billhook.agents.codec import (
+    AgentDialect,
+    EncodedAnswer,
+    Payload,
+    Plain,
+    known,
+    one_of,
+    own_input,
+    refusal,
+    spoken,
+)
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -108,7 +118,7 @@ class _Cursor(Plain):
 
     # -- saying
 
-    def row(self, event: Event, row: Can) -> Can:
+    def row(self, event: Event, row: Capabilities) -> Capabilities:
         """The output of an MCP server's tool can be replaced."""
         after_mcp = event.hook_event_name == "PostToolUse" and _is_mcp(event)
         return replace(row, replace_output=True) if after_mcp and row.context else row
@@ -133,7 +143,7 @@ class _Cursor(Plain):
         lost.append(f"context was cut: Cursor drops more than {LONGEST_CONTEXT:,} characters")
         return replace(answer, context=answer.context[: LONGEST_CONTEXT - 10] + " ... (cut)")
 
-    def say(self, event: Event, answer: Answer) -> Said:
+    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
         name = event.hook_event_name
         if not AGENT.event_names.get(name, ""):
             return refusal(answer, _permission(answer))
@@ -152,7 +162,7 @@ class _Cursor(Plain):
             output["updated_mcp_tool_output"] = answer.updated_output
         if answer.context:
             output["additional_context"] = answer.context
-        return Said(output)
+        return EncodedAnswer(output)
 
     # -- hearing
 

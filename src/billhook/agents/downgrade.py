@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents.base import Agent, Can
+from billhook.agents.base import Agent, Capabilities
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.events import Block, Event
@@ -26,7 +26,7 @@ class Fitted(NamedTuple):
     held: str
 
 
-def fitted(agent: Agent, event: Event, answer: Answer, row: Can, refused: str = "") -> Fitted:
+def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refused: str = "") -> Fitted:
     """Make an answer fit. `refused`: why the rewritten input can't be said, although others can."""
     rounding = _Rounding(agent, event, answer, row)
     rounding.stop()
@@ -43,7 +43,7 @@ def fitted(agent: Agent, event: Event, answer: Answer, row: Can, refused: str = 
 class _Rounding:
     """One answer being made to fit. Lives for one call."""
 
-    def __init__(self, agent: Agent, event: Event, answer: Answer, row: Can) -> None:
+    def __init__(self, agent: Agent, event: Event, answer: Answer, row: Capabilities) -> None:
         self.agent, self.title = agent, agent.title
         self.event, self.name = event, event.hook_event_name
         self.answer, self.row = answer, row
@@ -195,9 +195,9 @@ def as_text(output: object) -> str:
     return strictjson.compact(output)
 
 
-def unknown(event: Event) -> Can:
+def unknown(event: Event) -> Capabilities:
     """The row of an event that the agent is not known to have: whatever waits for an answer is denied all the same."""
-    return Can(
+    return Capabilities(
         deny=event.block in (Block.DENY, Block.NOT_HONOURED),
         instead={"context": "held", "stop": "becomes deny"},
     )

@@ -34,10 +34,10 @@ from billhook.agents.base import (
 )
 from billhook.agents.codec import (
     AgentDialect,
+    EncodedAnswer,
     MisheardError,
     Payload,
     Plain,
-    Said,
     known,
     one_of,
     own_input,
@@ -105,7 +105,7 @@ class _Gemini(Plain):
         lost.append("context is said as part of the rewritten output")
         return replace(answer, context="", updated_output=f"{answer.updated_output}\n\n{answer.context}")
 
-    def say(self, event: Event, answer: Answer) -> Said:
+    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
         name = event.hook_event_name
         if not AGENT.event_names.get(name, ""):
             return refusal(answer, _decided("deny", answer.reason) | _stopped(answer))
@@ -126,7 +126,7 @@ class _Gemini(Plain):
             inside["tool_input"] = own_input(event, answer.updated_input, "gemini")
         if inside:
             output["hookSpecificOutput"] = {"hookEventName": AGENT.event_names.get(name, ""), **inside}
-        return Said(output)
+        return EncodedAnswer(output)
 
     def hear(self, event: Event, output: Payload) -> Answer:
         fields = known(output, _TOP)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from billhook.agents import AGENTS, Lazy
+from billhook.agents import AGENTS, LazyTable
 from billhook.core.events import EVENTS
 
-EVENT_NAMES: Final = Lazy[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
+EVENT_NAMES: Final = LazyTable[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
 """By agent: our name of an event, and its own, as it is spelt in that agent's settings."""
-NARROWER: Final = Lazy[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].narrower)
+NARROWER: Final = LazyTable[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].narrower)
 """By agent: further names of its own, each for some of what one event of ours is about."""
 
 

@@ -35,7 +35,17 @@ from billhook.agents.base import (
     quiet,
     row,
 )
-from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, one_of, own_input, refusal, spoken
+from billhook.agents.codec import (
+    AgentDialect,
+    EncodedAnswer,
+    Payload,
+    Plain,
+    known,
+    one_of,
+    own_input,
+    refusal,
+    spoken,
+)
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
@@ -77,7 +87,7 @@ class _Qwen(Plain):
         lost.append("context is said as part of the rewritten output")
         return replace(answer, context="", updated_output=f"{answer.updated_output}\n\n{answer.context}")
 
-    def say(self, event: Event, answer: Answer) -> Said:
+    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
         name = event.hook_event_name
         if not AGENT.event_names.get(name, ""):
             return refusal(answer)
@@ -90,7 +100,7 @@ class _Qwen(Plain):
             output["suppressOutput"] = True
         if inside:
             output["hookSpecificOutput"] = {"hookEventName": name, **inside}
-        return Said(output)
+        return EncodedAnswer(output)
 
     def _decision(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
         name, denies = event.hook_event_name, answer.decision is Decision.DENY

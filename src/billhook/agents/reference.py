@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from billhook.agents.child import (
     TOO_LONG,
-    Call,
+    ChildCall,
     Written,
     cut,
     environment,
@@ -19,7 +19,7 @@ from billhook.agents.child import (
     launch_note,
     settled,
 )
-from billhook.agents.decode_event import consistent
+from billhook.agents.inbound import consistent
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson
 from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Exit, Reply, Status
@@ -57,8 +57,8 @@ class JsonDialect(msgspec.Struct, frozen=True):
         """The events of the reference; both names are the same."""
         return {name: name for name in events.EVENTS}
 
-    def write_call(self, ctx: Context) -> Call:
-        return Call(event_line(ctx.event, self.meanings), environment(ctx, self.meanings))
+    def write_call(self, ctx: Context) -> ChildCall:
+        return ChildCall(event_line(ctx.event, self.meanings), environment(ctx, self.meanings))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)

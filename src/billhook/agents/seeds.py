@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from billhook.agents.child import (
     TOO_LONG,
-    Call,
+    ChildCall,
     Written,
     cut,
     environment,
@@ -25,7 +25,7 @@ from billhook.agents.child import (
     output_text,
     settled,
 )
-from billhook.agents.decode_event import consistent
+from billhook.agents.inbound import consistent
 from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
@@ -54,10 +54,10 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- speaking to a hook --
 
-    def write_call(self, ctx: Context) -> Call:
+    def write_call(self, ctx: Context) -> ChildCall:
         event, name = ctx.event.as_sent, self.meanings.name
         if getattr(event, "tool_name", None) is None:
-            return Call(event_line(event, self.meanings), environment(ctx, self.meanings))
+            return ChildCall(event_line(event, self.meanings), environment(ctx, self.meanings))
         as_json, as_text = self._input_json(event), self._input_text(event) if self.input_as_text else None
         payload: dict[str, Any] = {
             "hook_event_name": event.hook_event_name,
@@ -73,7 +73,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         whole = as_text is None and not isinstance(getattr(event, "tool_input", None), str)
         texts = {"tool_input": event.json_of("tool_input")} if whole else None
         stdin = _sent_with(event, name, payload) or line(payload, self.meanings, texts)
-        return Call(stdin, environment(ctx, self.meanings, as_json if as_text is None else as_text))
+        return ChildCall(stdin, environment(ctx, self.meanings, as_json if as_text is None else as_text))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)

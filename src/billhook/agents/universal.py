@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.agents.base import FAILURE_BLOCK, FAILURE_PERMISSION, FAILURE_TOOL, Agent, Can, Failure
-from billhook.agents.codec import AgentDialect, Payload, Plain, Said, known, spoken
-from billhook.agents.decode_event import received_object
+from billhook.agents.base import FAILURE_BLOCK, FAILURE_PERMISSION, FAILURE_TOOL, Agent, Capabilities, Failure
+from billhook.agents.codec import AgentDialect, EncodedAnswer, Payload, Plain, known, spoken
+from billhook.agents.inbound import received_object
 from billhook.core import dialect_traits as rows
 from billhook.core.answers import Answer, Decision
 from billhook.core.events import Block, Event
@@ -23,24 +23,24 @@ _TOP = {"decision": str, "reason": str, "permissionDecision": str, "permission":
 class _Universal(Plain):
     """How one speaks to everybody."""
 
-    def row(self, event: Event, row: Can) -> Can:
+    def row(self, event: Event, row: Capabilities) -> Capabilities:
         """Nothing but a block: that denies, or makes an agent go on."""
         keeps_going = event.block is Block.KEEP_GOING
         return msgspec.structs.replace(row, keep_going=keeps_going)
 
-    def say(self, event: Event, answer: Answer) -> Said:
+    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
         name, reason = event.hook_event_name, answer.reason
         block = {"decision": "block", "reason": reason}
         if answer.keep_going:
-            return Said(block)  # Copilot does not hear an exit code here
+            return EncodedAnswer(block)  # Copilot does not hear an exit code here
         if answer.decision is not Decision.DENY:
-            return Said({})
+            return EncodedAnswer({})
         if name == "UserPromptSubmit":  # an exit code would let the prompt pass in Copilot, a further field in Codex
-            return Said({**block, "continue": False, "stopReason": reason})
+            return EncodedAnswer({**block, "continue": False, "stopReason": reason})
         if name == "PermissionRequest":  # Claude Code does not hear an exit code here
             inside = {"hookEventName": name, "decision": {"behavior": "deny", "message": reason}}
-            return Said({"hookSpecificOutput": inside})
-        return Said(_in_all_words(name, reason), 2, reason)
+            return EncodedAnswer({"hookSpecificOutput": inside})
+        return EncodedAnswer(_in_all_words(name, reason), 2, reason)
 
     def hear(self, event: Event, output: Payload) -> Answer:
         fields = known(output, _TOP)

@@ -18,7 +18,7 @@ import msgspec
 
 from billhook.core.answers import FAILURES, Answer, Outcome, Status, Verdict
 from billhook.core.hook import Context, Hook, Source
-from billhook.store.record import Said
+from billhook.store.log.record import OutcomeRecord
 
 NAME: Final = "metrics"
 WARN_MS: Final = 1000.0  # the latency budget where nobody sets one, in milliseconds
@@ -35,14 +35,14 @@ def metrics(*, warn_ms: float | None = WARN_MS) -> Hook:
     return Hook(
         name=NAME,
         title="times every hook",
-        run=Budget(warn_ms),
+        run=ContextBudget(warn_ms),
         priority=1,
         dialect="spec",
         source=Source(layer="built-in"),
     )
 
 
-class Budget(msgspec.Struct, frozen=True):
+class ContextBudget(msgspec.Struct, frozen=True):
     """What the hook does: later hooks find `warnMs` in `ctx.find("metrics").data`."""
 
     warn_ms: float | None
@@ -121,7 +121,7 @@ class _OfHook:
         self.durations = Durations()
         self.failed_open = self.denies = self.output_bytes = self.output_max = 0
 
-    def add(self, said: Said) -> None:
+    def add(self, said: OutcomeRecord) -> None:
         self.statuses[said.status if said.status in _KNOWN else "other"] += 1
         if said.status in _NO_RUN:
             return
@@ -163,7 +163,7 @@ class Tally:
     def __init__(self) -> None:
         self._hooks: defaultdict[str, _OfHook] = defaultdict(_OfHook)
 
-    def add(self, said: Said) -> None:
+    def add(self, said: OutcomeRecord) -> None:
         self._hooks[said.hook].add(said)
 
     def stats(self) -> tuple[HookStats, ...]:
@@ -200,8 +200,8 @@ class Metrics:
         return tuple(one for one in self.stats() if one.over(self.warn_ms))
 
 
-def _said(outcome: Outcome) -> Said:
-    return Said(
+def _said(outcome: Outcome) -> OutcomeRecord:
+    return OutcomeRecord(
         hook=outcome.hook,
         status=outcome.status.value,
         decision=outcome.answer.decision.value,

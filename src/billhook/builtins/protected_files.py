@@ -18,6 +18,7 @@ from billhook.effects.paths import (
     any_matches,
     dots_agree,
     fold,
+    git_root,
     identity_of,
     is_link,
     normal,
@@ -28,7 +29,6 @@ from billhook.effects.paths import (
 from billhook.effects.programs import Touch
 from billhook.effects.rules import Glob, path_matches, segment_matches
 from billhook.effects.script import UNKNOWN
-from billhook.effects.variables import git_root
 
 APPROVED_ONLY: Final = frozenset({"switch", "merge", "pull", "pick", "remove"})
 """Ways of git to bring other commits into the work tree; what they change loses its approval anyway."""

@@ -23,7 +23,7 @@ NAME: Final = "rate-limit"
 SECONDS: Final = {"minute": 60.0, "hour": 3600.0}
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     """How often the calls that a rule strikes may be made."""
 
     rule: str | None = None  # a permission rule such as `Bash(curl *)`; None: every tool call
@@ -39,13 +39,13 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.per} {self.rule or '*'}"
 
     @property
-    def without_session(self) -> "Limit":
+    def without_session(self) -> "RateLimit":
         """The same where nobody knows when a turn or a session ends."""
         return self if self.per in SECONDS else msgspec.structs.replace(self, per="hour")
 
 
 def rate_limit(
-    state: FileState, limits: Sequence[Limit], project: str = "", *, clock: Callable[[], float] = time.monotonic
+    state: FileState, limits: Sequence[RateLimit], project: str = "", *, clock: Callable[[], float] = time.monotonic
 ) -> Hook:
     """The built-in gate that counts tool calls. Raises RuleError. Calls of no session count together in `project`, or
     in the folder that they name. `clock` is one that nobody can set, the same in every process."""
@@ -53,7 +53,7 @@ def rate_limit(
     return Hook(
         name=NAME,
         title="limits how often tools are called",
-        run=RateLimit(state, counted, project, clock),
+        run=RateLimiter(state, counted, project, clock),
         events=("PreToolUse",),
         priority=15,
         on_failure="deny",
@@ -62,11 +62,11 @@ def rate_limit(
     )
 
 
-class RateLimit(msgspec.Struct, frozen=True):
+class RateLimiter(msgspec.Struct, frozen=True):
     """What the gate does. Calls that no limit is about cost no access to the state."""
 
     state: FileState
-    limits: tuple[tuple[Limit, When | None], ...]
+    limits: tuple[tuple[RateLimit, When | None], ...]
     project: str
     clock: Callable[[], float]
 
@@ -85,7 +85,7 @@ class RateLimit(msgspec.Struct, frozen=True):
         counted.update(limit.key for limit in struck)
         return NOTHING
 
-    def _count(self, key: str, limits: list[Limit]) -> Answer | None:
+    def _count(self, key: str, limits: list[RateLimit]) -> Answer | None:
         """Count a call under all its limits, or under none of them if one is reached: then why it is refused."""
         turn = turn_of(self.state, key)[1] if any(limit.per == "turn" for limit in limits) else 0
         refusals: list[Answer] = []
@@ -114,7 +114,7 @@ class Used(msgspec.Struct, frozen=True, omit_defaults=True):
     turn: int | None = None  # the turn in which it was, if that matters
     times: tuple[float, ...] | None = None  # when each was, oldest first, if that matters
 
-    def in_force(self, limit: Limit, turn: int, now: float) -> "Used":
+    def in_force(self, limit: RateLimit, turn: int, now: float) -> "Used":
         """What of it still counts."""
         if limit.per == "turn":
             return self if self.turn == turn else Used(turn=turn)
@@ -138,7 +138,7 @@ def _counts(record: Value | None) -> dict[str, Used]:
         raise StoreError(f"the count of calls is damaged: {error}", hint=hint) from None
 
 
-def _refused(reached: list[tuple[Limit, Used]], now: float) -> Answer:
+def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
     """The answer for a call when limits are reached: the strictest of them speaks."""
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
     what = f"`{limit.rule}`" if limit.rule else "tool calls"
@@ -149,7 +149,7 @@ def _refused(reached: list[tuple[Limit, Used]], now: float) -> Answer:
     return deny(reason) if limit.then == "deny" else ask(reason)
 
 
-def _ends(limit: Limit, used: Used, now: float) -> str:
+def _ends(limit: RateLimit, used: Used, now: float) -> str:
     if limit.per == "turn":
         return "it begins anew with the next turn"
     if limit.per == "hour" and not used.times:

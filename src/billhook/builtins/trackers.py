@@ -42,7 +42,7 @@ def turn_of(state: FileState, session_id: str) -> tuple[str, int]:
     return turn.id_in(session_id), turn.sequence
 
 
-class Turn(msgspec.Struct, frozen=True):
+class TurnState(msgspec.Struct, frozen=True):
     """How far a session has come: the turn that it is in, and how many subagents ended in it."""
 
     sequence: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -86,16 +86,19 @@ class TurnTracker(msgspec.Struct, frozen=True):
     def _start(self, ctx: Context) -> Answer:
         source = getattr(ctx.event, "source", "startup")
         anew = source in ("startup", "clear") or (source == "resume" and not self.preserve_on_resume)
-        turn = self._changed(ctx.session_id, lambda turn: Turn() if anew else turn)
+        turn = self._changed(ctx.session_id, lambda turn: TurnState() if anew else turn)
         return self._told(ctx, turn.id_in(ctx.session_id), turn.sequence)
 
     def _stop(self, session_id: str) -> Answer:
-        turn = self._changed(session_id, lambda turn: Turn(turn.sequence + 1))
-        turns = {"completedTurnId": Turn(turn.sequence - 1).id_in(session_id), "nextTurnId": turn.id_in(session_id)}
+        turn = self._changed(session_id, lambda turn: TurnState(turn.sequence + 1))
+        turns = {
+            "completedTurnId": TurnState(turn.sequence - 1).id_in(session_id),
+            "nextTurnId": turn.id_in(session_id),
+        }
         return Answer(data={**turns, "sequence": turn.sequence})
 
     def _subagent_stop(self, session_id: str) -> Answer:
-        turn = self._changed(session_id, lambda turn: Turn(turn.sequence, turn.subagents + 1))
+        turn = self._changed(session_id, lambda turn: TurnState(turn.sequence, turn.subagents + 1))
         turn_id = turn.id_in(session_id)
         about = {"subagentTurnId": f"{turn_id}:s:{turn.subagents}", "turnId": turn_id}
         return Answer(data={**about, "subagentSeq": turn.subagents})
@@ -104,7 +107,7 @@ class TurnTracker(msgspec.Struct, frozen=True):
         tells = self.inject_context and ctx.event_type in ("SessionStart", "UserPromptSubmit")
         return Answer(data={"turnId": turn_id, "sequence": sequence}, context=f"Turn {turn_id}" if tells else "")
 
-    def _changed(self, session_id: str, change: Callable[[Turn], Turn]) -> Turn:
+    def _changed(self, session_id: str, change: Callable[[TurnState], TurnState]) -> TurnState:
         """The turn after a change that no other process comes in between of."""
 
         def replaced(record: Value | None) -> Value:
@@ -114,14 +117,14 @@ class TurnTracker(msgspec.Struct, frozen=True):
         return _turn(self.state.update("turns", session_id, replaced))
 
 
-def _turn(record: Value | None) -> Turn:
+def _turn(record: Value | None) -> TurnState:
     """The turn that a record says. A session that is not recorded, or not as a count, is in its first."""
     if record is None:
-        return Turn()
+        return TurnState()
     try:
-        return msgspec.convert(record, Turn)
+        return msgspec.convert(record, TurnState)
     except msgspec.ValidationError:
-        return Turn()
+        return TurnState()
 
 
 # Gives each session a name that people can say:

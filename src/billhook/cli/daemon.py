@@ -14,7 +14,7 @@ from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
 from billhook.core.text import suggest
 from billhook.serve import control
-from billhook.serve.protocol import Status
+from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import state_root
 
 _PATIENCE = 1.0
@@ -103,7 +103,8 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--again", is_flag=True, hidden=True)
 def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool, again: bool) -> int:
     """Be the daemon, in the foreground. Ctrl-C or TERM ends it, after those who wait have their answers."""
-    from billhook.serve import daemon, daemonize, places
+    from billhook.serve import control as daemonize
+    from billhook.serve import daemon, places
 
     _check_exposed(exposed, http)
     daemonize.speak_utf8()
@@ -164,7 +165,7 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
     return 0
 
 
-def _tell_started(found: Status, now: bool, as_json: bool) -> None:
+def _tell_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
     if as_json:
         say_json(_as_data(found, started=now))
         return
@@ -175,7 +176,7 @@ def _tell_started(found: Status, now: bool, as_json: bool) -> None:
         note(f"it is billhook {found.version}, this is {__version__}; `billhook daemon stop` ends it")
 
 
-def _compare(found: Status, http: str, idle: float | None, quiet: bool) -> None:
+def _compare(found: DaemonStatus, http: str, idle: float | None, quiet: bool) -> None:
     """Hold one that serves already against what was asked for. Raises UsageError when it does not listen there:
     whoever asked for HTTP would put an address into settings at which nobody answers."""
     if http and not _listens_at(found.http, http):
@@ -249,7 +250,7 @@ def status(as_json: bool) -> int:
     return 0 if found is not None else 1
 
 
-def _rows(found: Status) -> Iterator[tuple[str, str]]:
+def _rows(found: DaemonStatus) -> Iterator[tuple[str, str]]:
     yield "running", f"process {found.pid}, billhook {found.version}"
     if found.leaving:
         yield "leaving", found.leaving
@@ -267,7 +268,7 @@ def _rows(found: Status) -> Iterator[tuple[str, str]]:
     yield "log", found.log
 
 
-def _as_data(found: Status | None, **more: bool) -> dict[str, Any]:
+def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:
     return {"running": found is not None, **more, **(msgspec.to_builtins(found) if found is not None else {})}
 
 

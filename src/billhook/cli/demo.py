@@ -19,11 +19,10 @@ import click
 
 from billhook.agent.factory import open_agent
 from billhook.agent.models.scripted import Scripted
-from billhook.agent.ui_events import Ended, Show, TextDelta
+from billhook.agent.ui_events import Show, TextDelta, TurnEnded
 from billhook.cli.agent.chat import Interrupts
-from billhook.cli.agent.screen import Screen, Stream, in_loop
-from billhook.cli.events.filters import Filters, chosen
-from billhook.cli.events.log import Logs, here
+from billhook.cli.agent.screen import JsonStream, Screen, in_loop
+from billhook.cli.events.query import Filters, Logs, chosen, here
 from billhook.cli.events.view import Printer
 from billhook.cli.fire import catch_signals
 from billhook.cli.screen import filled, note, say
@@ -33,7 +32,7 @@ from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError
 from billhook.runners import process_tree
-from billhook.store.record import ALL, Record
+from billhook.store.log.record import ALL, Record
 
 _PREFIX: Final = "billhook-demo-"
 _OVER: Final = "over"  # a file that says: the next demo may remove this folder
@@ -42,7 +41,7 @@ _LEAKS: Final = ("XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "BASH_ENV", "ENV")
 _LINES: Final = 150  # of a log that is too long for the agent's budget
 
 
-class Scratch(NamedTuple):
+class DemoFolder(NamedTuple):
     """One scratch folder. Outlives its demo, so that people can look further: the next demo removes it."""
 
     folder: Path
@@ -74,7 +73,7 @@ class Scratch(NamedTuple):
 
 
 @contextmanager
-def scratch(*, keep: bool) -> Iterator[Scratch]:
+def scratch(*, keep: bool) -> Iterator[DemoFolder]:
     """Make a scratch folder, which stays until the next demo; `keep`: until somebody removes it."""
     _sweep()
     made = _made()
@@ -85,9 +84,9 @@ def scratch(*, keep: bool) -> Iterator[Scratch]:
             (made.folder / _OVER).touch()
 
 
-def _made() -> Scratch:
+def _made() -> DemoFolder:
     try:
-        made = Scratch(Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
+        made = DemoFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
         _copy(resources.files("billhook.cli") / "demo_files", made.folder)
         made.home.mkdir()
         (made.project / "old").mkdir()
@@ -159,10 +158,10 @@ def verb(as_json: bool, keep: bool) -> int:
         ended, code = _played(made, as_json)
         if ended.how == "interrupted":
             return code or 130
-        return _Report(made, ended, time.monotonic() - began).tell(as_json) or code
+        return _DemoReport(made, ended, time.monotonic() - began).tell(as_json) or code
 
 
-def _played(made: Scratch, as_json: bool) -> tuple[Ended, int]:
+def _played(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
     """Play the session: how it ended, and the exit code when a signal ended it or its output was lost."""
     process_tree.adopt_orphans()
     try:
@@ -174,16 +173,16 @@ def _played(made: Scratch, as_json: bool) -> tuple[Ended, int]:
         process_tree.settle()
 
 
-async def _session(made: Scratch, as_json: bool) -> tuple[Ended, int]:
+async def _session(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
     config = made.config()
     screen = Screen(hooks=len(config.entries), streams=True)
-    output = Stream() if as_json else screen
+    output = JsonStream() if as_json else screen
     show: Show = output if as_json else _Paragraphs(screen)
     interrupts = Interrupts(screen.interrupted)
     interrupts.catch()
     if not as_json:
         say(f"{_HEAD}\n\n{click.style(f'> {PROMPT}', bold=True)}")
-    ended = Ended("interrupted", "")
+    ended = TurnEnded("interrupted", "")
     try:
         ended = await _run(config, in_loop(show), interrupts)
     except asyncio.CancelledError:
@@ -196,7 +195,7 @@ async def _session(made: Scratch, as_json: bool) -> tuple[Ended, int]:
     return ended, interrupts.code or (2 if output.unwritten else 0)
 
 
-async def _run(config: Config, show: Show, interrupts: Interrupts) -> Ended:
+async def _run(config: Config, show: Show, interrupts: Interrupts) -> TurnEnded:
     settings: Any = {"permission_mode": "acceptEdits", "setup": "init", "budget": _BUDGET}
     async with open_agent(config, Scripted.read(_MODEL), cwd=config.project, show=show, **settings) as agent:
         try:
@@ -220,10 +219,10 @@ class _Paragraphs:
         self._screen(event)
 
 
-class _Report:
+class _DemoReport:
     """What the log has of a session that was played, whether that is all, and where to look further."""
 
-    def __init__(self, made: Scratch, ended: Ended, seconds: float) -> None:
+    def __init__(self, made: DemoFolder, ended: TurnEnded, seconds: float) -> None:
         self.made, self.ended, self.seconds = made, ended, seconds
         self.here = here()
         logs = Logs({self.here.project: ALL}, self.here)

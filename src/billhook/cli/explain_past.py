@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from billhook.cli.events.log import Here
+from billhook.cli.events.query import LogScope
 from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.explain import heading, outlook_data, verdict_line
 from billhook.cli.list import failure_rule
@@ -17,11 +17,11 @@ from billhook.cli.times import ago, shown_time
 from billhook.config import loader
 from billhook.config.builtin_options import filled as with_defaults
 from billhook.config.config import Config, content, kept
-from billhook.config.explain_past import Change, Considered, Past, Row, event_of, look_back
+from billhook.config.explain_past import Considered, FieldChange, Past, Row, event_of, look_back
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line
-from billhook.store.record import Record
+from billhook.store.log.record import Record
 
 _COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _INDENT = 5
@@ -32,7 +32,7 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     """Explain the decision whose id begins so, or whose number that is. False: there is none, and the digits were meant
     otherwise; a number is no command."""
     config = loaded(configs)
-    here = Here(config.project, Path(config.root))
+    here = LogScope(config.project, Path(config.root))
     match = by_id(digits, here, notes=False) if len(digits) >= _FEWEST else None
     if match is None and digits.isdecimal() and not digits.startswith("0"):
         match = found(digits, here)
@@ -240,7 +240,7 @@ def _outcome(one: Considered) -> str:
     return ", so it would be asked" if own_condition and one.today.runs else ""
 
 
-def _change(change: Change) -> str:
+def _change(change: FieldChange) -> str:
     if change.field == "hash":
         return "what it runs has changed"
     field = "what it does" if change.field == "what" else change.field

@@ -39,7 +39,7 @@ def _stand_ins() -> dict[str, ModuleType | None]:
         "decimal": _module("decimal", Decimal=_Nothing),
         "datetime": _datetime(),
         "urllib.parse": _module("urllib.parse", quote_from_bytes=_later("urllib.parse", "quote_from_bytes")),
-        **{name: _Later(name) for name in ("msgspec.inspect", "msgspec.toml", "msgspec.yaml")},
+        **{name: _LazyModule(name) for name in ("msgspec.inspect", "msgspec.toml", "msgspec.yaml")},
         "msgspec._json_schema": _module(
             "msgspec._json_schema",
             schema=_later("msgspec._json_schema", "schema"),
@@ -81,7 +81,7 @@ def _later(module: str, name: str) -> Any:
     return call
 
 
-class _Later(ModuleType):
+class _LazyModule(ModuleType):
     """A module that is imported when somebody asks for what is in it."""
 
     def __getattr__(self, name: str) -> Any:

@@ -102,7 +102,7 @@ _CARRIED = 0.2  # seconds that a client needs after us, on a busy machine
 
 def main(argv: list[str]) -> int:
     """Answer one event; the exit code. Never raises, and never ends with a code that means less than the answer."""
-    run = _Run()
+    run = _HookRun()
     try:
         run.begin()
         _listen(run.caught)
@@ -116,7 +116,7 @@ def main(argv: list[str]) -> int:
         run.close()
 
 
-class _Run:
+class _HookRun:
     """One event from stdin to exit code."""
 
     def __init__(self) -> None:

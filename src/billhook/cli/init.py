@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.inside_agent import agent_around
+from billhook.cli.options import agent_around
 from billhook.cli.screen import note, say, shown_path
 from billhook.config.approve import approve_entry, record_trust
 from billhook.config.config import Config, Entry
-from billhook.config.declared import Declared, needs_consent
+from billhook.config.declaration import Declared, needs_consent
 from billhook.config.loader import load_config
 from billhook.config.shapes import FileRead
 from billhook.core import strictjson

@@ -12,7 +12,7 @@ from billhook.cli.options import checked_event, config_option, loaded
 from billhook.cli.screen import facts, filled, first_problem, hint, note, picked, say, say_json, shown_path, width
 from billhook.cli.times import ago
 from billhook.config import loader, sources
-from billhook.config.config import Config, Row, as_data, rows
+from billhook.config.config import Config, HookRow, as_data, rows
 from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.core.events import EVENTS
@@ -21,7 +21,7 @@ from billhook.store.files import StoreError
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.cli.doctor.plugins import PluginHook
+    from billhook.cli.doctor.hooks import PluginHook
 
 _LONGEST_NAME = 28
 _LONGEST_FACT = 70
@@ -53,7 +53,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     config = loaded(configs)
     agent = None
     if host is not None:
-        from billhook.cli.check.formats import host_named
+        from billhook.cli.check import host_named
 
         agent = host_named(host)
         config = loader.load_for_cwd(".", configs, host=agent.name)
@@ -78,7 +78,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
 def _plugins(config: Config, wanted: str) -> "list[PluginHook]":
     """The hooks of Claude Code's plugins, which are shown and never run."""
-    from billhook.cli.doctor.plugins import plugin_hooks
+    from billhook.cli.doctor.hooks import plugin_hooks
 
     return [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
 
@@ -102,7 +102,7 @@ def _plugin_data(one: "PluginHook") -> dict[str, object]:
     return {"name": declared.name, **about, **standing}
 
 
-def _as_data(row: Row, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
+def _as_data(row: HookRow, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
     data = {**as_data(row), "hash": row.exact_hash or None}
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
@@ -112,12 +112,12 @@ def _as_data(row: Row, agent: "Agent | None", fired: LastFired | None) -> dict[s
     return {**data, "host": agent.name, "host_events": own, "fires": fires}
 
 
-def _never_fires(row: Row, agent: "Agent | None") -> bool:
+def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
     """None of its events exists in that agent."""
     return agent is not None and bool(row.events) and not any(event in agent.spellings for event in row.events)
 
 
-def _fired(config: Config, found: Iterable[Row]) -> LastFired | None:
+def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks were last asked; None where there is no log."""
     try:
         log = log_of(config)
@@ -131,7 +131,7 @@ def _fired(config: Config, found: Iterable[Row]) -> LastFired | None:
     return fired if fired.events else None
 
 
-def source_of(row: Row) -> str:
+def source_of(row: HookRow) -> str:
     """`file:line` as people write it."""
     return f"{shown_path(row.file)}:{row.line}" if row.line else shown_path(row.file) if row.file else row.layer
 
@@ -140,14 +140,16 @@ def failure_rule(on_failure: str) -> str:
     return "gate" if on_failure == "deny" else f"on_failure {on_failure}"
 
 
-def conditions(row: Row) -> Iterator[str]:
+def conditions(row: HookRow) -> Iterator[str]:
     """What it is asked about."""
     yield from (row.part,) if row.part else ()
     yield from (one_line(f"match {row.match}", _LONGEST_FACT),) if row.match else ()
     yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
 
 
-def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None, agent: "Agent | None" = None) -> Iterator[str]:
+def _screen(
+    found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
+) -> Iterator[str]:
     """Groups, each below its heading."""
     column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
@@ -166,7 +168,7 @@ def _screen(found: Sequence[Row], wanted: str, fired: LastFired | None, agent: "
         yield f"no hook wants {wanted}"
 
 
-def _by_event(found: Sequence[Row], wanted: str, agent: "Agent | None") -> Iterator[tuple[str, list[Row]]]:
+def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> Iterator[tuple[str, list[HookRow]]]:
     active = [row for row in found if row.effect != "nothing" and not _never_fires(row, agent)]
     if wanted:
         yield _called(wanted, agent), active
@@ -198,7 +200,7 @@ def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator
     yield from (click.style(line, dim=True) for line in lines)
 
 
-def _hook(row: Row, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
+def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
     name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
     yield from facts([*_facts(row, alone=number is None), *_last_fired(row, fired)], _INDENT)
@@ -210,7 +212,7 @@ def _hook(row: Row, number: int | None, column: int, fired: LastFired | None) ->
             yield click.style(line, fg="yellow")
 
 
-def _facts(row: Row, *, alone: bool) -> Iterator[str]:
+def _facts(row: HookRow, *, alone: bool) -> Iterator[str]:
     """`alone`: it does not stand below its event."""
     if alone and row.events:
         yield one_line(", ".join(row.events), _LONGEST_FACT)
@@ -228,7 +230,7 @@ def _facts(row: Row, *, alone: bool) -> Iterator[str]:
     yield source_of(row)
 
 
-def _last_fired(row: Row, fired: LastFired | None) -> Iterator[str]:
+def _last_fired(row: HookRow, fired: LastFired | None) -> Iterator[str]:
     if fired is None or row.effect == "nothing":
         return
     if row.name in fired.times:
@@ -251,7 +253,7 @@ def _hints(config: Config) -> None:
         hint(text)
 
 
-def _empty(config: Config, found: Iterable[Row]) -> Iterator[str]:
+def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
     yield f"no hooks are configured for {one_line(shown_path(config.project, here=False), 200)}"
     yield ""
     yield from looked_in(config)

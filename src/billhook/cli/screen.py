@@ -18,7 +18,7 @@ from billhook.core import strictjson
 from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.core.errors import BillhookError
 from billhook.core.text import counted, one_line, visible
-from billhook.store.record import Said
+from billhook.store.log.record import OutcomeRecord
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -273,7 +273,7 @@ def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
 def _word(outcome: Outcome) -> str:
     answer = outcome.answer
     return word_of(
-        Said(
+        OutcomeRecord(
             hook=outcome.hook,
             status=outcome.status.value,
             decision=answer.decision.value,
@@ -287,7 +287,7 @@ def _word(outcome: Outcome) -> str:
     )
 
 
-def word_of(said: Said) -> str:
+def word_of(said: OutcomeRecord) -> str:
     """What a hook did, in a word or two: its decision when it has one, else how asking it went."""
     if said.status != "ok":
         return said.status.replace("_", " ")

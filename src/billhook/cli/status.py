@@ -7,17 +7,16 @@ from typing import Any
 import click
 
 from billhook import __version__
-from billhook.cli.check import checked
+from billhook.cli.check import checked_hooks
 from billhook.cli.options import loaded
 from billhook.cli.screen import filled, hanging, note, picked, say, say_json, shown_path, width
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, Entry
-from billhook.config.declared import needs_consent
-from billhook.config.history import Recent, log_of, recent
-from billhook.config.host_hooks import adopting_command as _adopting
-from billhook.config.host_hooks import of_claude_code
-from billhook.config.known_gates import Missing, missing
-from billhook.config.notices import gone_text
+from billhook.config.declaration import needs_consent
+from billhook.config.history import RecentRecords, log_of, recent
+from billhook.config.host_limits import adopting_command as _adopting
+from billhook.config.host_limits import of_claude_code
+from billhook.config.notices import Missing, gone_text, missing
 from billhook.config.shapes import FileRead
 from billhook.core.text import Finding, counted, one_line
 from billhook.store.files import StoreError
@@ -31,7 +30,7 @@ _EXPLAIN = ("billhook explain 'git push --force'", "which hooks a command would 
 def show(*, as_json: bool) -> int:
     """Print it. Always 0: it is a report, and finding something is no failure."""
     config = loaded(())
-    problems = checked((), with_log=False).findings
+    problems = checked_hooks((), with_log=False).findings
     lately, gone = _lately(config), _gone(config)
     if as_json:
         log = None if lately is None else picked(lately, "last today failed_open complete")
@@ -50,7 +49,7 @@ def _gone(config: Config) -> list[Missing]:
         return []
 
 
-def _lately(config: Config) -> Recent | None:
+def _lately(config: Config) -> RecentRecords | None:
     """The end of the event log; None where there is none, or none that can be read."""
     try:
         log = log_of(config)
@@ -84,7 +83,7 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _screen(
-    config: Config, problems: Sequence[Finding], lately: Recent | None, gone: Sequence[Missing]
+    config: Config, problems: Sequence[Finding], lately: RecentRecords | None, gone: Sequence[Missing]
 ) -> Iterator[str]:
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
@@ -119,7 +118,7 @@ def _files(config: Config) -> Iterator[str]:
         yield f"  {'built-in':<8}  {', '.join(built_in)}"
 
 
-def _log(lately: Recent) -> str:
+def _log(lately: RecentRecords) -> str:
     number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
     parts = [f"last event {ago(lately.last)}", f"{number} today"]
     if lately.failed_open:

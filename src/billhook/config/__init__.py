@@ -5,7 +5,7 @@ Imports: core, effects, agents, engine, runners, store, builtins.
 
 from typing import TYPE_CHECKING, Any
 
-from billhook.config.declared import LAYERS, Declared, Layer
+from billhook.config.declaration import LAYERS, Declared, Layer
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     if name in ("Config", "Entry", "load", "load_config"):
         import importlib
 
-        module = "loaded" if name in ("Config", "Entry") else "loading"
+        module = "config" if name in ("Config", "Entry") else "loader"
         return getattr(importlib.import_module(f"billhook.config.{module}"), name)
     raise AttributeError(f"module 'billhook.config' has no attribute {name!r}")
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from billhook.config.sources import Look
+from billhook.config.sources import FileSnapshot
 from billhook.effects import programs
 from billhook.effects.programs import SUFFIXES
 from billhook.effects.rules import segment_matches
@@ -38,7 +38,7 @@ class TooMuchError(Exception):
 class Patterns:
     """The patterns of one hook, seen from its project. They share one allowance of names, and a load's seconds."""
 
-    def __init__(self, folder: str, look: Look) -> None:
+    def __init__(self, folder: str, look: FileSnapshot) -> None:
         self.look = look
         self.tops = tuple({folder.rstrip("/"), look.real(folder).rstrip("/")})
         self.names = MAX_NAMES
@@ -202,12 +202,12 @@ class Folder(NamedTuple):
     left_out: tuple[str, ...] = ()  # what is not covered, each with the reason
 
 
-def is_installed(folder: str, look: Look) -> bool:
+def is_installed(folder: str, look: FileSnapshot) -> bool:
     """Whether a folder holds packages or a virtual environment."""
     return not INSTALLED.isdisjoint(folder.split("/")) or environment_of(folder, look) != ""
 
 
-def environment_of(folder: str, look: Look) -> str:
+def environment_of(folder: str, look: FileSnapshot) -> str:
     """The virtual environment that a folder is, or whose programs it holds; nothing for others."""
     root = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "Scripts") else folder
     return root if look.regular(os.path.join(root, "pyvenv.cfg")) else ""
@@ -238,7 +238,7 @@ def _head(path: str) -> bytes:
         return b""
 
 
-def names_that_tell(folder: str, kind: Kind, look: Look) -> str:
+def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
     """The names in a folder of which a new one may change what runs, and where links lead; as one text."""
     listed = look.listed(folder, MAX_ENTRIES)
     if listed is None:
@@ -270,17 +270,17 @@ def _link(entry: "os.DirEntry[str]") -> str:
         return ""
 
 
-def walk(folder: str, kind: Kind, top: str, look: Look) -> Folder | None:
+def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> Folder | None:
     """What counts in a folder and below it; None where that is too much to look at. `top` is the project: links that
     lead out of it, or up in it, are not followed."""
-    found = _Walk(kind, look.real(top), look)
+    found = _FolderWalk(kind, look.real(top), look)
     if not found.enter(folder):
         return None
     return Folder(tuple(found.files), tuple(found.plain), tuple(found.folders), tuple(found.left_out))
 
 
-class _Walk:
-    def __init__(self, kind: Kind, top: str, look: Look) -> None:
+class _FolderWalk:
+    def __init__(self, kind: Kind, top: str, look: FileSnapshot) -> None:
         self.kind, self.top, self.look = kind, top, look
         self.files: list[str] = []
         self.plain: list[str] = []
@@ -337,7 +337,7 @@ class _Walk:
         return inside and not any(f"{seen}/".startswith(f"{real}/") for seen in self.folders.values())
 
 
-def startup_files(environment: str, look: Look) -> Iterator[str]:
+def startup_files(environment: str, look: FileSnapshot) -> Iterator[str]:
     """What a virtual environment's Python runs or reads by itself before anything else."""
     yield os.path.join(environment, "pyvenv.cfg")
     for folder in package_folders(environment, look):
@@ -347,7 +347,7 @@ def startup_files(environment: str, look: Look) -> Iterator[str]:
                 yield os.path.join(path, "__init__.py") if look.folder(path) else path
 
 
-def package_folders(environment: str, look: Look) -> Iterator[str]:
+def package_folders(environment: str, look: FileSnapshot) -> Iterator[str]:
     """Where a virtual environment keeps its packages."""
     for lib in ("lib", "lib64", "Lib"):
         for name in sorted(look.names(os.path.join(environment, lib)) or ()):

@@ -9,8 +9,8 @@ import msgspec
 
 from billhook.config.config import Config, Entry
 from billhook.config.fingerprint import approval_of, fingerprint
-from billhook.config.known_gates import remember
 from billhook.config.loader import load_config
+from billhook.config.notices import remember
 from billhook.config.permissions import Waiting, approval_of_rules, waiting_now
 from billhook.core.errors import BillhookError, UsageError
 from billhook.store.approvals import Approval, Approvals

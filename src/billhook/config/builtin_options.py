@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from billhook.config.nodes import Fields, Node
+from billhook.config.nodes import FieldNodes, Node
 from billhook.core.text import folded, suggestion
 
 LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
@@ -22,7 +22,7 @@ class WrongError(Exception):
         self.code, self.hint, self.node = code, hint, node
 
 
-class Kind(msgspec.Struct, frozen=True):
+class OptionKind(msgspec.Struct, frozen=True):
     """What an option may be."""
 
     read: Callable[[str, Node], Any]  # its value from what a file says; raises WrongError
@@ -34,7 +34,7 @@ class Option(msgspec.Struct, frozen=True):
 
     name: str
     default: Any
-    kind: Kind
+    kind: OptionKind
     by_project: Callable[[Any], bool] = lambda value: True  # whether a file of the project may set this value
     adds_up: bool = False  # every file adds to it; otherwise the most trusted one decides
 
@@ -43,16 +43,16 @@ class Option(msgspec.Struct, frozen=True):
         return self.kind.schema
 
 
-def _plain(wanted: str, schema: dict[str, Any]) -> Kind:
+def _plain(wanted: str, schema: dict[str, Any]) -> OptionKind:
     def read(name: str, node: Node) -> Any:
         if not node.is_a(wanted):
             raise WrongError(f"`{name}` must be {wanted}, not {node.kind}", f"write {wanted}", node)
         return node.value
 
-    return Kind(read, schema)
+    return OptionKind(read, schema)
 
 
-def _number(least: float, *, whole: bool = False) -> Kind:
+def _number(least: float, *, whole: bool = False) -> OptionKind:
     below, wanted = (1 << 62, "a whole number") if whole else (1e15, "a number")
 
     def read(name: str, node: Node) -> Any:
@@ -62,17 +62,17 @@ def _number(least: float, *, whole: bool = False) -> Kind:
             raise WrongError(f"`{name}` is {_shown(node)}; it must be {wanted} from {shown} on", "write one", node)
         return value
 
-    return Kind(read, {"type": "integer" if whole else "number", "minimum": least})
+    return OptionKind(read, {"type": "integer" if whole else "number", "minimum": least})
 
 
-def _one_of(**words: Any) -> Kind:
+def _one_of(**words: Any) -> OptionKind:
     def read(name: str, node: Node) -> Any:
         if isinstance(node.value, str) and node.value.lower() in words:
             return words[node.value.lower()]
         listed = ", ".join(words)
         raise WrongError(f"`{name}` is {_shown(node)}; it must be one of {listed}", f"one of {listed}", node)
 
-    return Kind(read, {"enum": list(words)})
+    return OptionKind(read, {"enum": list(words)})
 
 
 def _texts(name: str, node: Node) -> tuple[str, ...]:
@@ -106,8 +106,8 @@ def _rule(name: str, node: Node) -> str:
 
 _FLAG: Final = _plain("true or false", {"type": "boolean"})
 _TEXT: Final = _plain("a string", {"type": "string"})
-_OF_A_LIMIT: Final[dict[str, Kind]] = {
-    "rule": Kind(
+_OF_A_LIMIT: Final[dict[str, OptionKind]] = {
+    "rule": OptionKind(
         _rule, {"description": "Which calls count, such as `Bash(git push *)`; all without it.", "type": "string"}
     ),
     "at_most": _number(0, whole=True),
@@ -126,7 +126,7 @@ def _limits(name: str, node: Node) -> tuple[dict[str, Any], ...]:
 
 
 def _limit(node: Node) -> dict[str, Any]:
-    if not isinstance(node.value, Fields):
+    if not isinstance(node.value, FieldNodes):
         raise WrongError(f"a limit must be a mapping, not {node.kind}", _SUCH_AS, node)
     limit: dict[str, Any] = {}
     for key, value in node.value:
@@ -157,28 +157,31 @@ OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
         Option("include_output", True, _FLAG, bool),
         Option("redact", True, _FLAG, bool),
         Option(
-            "redact_keys", (), Kind(_texts, {"type": ["array", "string"], "items": {"type": "string"}}), adds_up=True
+            "redact_keys",
+            (),
+            OptionKind(_texts, {"type": ["array", "string"], "items": {"type": "string"}}),
+            adds_up=True,
         ),
         Option("on_log_failure", "warn", _one_of(warn="warn", deny="deny", block="deny"), lambda to: to == "deny"),
         Option("max_bytes", 64 << 20, _number(64 << 10, whole=True), _NEVER),
         Option("sync", False, _FLAG, bool),
-        Option("export_head_to", "", Kind(_folder, {"type": "string"}), _NEVER),
+        Option("export_head_to", "", OptionKind(_folder, {"type": "string"}), _NEVER),
         Option("export_head_every", 300, _number(1), _NEVER),
     ),
     "metrics": (Option("warn_ms", 1000, _number(0)),),
     "rate-limit": (
-        Option("limits", (), Kind(_limits, {"anyOf": [LIMIT, {"type": "array", "items": LIMIT}]}), adds_up=True),
+        Option("limits", (), OptionKind(_limits, {"anyOf": [LIMIT, {"type": "array", "items": LIMIT}]}), adds_up=True),
     ),
 }
 """Every built-in with its options."""
 
 
-def read_options(builtin: str, fields: Fields) -> tuple[dict[str, Any], list[WrongError]]:
+def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list[WrongError]]:
     """What a file sets, by our names; and what is wrong with the rest."""
     known = {option.name: option.kind for option in OPTIONS[builtin]}
     if builtin == "rate-limit" and any(folded(str(key.value)) in ("atmost", "per", "rule") for key, _ in fields):
         first = fields.pairs[0][0]  # one limit, without a list around it
-        fields = Fields(((Node("limits", first.line, first.column), Node(fields, first.line, first.column)),))
+        fields = FieldNodes(((Node("limits", first.line, first.column), Node(fields, first.line, first.column)),))
     settled: dict[str, Any] = {}
     wrong: list[WrongError] = []
     for key, value in fields:
@@ -191,7 +194,7 @@ def read_options(builtin: str, fields: Fields) -> tuple[dict[str, Any], list[Wro
     return settled, wrong
 
 
-def _known(key: Node, known: Mapping[str, Kind], message: str) -> str:
+def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:
     name = str(key.value)
     for one in known:
         if folded(one) == folded(name):

@@ -13,7 +13,7 @@ import msgspec
 
 from billhook.config.build import Absence, Refusal
 from billhook.config.builtin_options import filled
-from billhook.config.declared import Action, Declared, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.declaration import Action, Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.fields import BUILTINS
 from billhook.config.recorder import Knowing
 from billhook.config.shapes import Builtin, FileRead
@@ -133,9 +133,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def switched_off_builtins(self, event: str) -> list[str]:
         """The built-ins for an event that their owner switched off."""
-        from billhook.config.builtin_hooks import EVENTS
+        from billhook.config.build import BUILTIN_EVENTS
 
-        off = [(name, events) for name, events in EVENTS.items() if self.builtins[name].enabled is False]
+        off = [(name, events) for name, events in BUILTIN_EVENTS.items() if self.builtins[name].enabled is False]
         return [name for name, events in off if not events or event in events]
 
     @functools.cached_property
@@ -157,13 +157,13 @@ _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed"
 _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
 
 _BUILT_IN = {"self-protection": "guards billhook's own configuration, approvals and state"}
-_KINDS: dict[type, str] = {Run: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
+_KINDS: dict[type, str] = {RunAction: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
 _SHARED = ("events", "match", "dialect", "on_failure", "priority", "after", "timeout", "background", "always")
 """Fields that are called the same in a declaration, in a hook and here."""
 _PLACE = ("layer", "file", "line")
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class HookRow(msgspec.Struct, frozen=True, kw_only=True):
     """One hook: what it is, where it is from, how it stands."""
 
     name: str  # as verdicts call it, unique here: `name`, `layer/name` or `layer/name#2`
@@ -221,7 +221,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return stand_ins or (not self.hooks and listens(self.events, self.dialect, event))
 
 
-def rows(config: Config) -> list[Row]:
+def rows(config: Config) -> list[HookRow]:
     """Every hook once: those with an effect in running order, then those without."""
     by_hook = {id(entry.hook): entry for entry in config.entries if entry.hook is not None}
     by_place = {(one.declared.file, one.declared.line, one.shown): one for one in config.entries if one.hook}
@@ -247,9 +247,9 @@ def _fields(source: Declared | Hook | Source, names: tuple[str, ...]) -> dict[st
     return {name: getattr(source, name) for name in names}
 
 
-def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
+def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> HookRow:
     declared = entry.declared
-    return Row(
+    return HookRow(
         name=entry.shown,
         what=declared.does,
         kind=kind_of(declared.action),
@@ -265,10 +265,10 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> Row:
     )
 
 
-def _alone(hook: Hook, name: str) -> Row:
+def _alone(hook: Hook, name: str) -> HookRow:
     effect = _effect((hook,))
     builtin = hook.source.layer == "built-in"
-    return Row(
+    return HookRow(
         name=name,
         what=_BUILT_IN.get(hook.name, hook.title) if builtin else "stands in for what can't be read",
         kind="built-in" if builtin else "",
@@ -298,7 +298,7 @@ def kind_of(action: Action | None) -> str:
 VERSION: Final = 1
 
 
-class Snapshot:
+class ConfigSnapshot:
     """One configuration, in the words of `billhook list --json`. Made once for each loaded configuration."""
 
     def __init__(self, config: "Config", redact: Callable[[Any], Any]) -> None:
@@ -350,7 +350,7 @@ def content(config: "Config") -> dict[str, Any]:
     }
 
 
-def as_data(row: "Row") -> dict[str, Any]:
+def as_data(row: "HookRow") -> dict[str, Any]:
     """A hook as JSON: what `billhook list --json` prints."""
     data = {key: getattr(row, _ATTRIBUTES.get(key, key)) for key in _KEYS.split()}
     data |= {key: data[key] or None for key in _OPTIONAL}

@@ -1,4 +1,4 @@
-"""What a hook does, read from its entry: exactly one of a command, a program, a function, an address or an answer."""
+"""Hooks for a part of an event: an agent's own, narrower events, such as Cursor's `beforeShellExecution`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -7,7 +7,19 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.config.declared import Action, Declared, Exec, Layer, NotYet, Python, Run, Say, Shape, Url, made_name
+from billhook.config.declaration import (
+    Action,
+    Declared,
+    Exec,
+    Layer,
+    NotYet,
+    Python,
+    RunAction,
+    Say,
+    Shape,
+    Url,
+    made_name,
+)
 from billhook.config.fields import (
     ACTIONS,
     CONDITIONS,
@@ -22,19 +34,69 @@ from billhook.config.fields import (
     field_of,
     spelling,
 )
-from billhook.config.nodes import Fields, Node
+from billhook.config.nodes import FieldNodes, Node
 from billhook.core.answers import OnFailure
 from billhook.core.dialect_traits import MEANINGS, meanings
 from billhook.core.errors import RuleError
-from billhook.core.events import EVENTS
-from billhook.core.match import compile_matcher
+from billhook.core.events import EVENTS, Event
+from billhook.core.hook import Context
+from billhook.core.match import compile_matcher, expression, printable
 from billhook.core.text import Finding, folded, nearest, suggestion
-from billhook.effects.rules import Rule
+from billhook.effects.rules import Rule, When
+
+_SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
+"""What a matcher of the agent is compared with, by tools; `Tab...` where it is not the model that reads or edits."""
+
+
+def tools_of(part: str) -> str:
+    """The matcher for the tools that a part is about."""
+    from billhook.agents.names import tools_of
+
+    return tools_of().get(part, "")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The condition of such a hook. Equal when the parts are."""
+
+    name: str
+    pattern: str = ""
+    rule: When | None = None
+
+    def __call__(self, ctx: Context) -> bool:
+        if not self._is_about(ctx.event):
+            return False
+        if self.pattern not in ("", "*", ".*") and not self._matches(ctx.event):
+            return False
+        return self.rule is None or self.rule(ctx)
+
+    def _is_about(self, event: Event) -> bool:
+        sent = event.payload.get("original_event_name")
+        # An agent that has the part also sends it; completions in the editor are in no other event.
+        alone = isinstance(sent, str) and bool(tools_of(sent))
+        return sent == self.name or not (alone or "conversation_id" in event.payload or "Tab" in self.name)
+
+    def _subject(self, event: Event) -> str:
+        given: Any = getattr(event, "tool_input", None)
+        if tools_of(self.name) == "Bash":
+            return str(given.get("command", "")) if isinstance(given, dict) else ""
+        called = event.payload.get("original_tool_name") or getattr(event, "tool_name", "")
+        kind = _SUBJECTS.get(tools_of(self.name), str(called))
+        return f"Tab{kind}" if "Tab" in self.name else kind
+
+    def _matches(self, event: Event) -> bool:
+        try:
+            return bool(expression(self.pattern).search(printable(self._subject(event))))
+        except Exception:  # what can't be read matches everything, as in `match`
+            return True
+
+
+# What a hook does, read from its entry:
+
 
 Decision = Literal["deny", "ask", "allow", "inject"]
 
 
-def read_action(entry: "Entry") -> Action | None:
+def read_action(entry: "EntryReader") -> Action | None:
     """What the entry does; None when it is broken, which it then says."""
     kind = entry.text("type") if "type" in entry.seen else None
     if kind is not None and kind not in TYPES:
@@ -57,7 +119,7 @@ def read_action(entry: "Entry") -> Action | None:
     return make(entry) if make is not None else _say(entry, cast("Decision", given[0]))
 
 
-def _not_one_action(entry: "Entry", given: list[str], wanted: str | None) -> None:
+def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) -> None:
     if wanted and wanted not in given:
         name = entry.spelt(wanted)
         message, hint = f"no `{name}`", f"add it: `{name}` says what to run"
@@ -70,7 +132,7 @@ def _not_one_action(entry: "Entry", given: list[str], wanted: str | None) -> Non
     entry.find("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint=hint, fatal=True)
 
 
-def _run(entry: "Entry") -> Action | None:
+def _run(entry: "EntryReader") -> Action | None:
     node = entry.seen["run"]
     if isinstance(node.value, tuple):
         hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
@@ -86,10 +148,12 @@ def _run(entry: "Entry") -> Action | None:
         return Exec((text, *entry.texts("args")))
     shell_name = _choice(entry, "shell", ("bash", "powershell", "sh"))
     login = _choice(entry, "login", ("auto", "exact", "no"))
-    return Run(text, "" if shell_name == "sh" else shell_name, cast("Literal['auto', 'exact', 'no']", login or "auto"))
+    return RunAction(
+        text, "" if shell_name == "sh" else shell_name, cast("Literal['auto', 'exact', 'no']", login or "auto")
+    )
 
 
-def _choice(entry: "Entry", field: str, known: tuple[str, ...]) -> str:
+def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
     node = entry.seen.get(field)
     if node is not None and node.value is False and "no" in known:
         return "no"  # a bare `no` is a text to everybody but YAML
@@ -101,7 +165,7 @@ def _choice(entry: "Entry", field: str, known: tuple[str, ...]) -> str:
     return ""
 
 
-def _exec(entry: "Entry") -> Action | None:
+def _exec(entry: "EntryReader") -> Action | None:
     node = entry.seen["exec"]
     argv = entry.texts("exec")
     if isinstance(node.value, str):
@@ -113,7 +177,7 @@ def _exec(entry: "Entry") -> Action | None:
     return Exec(argv)
 
 
-def _python(entry: "Entry") -> Action | None:
+def _python(entry: "EntryReader") -> Action | None:
     target = _filled(entry, "python")
     if target is None:
         return None
@@ -127,7 +191,7 @@ def _python(entry: "Entry") -> Action | None:
     return Python(target, entry.text("interpreter") or "")
 
 
-def _url(entry: "Entry") -> Action | None:
+def _url(entry: "EntryReader") -> Action | None:
     url = _filled(entry, "url")
     if url is None:
         return None
@@ -137,18 +201,18 @@ def _url(entry: "Entry") -> Action | None:
     return Url(url, tuple(_headers(entry)), entry.texts("allowed_env"))
 
 
-def _headers(entry: "Entry") -> Iterator[tuple[str, str]]:
+def _headers(entry: "EntryReader") -> Iterator[tuple[str, str]]:
     node = entry.seen.get("headers")
     if node is None or node.value is None:
         return
-    pairs = node.value.pairs if isinstance(node.value, Fields) else None
+    pairs = node.value.pairs if isinstance(node.value, FieldNodes) else None
     if pairs is None or not all(isinstance(value.value, str) for _, value in pairs):
         entry.wrong_type("headers", node, "a mapping whose values are texts")
         return
     yield from ((str(key.value), str(value.value)) for key, value in pairs)
 
 
-def _say(entry: "Entry", decision: "Decision") -> Action | None:
+def _say(entry: "EntryReader", decision: "Decision") -> Action | None:
     node = entry.seen[decision]
     if decision != "inject" and node.value is True:  # `deny: true`: no reason is given
         return Say(decision, "")
@@ -156,14 +220,14 @@ def _say(entry: "Entry", decision: "Decision") -> Action | None:
     return None if text is None else Say(decision, text)
 
 
-def _filled(entry: "Entry", field: str) -> str | None:
+def _filled(entry: "EntryReader", field: str) -> str | None:
     text = entry.text(field)
     if text is None:
         _still_empty(entry, field)
     return text
 
 
-def _still_empty(entry: "Entry", field: str) -> None:
+def _still_empty(entry: "EntryReader", field: str) -> None:
     if not entry.broken:
         message = f"`{entry.spelt(field)}` is empty"
         entry.find("BH204", message, entry.seen[field], hint="say what it does", fatal=True)
@@ -180,7 +244,7 @@ def _as_list(text: str) -> str:
     return f"write `exec: {json.dumps(words, ensure_ascii=False)}`, or `run:` for a shell command"
 
 
-_MAKERS: Final[Mapping[str, Callable[["Entry"], Action | None]]] = {
+_MAKERS: Final[Mapping[str, Callable[["EntryReader"], Action | None]]] = {
     "run": _run,
     "exec": _exec,
     "python": _python,
@@ -222,10 +286,12 @@ class Where(msgspec.Struct, frozen=True):
         return not self.file.endswith((".yaml", ".yml"))
 
 
-class Entry:
+class EntryReader:
     """One entry while it is read. `declared()` is the result, `findings` what was wrong on the way."""
 
-    def __init__(self, where: Where, node: Node, shape: Shape, *, name: str = "", group: "Entry | None" = None) -> None:
+    def __init__(
+        self, where: Where, node: Node, shape: Shape, *, name: str = "", group: "EntryReader | None" = None
+    ) -> None:
         self.where, self.node, self.shape, self.name, self.group = where, node, shape, name, group
         self.findings: list[Finding] = []
         self.broken = ""
@@ -258,7 +324,7 @@ class Entry:
 
     def take(self, known: frozenset[str]) -> None:
         """Sort the entry's pairs by field; what we don't know is reported with what was likely meant."""
-        assert isinstance(self.node.value, Fields)
+        assert isinstance(self.node.value, FieldNodes)
         self.known = known
         own = AGENTS[self.where.agent].own_keys if self.where.of_another else {}
         unknown: list[tuple[Node, str, Node]] = []
@@ -273,7 +339,7 @@ class Entry:
             if text in OF_OTHERS and "type" in self.seen:
                 continue
             self._unknown_key(key, text, known)
-            self.looks_like_gate |= isinstance(value.value, tuple | Fields) and value.gate_words > 0
+            self.looks_like_gate |= isinstance(value.value, tuple | FieldNodes) and value.gate_words > 0
 
     def _see(self, field: str, text: str, key: Node, value: Node) -> None:
         """Take a value. The same key twice, in one spelling or two, leaves open which of both was meant."""
@@ -319,7 +385,7 @@ class Entry:
 
     def of_unknown_agent(self) -> bool:
         """A plugin's handler of a type that no agent has which we know: it may be for another one."""
-        assert isinstance(self.node.value, Fields)
+        assert isinstance(self.node.value, FieldNodes)
         kind = self.node.value.get("type")
         text = kind.value if kind is not None else ""
         return self.where.agent == "plugin" and isinstance(text, str) and text != "" and not nearest(text, TYPES)

@@ -8,9 +8,9 @@ import msgspec
 
 from billhook.builtins.self_protection import SelfProtection
 from billhook.config.build import Refusal, absence
-from billhook.config.config import Config, Row, rows
-from billhook.config.declared import Declared, Say
-from billhook.config.host_hooks import adopting_command, of_claude_code
+from billhook.config.config import Config, HookRow, rows
+from billhook.config.declaration import Declared, Say
+from billhook.config.host_limits import adopting_command, of_claude_code
 from billhook.config.lint.codes import edit, listed
 from billhook.config.lint.matchers import lint_match
 from billhook.config.lint.rules import lint_rules
@@ -182,7 +182,7 @@ class Reason(msgspec.Struct, frozen=True):
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """One hook and one event."""
 
-    row: Row
+    row: HookRow
     order: int | None = None  # its place among those that an engine would come to; None: it would not
     reasons: tuple[Reason, ...] = ()  # every condition that failed; none: it would be asked
     blocks: bool = False  # it is not asked, and what it would have judged is held up for that
@@ -231,7 +231,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = False
 
 
-def has_no_say(row: Row) -> bool:
+def has_no_say(row: HookRow) -> bool:
     """Whether it is a built-in that only keeps books: those that decide are gates."""
     return row.layer == "built-in" and row.on_failure == "allow"
 
@@ -255,13 +255,13 @@ def explain(config: Config, event: Event) -> Explanation:
     )
 
 
-def _for_other_events(row: Row, event: Event) -> Explained:
+def _for_other_events(row: HookRow, event: Event) -> Explained:
     why = f"it wants {listed(list(row.events))}, not `{event.hook_event_name}`"
     fix = event_fix(row.declared, event.hook_event_name) if row.declared is not None else ""
     return Explained(row=row, reasons=(Reason("event", why, fix),))
 
 
-def _explained(row: Row, event: Event, problems: Sequence[Finding]) -> Explained:
+def _explained(row: HookRow, event: Event, problems: Sequence[Finding]) -> Explained:
     looked = [(step, tuple(_conditions(row, step, event))) for step in _steps(row, event)]
     blocks = any(isinstance(step.run, Refusal) and not failed for step, failed in looked)
     if not looked:
@@ -280,7 +280,7 @@ def _explained(row: Row, event: Event, problems: Sequence[Finding]) -> Explained
     )
 
 
-def _steps(row: Row, event: Event) -> Iterator[Step]:
+def _steps(row: HookRow, event: Event) -> Iterator[Step]:
     """The hook as an engine's plan has it; one that no engine has, as it would have it."""
     hooks = row.hooks
     if not hooks and row.declared is not None:
@@ -295,7 +295,7 @@ def _alone(hook: Hook) -> Plan:
     return Plan([msgspec.structs.replace(hook, after=())])
 
 
-def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
+def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
     if row.state == "runs":
         return
     import shlex
@@ -320,13 +320,13 @@ def _standing(row: Row, problems: Sequence[Finding]) -> Iterator[Reason]:
         yield Reason("broken", row.broken, _hint(row, problems))
 
 
-def _hint(row: Row, problems: Sequence[Finding]) -> str:
+def _hint(row: HookRow, problems: Sequence[Finding]) -> str:
     here = [one for one in problems if one.file == row.file and one.message in (row.broken or row.why)]
     at_line = [one for one in here if one.line >= row.line]
     return (at_line or here)[0].hint if here else ""
 
 
-def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
+def _conditions(row: HookRow, step: Step, event: Event) -> Iterator[Reason]:
     if not _alone(step.hook).steps(event):
         yield _not_matched(row, step, event)
     if step.hook.condition is not None and not step.hook.condition(Context(event, [])):
@@ -342,7 +342,7 @@ def _conditions(row: Row, step: Step, event: Event) -> Iterator[Reason]:
         yield Reason("background", why, fix)
 
 
-def _not_matched(row: Row, step: Step, event: Event) -> Reason:
+def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
     sources = step.meanings.session_sources
     source = event.target or ""
     if event.hook_event_name == "SessionStart" and sources is not None and source not in sources:
@@ -361,7 +361,7 @@ def _failure(step: Step, event: Event) -> str:
     return "a failure is shown" if step.on_failure == "allow" else "a failure marks the result as an error"
 
 
-def _known_answer(row: Row, step: Step, event: Event) -> Answer | None:
+def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
     """Plain lines of config always say the same, self-protection only reads the event, and built-ins that keep books
     have nothing to say: these can be told."""
     if has_no_say(row):
@@ -372,7 +372,7 @@ def _known_answer(row: Row, step: Step, event: Event) -> Answer | None:
     return step.run(Context(event, [])) if isinstance(step.run, SelfProtection) else None
 
 
-def _notes(row: Row, step: Step) -> Iterator[str]:
+def _notes(row: HookRow, step: Step) -> Iterator[str]:
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
     if step.when_late is not None:

@@ -10,14 +10,14 @@ from typing import Any, Final, Literal
 import msgspec
 
 from billhook.config.config import Config
-from billhook.config.declared import LAYERS
+from billhook.config.declaration import LAYERS
 from billhook.config.explain import Explained, Explanation, explain
 from billhook.config.history import rows_of
 from billhook.core import tools
 from billhook.core.answers import SkipReason
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event, parse
-from billhook.store.record import Record, Said
+from billhook.store.log.record import OutcomeRecord, Record
 
 Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
 Standing = Literal["asked", "background", "skipped", "not asked"]
@@ -29,7 +29,7 @@ _COMPARED: Final = ("events", "match", "if", "what", "kind", "dialect", "on_fail
 _LONGEST: Final = 200  # characters of a command or path in a reason
 
 
-class Change(msgspec.Struct, frozen=True):
+class FieldChange(msgspec.Struct, frozen=True):
     """One field that is not what it was."""
 
     field: str
@@ -43,12 +43,12 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     standing: Standing
     why: str = ""  # why it was skipped or not asked
-    said: Said | None = None  # what happened when it was asked
+    said: OutcomeRecord | None = None  # what happened when it was asked
     decided: bool = False  # it is one of those whose answer became the decision
     own: bool = False  # it was a hook of the program that asked, which no file has
     then: Row | None = None  # how it was configured; None: not known
     now: Row | None = None  # how it is configured today; None: it is not
-    changes: tuple[Change, ...] = ()  # what differs between the two, where both are known
+    changes: tuple[FieldChange, ...] = ()  # what differs between the two, where both are known
     today: Explained | None = None  # what would become of it today, about the same event
 
 
@@ -60,7 +60,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     by: tuple[str, ...]  # whose answers became the decision
     known: bool  # the configuration of that moment is known
     added: tuple[Row, ...]  # hooks for this event that are configured today, and were not then
-    settings: tuple[Change, ...]  # what differs beside the hooks
+    settings: tuple[FieldChange, ...]  # what differs beside the hooks
     today: Explanation | None = None  # the same event under the configuration of today; None where it can't be told
     untold: tuple[str, ...] = ()  # what is not known, and why
 
@@ -180,12 +180,12 @@ def _about(record: Record, event: Event | None) -> str:
 # -- what differs
 
 
-def changes(then: Row | None, now: Row | None) -> Iterator[Change]:
+def changes(then: Row | None, now: Row | None) -> Iterator[FieldChange]:
     """The fields of a hook that are not what they were."""
     if then is None or now is None:
         return
     pairs = [(field, then.get(field) or None, now.get(field) or None) for field in _COMPARED]
-    found = [Change(field, before, after) for field, before, after in pairs if before != after]
+    found = [FieldChange(field, before, after) for field, before, after in pairs if before != after]
     yield from found or _differing("", then, now, ["hash"])
 
 
@@ -204,7 +204,7 @@ def _added(record: Record, then: Mapping[str, Row] | None, now: Mapping[str, Row
             yield row
 
 
-def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
+def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[FieldChange]:
     yield from _differing("", then, now, ["parallel"])
     before, after = then.get("builtins") or {}, now.get("builtins") or {}
     for name in sorted({*before, *after}):
@@ -214,10 +214,10 @@ def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Chang
         yield from _differing(f"{name}.", old, new, sorted({*old, *new}))
 
 
-def _differing(prefix: str, then: Mapping[str, Any], now: Mapping[str, Any], keys: list[str]) -> Iterator[Change]:
+def _differing(prefix: str, then: Mapping[str, Any], now: Mapping[str, Any], keys: list[str]) -> Iterator[FieldChange]:
     for key in keys:
         if then.get(key) != now.get(key):
-            yield Change(f"{prefix}{key}", then.get(key), now.get(key))
+            yield FieldChange(f"{prefix}{key}", then.get(key), now.get(key))
 
 
 # -- the same event today

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import msgspec
 
-from billhook.config.declared import Declared
-from billhook.config.sources import MAX_KEPT, SETTLED, Content, Look, StatIdentity, stat_identity, stat_settled, state
+from billhook.config.declaration import Declared
+from billhook.config.sources import (
+    MAX_KEPT,
+    SETTLED,
+    Content,
+    FileSnapshot,
+    StatIdentity,
+    stat_identity,
+    stat_settled,
+    state,
+)
 from billhook.core.lazy import later
 from billhook.store.approvals import Approval
 
@@ -93,12 +102,12 @@ def definition(declared: Declared) -> dict[str, Any]:
     }
 
 
-def fingerprint(declared: Declared, look: Look | None = None) -> Fingerprint:
+def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerprint:
     """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places. Hooks of
     one load share a look."""
     from billhook.config.referenced_files import named  # not needed to see that nothing changed
 
-    look = look or Look()
+    look = look or FileSnapshot()
     folder = os.path.abspath(declared.folder)
     real = look.real(folder)
     inside = real.rstrip("/") + "/"
@@ -129,11 +138,11 @@ def holds(mark: FileMark) -> bool:
 def same_content(mark: FileMark) -> bool:
     """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
     if mark.kind in ("code", "all"):
-        return _names(mark.path, mark.kind, Look()) == mark.sha256
+        return _names(mark.path, mark.kind, FileSnapshot()) == mark.sha256
     if mark.kind == "plain":
         return not approval_scope.counts(mark.path, state(mark.path))
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
-    now = _mark(mark.path, "" if by_target else "/", Look())
+    now = _mark(mark.path, "" if by_target else "/", FileSnapshot())
     if mark.identity and not mark.sha256:
         return now.identity == mark.identity  # it can't be read, so there is nothing else to go by
     return (now.sha256, now.target, not now.identity) == (mark.sha256, mark.target, not mark.identity)
@@ -225,7 +234,7 @@ def text_of(mark: FileMark, limit: int) -> str | None:
     """What a file says, as it was marked; None for one that is missing, long or binary, or has changed since."""
     if not mark.sha256 or mark.identity[2] > limit:
         return None
-    data = Look().read(mark.path, limit).data
+    data = FileSnapshot().read(mark.path, limit).data
     if _sha256(data) != mark.sha256 or b"\0" in data:
         return None
     try:
@@ -247,24 +256,24 @@ def _within(path: str, folder: str) -> str:
     return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
 
 
-def _folder_mark(path: str, kind: "Kind", look: Look) -> FileMark:
+def _folder_mark(path: str, kind: "Kind", look: FileSnapshot) -> FileMark:
     names = _names(path, kind, look)
     # one that changed just before it was listed is listed again every time
     return FileMark(path, names, (-1,) if path in look.moving else stat_identity(look.state(path)), path, kind)
 
 
-def _names(folder: str, kind: "Kind", look: Look) -> str:
+def _names(folder: str, kind: "Kind", look: FileSnapshot) -> str:
     return _sha256(approval_scope.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
 
 
-def _marked(path: str, inside: str, look: Look) -> FileMark:
+def _marked(path: str, inside: str, look: FileSnapshot) -> FileMark:
     mark = look.marks.get((path, inside))
     if mark is None:
         mark = look.marks[path, inside] = _mark(path, inside, look)
     return mark
 
 
-def _mark(path: str, inside: str, look: Look) -> FileMark:
+def _mark(path: str, inside: str, look: FileSnapshot) -> FileMark:
     """Look at a file, and at its content unless that is known.
 
     A link out of the folder `inside` to a program of the system, as in a virtual environment, is known by where it
@@ -295,7 +304,7 @@ def _sha256(data: bytes) -> str:
 _known: dict[StatIdentity, str] = {}
 
 
-def _hashed(path: str, wanted: StatIdentity, look: Look) -> tuple[StatIdentity, str]:
+def _hashed(path: str, wanted: StatIdentity, look: FileSnapshot) -> tuple[StatIdentity, str]:
     """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
     if wanted in _known:
         return wanted, _known[wanted]
@@ -334,7 +343,7 @@ def _remembered(of: StatIdentity, sha256: str) -> str:
     return sha256
 
 
-def _settled(path: str, look: Look) -> os.stat_result | None:
+def _settled(path: str, look: FileSnapshot) -> os.stat_result | None:
     """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
     found = look.state(path)
     if found is None or stat_settled(found):

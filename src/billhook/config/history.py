@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.builtins.metrics import NAME as METRICS
-from billhook.builtins.metrics import WARN_MS, Budget, HookStats, Tally
-from billhook.config.config import Config, Row, as_data, kept, rows
+from billhook.builtins.metrics import WARN_MS, ContextBudget, HookStats, Tally
+from billhook.config.config import Config, HookRow, as_data, kept, rows
 from billhook.core.answers import Skipped, SkipReason
 from billhook.store.files import log_folder
-from billhook.store.record import Record, Said, Wanted
+from billhook.store.log.record import OutcomeRecord, Record, Wanted
 
 if TYPE_CHECKING:
-    from billhook.store.log_reader import LogReader
+    from billhook.store.log.reader import LogReader
 
 LARGEST: Final = 64 << 20  # bytes of a log that are looked at, from its end
 _RUNS: Final = 200
@@ -39,7 +39,7 @@ _TELLING: Final = NOT_WANTED | {SkipReason.DENIED, SkipReason.STOPPED}
 
 def log_of(config: Config) -> "LogReader | None":
     """The log of a project; None: there is none yet."""
-    from billhook.store.log_reader import LogReader
+    from billhook.store.log.reader import LogReader
 
     root = Path(config.root)
     folder = log_folder(root, config.project)
@@ -49,13 +49,13 @@ def log_of(config: Config) -> "LogReader | None":
 def budget_of(config: Config) -> float | None:
     """The latency budget in milliseconds; None: the metrics are switched off."""
     for hook in config.hooks:
-        if hook.source.layer == "built-in" and isinstance(hook.run, Budget):
+        if hook.source.layer == "built-in" and isinstance(hook.run, ContextBudget):
             return hook.run.warn_ms
     setting = config.builtins.get(METRICS)
     return None if setting is not None and setting.enabled is False else WARN_MS
 
 
-class Look:
+class LogTailScan:
     """The newest records of one project, newest first, up to a number of bytes. For one pass."""
 
     def __init__(self, log: "LogReader", project: str, at_most: int = LARGEST) -> None:
@@ -92,7 +92,7 @@ def last_fired(
     """When each of these hooks was last run, by today's name. `known_as` knows their names of earlier times."""
     missing = set(names)
     times: dict[str, str] = {}
-    look = Look(log, project, at_most)
+    look = LogTailScan(log, project, at_most)
     for record in look:
         today = known_as.of(record.config) if known_as is not None else {}
         for name in missing.intersection(today.get(then, then) for then in asked(record)):
@@ -115,7 +115,7 @@ class KnownAs:
     """What some of today's hooks were called under earlier configurations: a name has its layer before it, and a
     number behind it, only while there is another one like it."""
 
-    def __init__(self, hooks: Iterable[Row], root: Path) -> None:
+    def __init__(self, hooks: Iterable[HookRow], root: Path) -> None:
         self._today = {_key(row.name, row.layer): row.name for row in hooks}
         self._root = root
         self._known: dict[str, dict[str, str]] = {}
@@ -159,7 +159,7 @@ def _key(shown: str, layer: str) -> tuple[str, str, int]:
 class Quiet(msgspec.Struct, frozen=True):
     """A hook that was never asked, although its event occurred while it was configured as it is today."""
 
-    row: Row
+    row: HookRow
     events: dict[str, int]  # how often which event occurred
     reasons: dict[str, int]
     """What kept it from being asked, and how often: one of NOT_WANTED, or who had ended the run before it."""
@@ -169,32 +169,32 @@ class Quiet(msgspec.Struct, frozen=True):
 class Slow(msgspec.Struct, frozen=True):
     """A hook over the latency budget."""
 
-    row: Row
+    row: HookRow
     stats: HookStats
 
 
-class Facts(msgspec.Struct, frozen=True):
+class HookHistory(msgspec.Struct, frozen=True):
     """What a log says against hooks."""
 
     quiet: tuple[Quiet, ...]
     slow: tuple[Slow, ...]
 
 
-def facts(log: "LogReader", config: Config, at_most: int = LARGEST) -> Facts:
+def facts(log: "LogReader", config: Config, at_most: int = LARGEST) -> HookHistory:
     """What the newest events say against the configured hooks that run. Built-ins are not looked at."""
     hooks = {row.name: row for row in rows(config) if row.state == "runs" and row.declared is not None}
     gathered = _Gathered(hooks, Path(config.root))
-    for record in Look(log, config.project, at_most) if hooks else ():
+    for record in LogTailScan(log, config.project, at_most) if hooks else ():
         gathered.add(record)
     warn_ms = budget_of(config)
     slow = [Slow(hooks[one.name], one) for one in gathered.tally.stats() if one.over(warn_ms)]
-    return Facts(tuple(gathered.quiet()), tuple(slow))
+    return HookHistory(tuple(gathered.quiet()), tuple(slow))
 
 
 class _Gathered:
     """What is seen of some hooks, newest record first."""
 
-    def __init__(self, hooks: Mapping[str, Row], root: Path) -> None:
+    def __init__(self, hooks: Mapping[str, HookRow], root: Path) -> None:
         self._hooks, self._same = hooks, _Definitions(hooks, root)
         self._asked: set[str] = set()
         self._events: dict[str, Counter[str]] = {name: Counter() for name in hooks}
@@ -216,7 +216,7 @@ class _Gathered:
                 self._reasons[name][why] += 1
                 self._last.setdefault(name, record.id)
 
-    def _ran(self, said: Said, name: str, did_the_same: bool) -> None:
+    def _ran(self, said: OutcomeRecord, name: str, did_the_same: bool) -> None:
         self._asked.add(name)
         self._runs[name] += did_the_same
         if did_the_same and self._runs[name] <= _RUNS:
@@ -231,7 +231,7 @@ class _Gathered:
 class _Definitions:
     """Which hooks were asked about the same things as today, by the hash of a configuration."""
 
-    def __init__(self, hooks: Mapping[str, Row], root: Path) -> None:
+    def __init__(self, hooks: Mapping[str, HookRow], root: Path) -> None:
         self._today = {name: as_data(row) for name, row in hooks.items()}
         self._names = KnownAs(hooks.values(), root)
         self._root = root
@@ -261,7 +261,7 @@ class _Definitions:
 # -- what happened lately
 
 
-class Recent(msgspec.Struct, frozen=True):
+class RecentRecords(msgspec.Struct, frozen=True):
     """The end of a log."""
 
     last: str  # the time of the newest event
@@ -270,14 +270,14 @@ class Recent(msgspec.Struct, frozen=True):
     complete: bool  # all of today was looked at; otherwise there are at least so many
 
 
-def recent(log: "LogReader", project: str, midnight: str, at_most: int = LARGEST // 8) -> Recent | None:
+def recent(log: "LogReader", project: str, midnight: str, at_most: int = LARGEST // 8) -> RecentRecords | None:
     """What happened since `midnight`, a time as records have it; None: nothing ever."""
     last, today, failed_open = "", 0, 0
-    look = Look(log, project, at_most)
+    look = LogTailScan(log, project, at_most)
     for record in look:
         last = last or record.time
         if record.time < midnight:
-            return Recent(last, today, failed_open, True)
+            return RecentRecords(last, today, failed_open, True)
         today += 1
         failed_open += record.failed_open
-    return Recent(last, today, failed_open, look.complete) if last else None
+    return RecentRecords(last, today, failed_open, look.complete) if last else None

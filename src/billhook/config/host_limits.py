@@ -1,24 +1,122 @@
-"""What an agent can't honour of a hook, in plain sentences: before it matters, and from the table of what agents can.
+"""What an agent runs itself: inside it, billhook leaves those entries alone, so that no hook runs twice.
 
-What a hook will say is known where its file says it (`ask: ...`), and where the words stand in its script; any other
-hook may say everything, and of that only what the agent would make less of is named.
+Claude Code runs the nested entries of its own settings files, and so do other agents that read the same files. Of other
+agents' own files billhook loads none.
 """
 
+import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from billhook.agents import AGENTS
+from billhook.agents import AGENTS, EVERY_AGENT
 from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.names import own_name
-from billhook.config.declared import Declared, Exec, NotYet, Python, Run, Say, Url
+from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.lint.commands import LARGEST, scripts
+from billhook.config.shapes import FileRead
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
 from billhook.core.match import compile_matcher
+
+_FILES: Final = (".claude/settings.json", ".claude/settings.local.json")
+
+
+class HostAgent(msgspec.Struct, frozen=True, cache_hash=True):
+    """The agent that hooks are loaded for."""
+
+    host: str = ""  # its name; empty: none that has hooks of its own
+    project: str = ""
+    """The folder whose settings it reads, as it says itself; empty, or none that is there: nobody knows, and every
+    folder on the way may be it."""
+    sure: bool = True
+    """False: somebody speaks like that agent, who may be a loop of its own that runs no hooks. Then only those files
+    count as the agent's in which billhook is installed."""
+    over_http: bool = False
+    """It calls over HTTP, where it has no variables to show. Not sure, it is believed where any of its files has
+    billhook's address."""
+
+
+def _reads_these(host: str) -> bool:
+    return host == "claude" or (host in EVERY_AGENT and bool(EVERY_AGENT[host].reads_claude))
+
+
+def inside(host: "str | HostAgent", environ: Mapping[str, str]) -> HostAgent:
+    """The agent of that name, in the folder that it says it works in."""
+    if isinstance(host, HostAgent):
+        return host
+    return HostAgent(host, environ.get("CLAUDE_PROJECT_DIR", "")) if _reads_these(host) else HostAgent()
+
+
+def seen(host: str, environ: Mapping[str, str], *, over_http: bool) -> HostAgent:
+    """The same for somebody who speaks like that agent: Claude Code is believed where its variables say so."""
+    if host != "claude" or environ.get("CLAUDECODE") or environ.get("CLAUDE_CODE_ENTRYPOINT"):
+        return inside(host, environ)
+    return _unsure(environ.get("CLAUDE_PROJECT_DIR", ""), over_http)
+
+
+@functools.lru_cache(maxsize=64)
+def _unsure(project: str, over_http: bool) -> HostAgent:
+    return HostAgent("claude", project, sure=False, over_http=over_http)
+
+
+def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
+    """The same, sure where the files say so."""
+    if agent.sure or not agent.over_http:
+        return agent
+    installed = any(entry.ours and isinstance(entry.action, Url) for read in reads for entry in read.entries)
+    return msgspec.structs.replace(agent, sure=installed)
+
+
+def runs_itself(agent: HostAgent, declared: Declared, read: FileRead, home: str) -> str:
+    """Who runs an entry of a file if not billhook, in words; nothing when nobody else does."""
+    if not _reads_these(agent.host) or declared.shape != "nested" or declared.ours:
+        return ""
+    if not _reads(agent, declared, home):
+        return ""
+    if not agent.sure and not any(entry.ours for entry in read.entries):
+        return ""
+    return f"run by {EVERY_AGENT[agent.host].title} itself"
+
+
+def is_claudes(declared: Declared, host: str) -> bool:
+    """Whether Claude Code runs an entry itself, as far as its file tells; in an agent that does not read that file
+    nobody does."""
+    of_claude = declared.shape == "nested" and not declared.ours and declared.file.endswith(_FILES)
+    return of_claude and (not host or _reads_these(host.removeprefix("http:")))
+
+
+def of_claude_code(declared: Declared) -> bool:
+    """Whether Claude Code runs it itself, whatever billhook does: an entry of its own settings."""
+    return (
+        declared.shape == "nested" and not declared.ours and declared.file.endswith(tuple(f"/{one}" for one in _FILES))
+    )
+
+
+def adopting_command(declared: Declared) -> str:
+    """What moves an entry of Claude Code's settings to billhook; nothing for a file that `install` does not know."""
+    if not declared.file.endswith(f"/{_FILES[0]}"):
+        return ""
+    return (
+        "billhook install claude --adopt" if declared.layer == "user" else "billhook install claude --project --adopt"
+    )
+
+
+def _reads(agent: HostAgent, declared: Declared, home: str) -> bool:
+    """Whether the file is one that the agent reads."""
+    folder = next((declared.file.removesuffix(f"/{name}") for name in _FILES if declared.file.endswith(f"/{name}")), "")
+    if not folder:
+        return False
+    if folder == home:
+        return agent.host == "claude" or "user" in EVERY_AGENT[agent.host].reads_claude
+    return not os.path.isdir(agent.project) or os.path.realpath(agent.project) == folder
+
+
+# What an agent can't honour of a hook, in plain sentences:
+
 
 _LITERALS: Final = {"deny": "deny", "ask": "ask", "allow": "allow", "inject": "context"}
 _SAID: Final = {
@@ -74,7 +172,7 @@ class Host(msgspec.Struct, frozen=True):
         return f"is {spelt}" if spelt.startswith("held") else spelt
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
+class HostLimit(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that an agent does not do as a hook has it."""
 
     hook: str
@@ -87,7 +185,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-def limits(hook: Declared, agent: Host) -> list[Limit]:
+def limits(hook: Declared, agent: Host) -> list[HostLimit]:
     """Everything that this agent can't honour of a hook; what is sure comes first."""
     missing = [event for event in hook.events if event not in CAPABILITIES[agent.name]]
     found = [*_missing(hook, agent, missing)]
@@ -109,7 +207,7 @@ def _known(hook: Declared) -> tuple[str, ...] | None:
     match hook.action:
         case Say(decision):
             return (_LITERALS[decision],)
-        case Run() | Exec() | Python():
+        case RunAction() | Exec() | Python():
             return _words_in(_texts(hook)) or None
         case Url():
             return None
@@ -124,9 +222,9 @@ def _words_in(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _texts(hook: Declared) -> Iterator[str]:
     """The hook's own line, and the scripts and the module that it names."""
-    if isinstance(hook.action, Run):
+    if isinstance(hook.action, RunAction):
         yield hook.action.text
-    if isinstance(hook.action, Run | Exec):
+    if isinstance(hook.action, RunAction | Exec):
         yield from (text for _, text in scripts(hook))
     if isinstance(hook.action, Python):
         module = hook.action.target.partition(":")[0].replace(".", "/")
@@ -138,7 +236,7 @@ def _texts(hook: Declared) -> Iterator[str]:
                 continue
 
 
-def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
+def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     if events:
         one = len(events) == 1
         what = f"its event {events[0]} does" if one else f"its events {_and(events)} do"
@@ -147,7 +245,9 @@ def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
         yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
 
 
-def _losses(hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool) -> Iterator[Limit]:
+def _losses(
+    hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool
+) -> Iterator[HostLimit]:
     """What is lost of what it says, or may say; alike on several events, it is one sentence."""
     alike: dict[str, dict[str, list[str]]] = {}
     for event in events:
@@ -163,7 +263,7 @@ def _losses(hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[
             yield _loss(hook, agent, on, said, clause, sure=sure)
 
 
-def _loss(hook: Declared, agent: Host, on: tuple[str, ...], said: list[str], clause: str, *, sure: bool) -> Limit:
+def _loss(hook: Declared, agent: Host, on: tuple[str, ...], said: list[str], clause: str, *, sure: bool) -> HostLimit:
     place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
     if sure:
         sentence = f"{place} its {_and([_SAID[want] for want in said])} {clause}"
@@ -184,7 +284,7 @@ def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
     return agent.in_its_words(clause)
 
 
-def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[Limit]:
+def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[HostLimit]:
     """A rewritten input of which the agent takes over only a part; who rewrites shell lines is not concerned."""
     taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
     if taken and "rewrite_input" in known and "PreToolUse" in events and _about_files(hook):
@@ -203,7 +303,7 @@ def _refusable(event: str) -> bool:
     return event in EVENTS and EVENTS[event].block in _REFUSED
 
 
-def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
+def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     """A time-out that is longer than what the agent waits."""
     for event in events if hook.timeout is not None and not hook.background else ():
         assert hook.timeout is not None
@@ -219,8 +319,8 @@ def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[Limit]:
 
 def _limit(
     hook: Declared, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
-) -> Limit:
-    return Limit(
+) -> HostLimit:
+    return HostLimit(
         hook=hook.name,
         file=hook.file,
         line=hook.line,

@@ -1,26 +1,31 @@
 """Layers add up. A less trusted one can only tighten: it can't switch off, loosen or shorten what a more trusted one
-set, whatever it says."""
+set, whatever it says.
+"""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from billhook.config import builtin_options
-from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
+from billhook.config.config import Entry
+from billhook.config.declaration import LAYERS, Action, Declared, Exec, Layer, Python, Say, Url, needs_consent
 from billhook.config.fields import BUILTINS
 from billhook.config.shapes import Builtin, FileRead
-from billhook.core.text import Finding
+from billhook.core.lazy import pattern
+from billhook.core.text import Finding, nearest
 
 if TYPE_CHECKING:
     from billhook.config.build import Limits
+
 
 ALWAYS_ON = frozenset({"self-protection"})  # no file switches these off
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
-def rank(layer: Layer) -> int:
+def layer_rank(layer: Layer) -> int:
     """0 is the most trusted."""
     return LAYERS.index(layer)
 
@@ -39,7 +44,7 @@ def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], 
             line, _ = read.places.get("disableAllHooks", (1, 1))
             why = f"`disableAllHooks` in {read.source.path}:{line}"
             for i, entry in enumerate(entries):
-                if rank(entry.layer) >= rank(read.source.layer):
+                if layer_rank(entry.layer) >= layer_rank(read.source.layer):
                     off.setdefault(i, (read.source.layer, why))
     by_name: dict[str, list[int]] = defaultdict(list)
     for i, entry in enumerate(entries):
@@ -51,7 +56,7 @@ def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], 
         off.setdefault(i, (switch.layer, why))
         for j in by_name[switch.name] if switch.named and switch.action is None else ():
             entry = entries[j]
-            if rank(entry.layer) >= rank(switch.layer):
+            if layer_rank(entry.layer) >= layer_rank(switch.layer):
                 off.setdefault(j, (switch.layer, why))
             elif entry.enabled:
                 line, column = switch.places.get("enabled", (switch.line, switch.column))
@@ -71,7 +76,7 @@ def parallel(reads: Sequence[FileRead]) -> bool:
         own = [read for read in reads if read.source.layer == layer]
         if not any(read.parallel for read in own) or any(read.parallel is False for read in own):
             continue
-        above = [read for read in reads if rank(read.source.layer) < rank(layer)]
+        above = [read for read in reads if layer_rank(read.source.layer) < layer_rank(layer)]
         if all(read.parallel is True or (read.parallel is None and not read.entries) for read in above):
             return True
     return False
@@ -82,7 +87,7 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
     asks for counts only where it tightens."""
     settled = {name: Builtin(name) for name in BUILTINS}
     findings: list[Finding] = []
-    for read in sorted(reads, key=lambda read: rank(read.source.layer)):
+    for read in sorted(reads, key=lambda read: layer_rank(read.source.layer)):
         for said in read.builtins:
             so_far = settled[said.name]
             enabled = said.enabled
@@ -115,7 +120,7 @@ def limits(reads: Iterable[FileRead], layer: Layer) -> "Limits":
     reads = list(reads)
     urls: list[tuple[str, ...]] = []
     header_env: list[tuple[str, ...]] = []
-    for above in LAYERS[: rank(layer) + 1]:
+    for above in LAYERS[: layer_rank(layer) + 1]:
         own = [read for read in reads if read.source.layer == above]
         lists = [read.allowed_urls for read in own if read.allowed_urls is not None]
         names = [read.allowed_header_env for read in own if read.allowed_header_env is not None]
@@ -137,3 +142,174 @@ def stricter(one: Declared, other: Declared) -> Declared:
     if _STRICTNESS[other.on_failure] <= _STRICTNESS[one.on_failure]:
         return one
     return msgspec.structs.replace(one, on_failure=other.on_failure)
+
+
+# `after`:
+
+
+def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple[list[Entry], list[Finding]]:
+    """The entries by unique names, each waiting only for hooks that run, and `builtins`; and what is wrong."""
+    settled = _named(entries)
+    findings: list[Finding] = []
+    waits: dict[int, list[int]] = {}
+    for i, entry in enumerate(settled):
+        found, missing = _meant(i, settled)
+        if missing:
+            message = f"it runs after `{missing}`, which does not exist"
+            near = nearest(missing, [*(one.declared.name for one in settled), *BUILTINS])
+            hint = f"did you mean `{near}`?" if near else "remove it, or name a hook that is there"
+            findings.append(_finding("BH212", message, hint, entry.declared))
+            settled[i] = _broken(entry, message)
+        waits[i] = found
+    for i, entry in enumerate(settled):
+        way = _way_back(i, waits, layer_rank(entry.declared.layer), settled)
+        if way:
+            message = f"hooks wait for each other: {' -> '.join(settled[at].declared.name for at in way)}"
+            findings.append(_finding("BH213", message, "remove one of these `after`", entry.declared))
+            settled[i] = _broken(entry, message)
+    return [_waiting(entry, [settled[j] for j in waits[i]], builtins) for i, entry in enumerate(settled)], findings
+
+
+def _named(entries: Sequence[Entry]) -> list[Entry]:
+    """The same name in two layers is shown as `layer/name`; one that comes again in a layer is numbered."""
+    times = Counter(entry.declared.name for entry in entries)
+    seen: Counter[str] = Counter()
+    named = []
+    for entry in entries:
+        name = entry.declared.name
+        if times[name] > 1:
+            name = f"{entry.declared.layer}/{name}"
+        seen[name] += 1
+        shown = name if seen[name] == 1 else f"{name}#{seen[name]}"
+        hook = entry.hook and msgspec.structs.replace(entry.hook, name=shown)
+        named.append(msgspec.structs.replace(entry, shown=shown, hook=hook))
+    return named
+
+
+def _meant(i: int, entries: Sequence[Entry]) -> tuple[list[int], str]:
+    own = layer_rank(entries[i].declared.layer)
+    found: list[int] = []
+    for name in entries[i].declared.after:
+        called = [j for j, one in enumerate(entries) if name in (one.declared.name, one.shown)]
+        above = [j for j in called if layer_rank(entries[j].declared.layer) <= own]
+        if not above and name not in BUILTINS:
+            return found, name
+        found += above
+    return found, ""
+
+
+def _finding(code: str, message: str, hint: str, declared: Declared) -> Finding:
+    line, column = declared.places.get("after", (declared.line, declared.column))
+    return Finding(code, message, declared.file, line, column, hint, declared.name)
+
+
+def _broken(entry: Entry, why: str) -> Entry:
+    if entry.state != "runs":
+        return entry  # whatever stands in for it stays
+    hook = None
+    if entry.declared.gate:
+        from billhook.config.build import refusal
+
+        stand_in = refusal(entry.declared, f"{why} ({entry.declared.place})")
+        hook = msgspec.structs.replace(stand_in, name=entry.shown)
+    return msgspec.structs.replace(entry, state="broken", why=why, hook=hook)
+
+
+def _waiting(entry: Entry, others: Sequence[Entry], builtins: frozenset[str]) -> Entry:
+    if entry.hook is None or not entry.declared.after:
+        return entry
+    names = [one.shown for one in others if one.state == "runs"]
+    names += [name for name in entry.declared.after if name in builtins]
+    after = tuple(dict.fromkeys(names)) if entry.state == "runs" else ()
+    return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
+
+
+def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Sequence[Entry]) -> list[int]:
+    """How a hook that runs waits for itself, through hooks that run and are at least as trusted; empty: it doesn't."""
+
+    def next_to(at: int) -> list[int]:
+        others = [(j, entries[j]) for j in waits[at]]  # one that was found broken a moment ago is part of the cycle
+        return [j for j, one in others if one.state in ("runs", "broken") and layer_rank(one.declared.layer) <= rank]
+
+    came_from: dict[int, int] = {}
+    to_do = [start] if waits[start] and entries[start].state == "runs" else []
+    while to_do:
+        at = to_do.pop()
+        for j in next_to(at):
+            if j == start:
+                way = [start]
+                while at != start:
+                    way.insert(0, at)
+                    at = came_from[at]
+                return [start, *way]
+            if j not in came_from:
+                came_from[j] = at
+                to_do.append(j)
+    return []
+
+
+# `${VAR}` and `${VAR:-default}` in hooks.yaml, put in when a hook is about to be made and never before it may
+# run.
+
+
+_VARIABLE = pattern(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}\\]|\\.)*))?\}")
+
+
+class UnsetError(Exception):
+    """A variable that is not set, and has no default."""
+
+
+class Values:
+    """The variables of one load. Notes which were asked for, so that a cached result knows what it depends on."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.used: dict[str, str | None] = {}
+
+    def fill(self, text: str, folder: str = "") -> str:
+        """The text with its variables put in; `$${VAR}` stays as `${VAR}`. UnsetError names one that is missing."""
+        return _VARIABLE.sub(lambda found: self._value(found, folder), text) if "${" in text else text
+
+    def _value(self, found: re.Match[str], folder: str) -> str:
+        escaped, name, default = found.groups()
+        if escaped:
+            return found[0][1:]
+        if name == "CLAUDE_PROJECT_DIR":  # the hook's own project, whatever is set outside
+            return folder
+        value = self.used[name] = self._env.get(name)
+        if value or (value is not None and default is None):
+            return value
+        if default is None:
+            raise UnsetError(name)
+        return str(default)
+
+
+def interpolated(declared: Declared, values: Values) -> Declared:
+    """The hook with its variables put in. Only hooks.yaml has them; elsewhere the text means itself."""
+    if declared.shape != "yaml":
+        return declared
+
+    def fill(text: str) -> str:
+        return values.fill(text, declared.folder)
+
+    return msgspec.structs.replace(
+        declared,
+        action=_filled(declared.action, fill),
+        match=None if declared.match is None else fill(declared.match),
+        when=fill(declared.when),
+        title=fill(declared.title),
+    )
+
+
+def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
+    match action:
+        case Exec(argv):
+            return Exec(tuple(fill(word) for word in argv))
+        case Python(target, interpreter):
+            return Python(fill(target), fill(interpreter))
+        case Url(url, headers, allowed_env):
+            return Url(fill(url), headers, allowed_env)  # headers take only what is allowed to them, at each call
+        case Say(decision, text):
+            return Say(decision, fill(text))
+        case _:
+            return action

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from billhook.config import layers, sources
-from billhook.config.builtin_hooks import Builtins, speaking_last
+from billhook.config.build import Builtins, speaking_last
 from billhook.config.config import Config, Entry
-from billhook.config.declared import LAYERS, Declared, Layer, needs_consent
-from billhook.config.host_hooks import Inside, believed, inside, runs_itself
-from billhook.config.resolve import UnsetError, Values, interpolated
+from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
+from billhook.config.host_limits import HostAgent, believed, inside, runs_itself
+from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.config.shapes import FileRead
 from billhook.core import client_env
 from billhook.core.errors import UsageError
@@ -42,14 +42,14 @@ _SETTLED: Final = 1_000_000_000
 """Nanoseconds. A folder that has changed just now may change once more without a trace in its times."""
 
 
-class Kept:
+class CachedConfig:
     """One configuration, and what it was made from."""
 
     def __init__(
         self,
         config: "Config",
         folder: str,
-        found: sources.Found,
+        found: sources.FoundSources,
         used: Mapping[str, str | None],
         approvals: "Approvals",
     ) -> None:
@@ -150,7 +150,7 @@ def load_config(
     builtins: bool = True,
     trust: "Trust" = "approved",
     env: Mapping[str, str] | None = None,
-    host: str | Inside = "",
+    host: str | HostAgent = "",
 ) -> Config:
     """What applies in a folder. Never raises for what is in a file: that is in `problems`.
 
@@ -174,8 +174,8 @@ def load_kept(
     builtins: bool = True,
     trust: "Trust" = "approved",
     env: Mapping[str, str] | None = None,
-    host: "str | Inside" = "",
-) -> Kept:
+    host: "str | HostAgent" = "",
+) -> CachedConfig:
     """The same, with what tells for how long it is true."""
     explicit = () if files is None else tuple(client_env.abspath(os.fspath(file)) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
@@ -191,7 +191,7 @@ def load_kept(
     config = loading.config()
     if len(_kept) >= _KEEP_AT_MOST:
         _kept.clear()
-    kept = _kept[key] = Kept(config, folder, found, loading.values.used, loading.approvals)
+    kept = _kept[key] = CachedConfig(config, folder, found, loading.values.used, loading.approvals)
     return kept
 
 
@@ -202,8 +202,8 @@ def _here() -> str:
         raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
 
 
-_kept: dict[object, Kept] = {}
-_NOBODY = Inside()
+_kept: dict[object, CachedConfig] = {}
+_NOBODY = HostAgent()
 _KEEP_AT_MOST = 64
 
 
@@ -211,7 +211,14 @@ class _Loading:
     """One load."""
 
     def __init__(
-        self, found: sources.Found, root: Path, *, builtins: bool, trust: "Trust", env: Mapping[str, str], agent: Inside
+        self,
+        found: sources.FoundSources,
+        root: Path,
+        *,
+        builtins: bool,
+        trust: "Trust",
+        env: Mapping[str, str],
+        agent: HostAgent,
     ) -> None:
         self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
         self.approvals = Approvals(root)
@@ -255,7 +262,7 @@ class _Loading:
         )
 
     def _entries(self, declared: list[Declared], off: list[str], builtins: frozenset[str]) -> list[Entry]:
-        from billhook.config.resolve import settle_order
+        from billhook.config.layers import settle_order
         from billhook.config.trust import consents
 
         all_of_them = zip(declared, consents(declared, self.approvals, self.trust), off, strict=True)
@@ -439,7 +446,7 @@ def load_for_cwd(
     files: Iterable[str] = (),
     trust: "Trust" = "approved",
     *,
-    host: "str | Inside" = "",
+    host: "str | HostAgent" = "",
     read_files: bool = True,
 ) -> "Config":
     """What applies in a folder, and the files of --config as one more layer; `host`: inside that agent, whose own
@@ -462,7 +469,7 @@ def load_for_cwd(
     return kept.config
 
 
-_known: dict[object, "tuple[Mapping[str, str], Kept]"] = {}
+_known: dict[object, "tuple[Mapping[str, str], CachedConfig]"] = {}
 """What applies where callers were that we served before, by their environment and folder."""
 _MOST_KNOWN = 512
 
@@ -487,7 +494,7 @@ def standing(folder: str) -> str:
 def notes(config: "Config", host: str = "") -> list[str]:
     """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
     is wrong with the files, and one about approvals that don't count."""
-    from billhook.config.host_hooks import is_claudes
+    from billhook.config.host_limits import is_claudes
 
     found = []
     claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]

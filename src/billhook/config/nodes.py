@@ -21,7 +21,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 class Node(msgspec.Struct, frozen=True):
     """One value and where it begins. `line` and `column` count from 1; a column is one character."""
 
-    value: "Scalar | tuple[Node, ...] | Fields"
+    value: "Scalar | tuple[Node, ...] | FieldNodes"
     line: int
     column: int
 
@@ -37,7 +37,7 @@ class Node(msgspec.Struct, frozen=True):
                 return "a number"
             case None:
                 return "nothing"
-            case Fields():
+            case FieldNodes():
                 return "a mapping"
             case _:
                 return "a list"
@@ -54,7 +54,7 @@ class Node(msgspec.Struct, frozen=True):
     def plain(self) -> Any:
         """The value as Python has it, without places."""
         match self.value:
-            case Fields(pairs):
+            case FieldNodes(pairs):
                 return {key.value: value.plain() for key, value in pairs}
             case tuple():
                 return [item.plain() for item in self.value]
@@ -71,12 +71,12 @@ _IS_A: dict[str, Callable[[Any], bool]] = {
     "a number": _is_number,
     "a finite number": lambda value: _is_number(value) and math.isfinite(value),
     "true or false": lambda value: isinstance(value, bool),
-    "a mapping": lambda value: isinstance(value, Fields),
+    "a mapping": lambda value: isinstance(value, FieldNodes),
     "a list of strings": lambda value: isinstance(value, tuple) and all(isinstance(one.value, str) for one in value),
 }
 
 
-class Fields(msgspec.Struct, frozen=True):
+class FieldNodes(msgspec.Struct, frozen=True):
     """A mapping: its pairs in the order of the file. Every key is a Node whose value is text; a key may come twice."""
 
     pairs: tuple[tuple[Node, Node], ...]
@@ -143,7 +143,7 @@ def _decoded(text: bytes, file: str) -> str | Finding:
         # utf-8-sig counts from behind the mark, so the sound part is decoded without one.
         body = text.removeprefix(codecs.BOM_UTF8)
         before = body[: error.start].decode("utf-16" if encoding == "utf-16" else "utf-8", "ignore")
-        line, column = Lines(before).place(len(before))
+        line, column = LineStarts(before).place(len(before))
         what = f"byte 0x{body[error.start]:02x} is not {'UTF-16' if encoding == 'utf-16' else 'UTF-8'}"
         return Finding("BH102", what, file, line, column, "save the file as UTF-8")
 
@@ -155,7 +155,7 @@ def unread(*findings: Finding) -> Read:
 
 def empty() -> Node:
     """What a file says that has nothing in it, or only comments."""
-    return Node(Fields(()), 1, 1)
+    return Node(FieldNodes(()), 1, 1)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -195,7 +195,7 @@ def one_line(text: str, longest: int) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in short)
 
 
-class Lines:
+class LineStarts:
     """Where the lines of one text begin. Lives as long as its reading."""
 
     def __init__(self, text: str, end: str = "\n") -> None:

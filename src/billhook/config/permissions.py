@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from billhook.config.declared import Layer, needs_consent
-from billhook.config.nodes import Fields, Node, one_line, quoted
+from billhook.config.declaration import Layer, needs_consent
+from billhook.config.nodes import FieldNodes, Node, one_line, quoted
 from billhook.config.shapes import FileRead
 from billhook.config.sources import agent_of
 from billhook.config.trust import Trust
@@ -88,7 +88,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
     """The permission rules of files, the most trusted first. `root` is where approvals are kept."""
-    files = [_File(read) for read in reads]
+    files = [_PermissionFile(read) for read in reads]
     approvals = Approvals(root)
     allow: list[Permitted] = []
     pending: list[Waiting] = []
@@ -115,7 +115,7 @@ def waiting_now(waiting: Waiting) -> str:
     """The hash of the allow rules as the file has them now: another one than `waiting.hash` after a change."""
     from billhook.config.shapes import read_file
 
-    now = _File(read_file(waiting.file, waiting.layer, waiting.folder))
+    now = _PermissionFile(read_file(waiting.file, waiting.layer, waiting.folder))
     return rules_hash(waiting.file, _said(now.rules["allow"]))
 
 
@@ -142,7 +142,7 @@ def approved_rules(approval: Approval) -> tuple[str, ...]:
 
 def in_force(approval: Approval, reads: Iterable[FileRead]) -> bool:
     """Whether the allow rules that a file has now are among those of a record."""
-    now = [set(_said(_File(read).rules["allow"])) for read in reads if read.source.path == approval.file]
+    now = [set(_said(_PermissionFile(read).rules["allow"])) for read in reads if read.source.path == approval.file]
     return any(rules and rules <= set(approved_rules(approval)) for rules in now)
 
 
@@ -159,7 +159,7 @@ def _said(rules: Iterable[Permitted]) -> tuple[str, ...]:
     return tuple(sorted({str(one.rule) for one in rules}))
 
 
-def _waiting(file: "_File", approvals: Approvals | None) -> Waiting | None:
+def _waiting(file: "_PermissionFile", approvals: Approvals | None) -> Waiting | None:
     """What waits of a file: its allow rules, unless an approved list has all of them. To remove some only tightens."""
     rules, source = file.rules["allow"], file.source
     if not rules or not needs_consent(source.layer):
@@ -178,7 +178,7 @@ def _waiting(file: "_File", approvals: Approvals | None) -> Waiting | None:
     )
 
 
-def _mode(files: Sequence["_File"]) -> tuple[str, list[Finding]]:
+def _mode(files: Sequence["_PermissionFile"]) -> tuple[str, list[Finding]]:
     """The mode that the most trusted file names; a less trusted one may name a stricter. And what had no effect."""
     mode, refused = "", []
     for file in files:
@@ -196,7 +196,7 @@ def _mode(files: Sequence["_File"]) -> tuple[str, list[Finding]]:
     return mode or "default", refused
 
 
-class _File:
+class _PermissionFile:
     """What one file says."""
 
     def __init__(self, read: FileRead) -> None:
@@ -222,7 +222,7 @@ class _File:
     def _block(self, key: Node, value: Node) -> None:
         if folded(str(key.value)) != "permissions":
             self._find("BH202", f"unknown key `{key.value}`", key, "did you mean `permissions`?", fatal=True)
-        elif isinstance(value.value, Fields):
+        elif isinstance(value.value, FieldNodes):
             for inner, node in value.value:
                 self._key(inner, node)
         elif value.value is not None:

@@ -15,8 +15,8 @@ import msgspec
 from billhook.config.nodes import (
     MAX_DEPTH,
     MAX_FINDINGS,
-    Fields,
-    Lines,
+    FieldNodes,
+    LineStarts,
     Node,
     Read,
     Scalar,
@@ -53,7 +53,7 @@ _INSTEAD = {"true": "true", "yes": "true", "on": "true", "false": "false", "no":
 _INSTEAD.update(dict.fromkeys(("none", "nil", "undefined", "null"), "null"))
 
 
-class _UnreadableError(Exception):
+class _UnreadableJsonError(Exception):
     """Nothing of the file can be read."""
 
 
@@ -65,7 +65,7 @@ class _Item(msgspec.Struct):
     node: Node | None = None  # none: it can't be read, and that was reported
 
 
-class _Open(msgspec.Struct):
+class _OpenJson(msgspec.Struct):
     """A mapping or list whose end has not come."""
 
     mapping: bool
@@ -79,10 +79,10 @@ class _Open(msgspec.Struct):
 
 def read_json(text: str, file: str) -> Read:
     """Read one JSON document; never raises. `//` and `/* */` comments and trailing commas are taken."""
-    reader = _Reader(text, file)
+    reader = _JsonReader(text, file)
     try:
         node = reader.read(_tokens(text))
-    except _UnreadableError:
+    except _UnreadableJsonError:
         return unread(*reader.findings)
     return Read(node, in_order(reader.findings))
 
@@ -105,26 +105,26 @@ def _tokens(text: str) -> Iterator[Token]:
                     return
 
 
-class _Reader:
+class _JsonReader:
     """One reading of one text."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
-        self.lines = Lines(text)
+        self.lines = LineStarts(text)
         self.findings: list[Finding] = []
-        self.stack: list[_Open] = []
+        self.stack: list[_OpenJson] = []
         self.roots: list[_Item] = []
         self.checked = 0  # the line whose quotes were looked at last
 
     def report(self, message: str, start: int, hint: str, code: str = "BH104") -> None:
         self.findings.append(Finding(code, message, self.file, *self.lines.place(start), hint))
         if len(self.findings) >= MAX_FINDINGS:
-            raise _UnreadableError  # with that many faults nothing is sure
+            raise _UnreadableJsonError  # with that many faults nothing is sure
 
     def stop(self, message: str, start: int, hint: str, code: str = "BH104") -> Never:
         self.report(message, start, hint, code)
-        raise _UnreadableError
+        raise _UnreadableJsonError
 
     def read(self, tokens: Iterable[Token]) -> Node | None:
         for kind, start, end in tokens:
@@ -160,7 +160,7 @@ class _Reader:
         if self.roots:
             self.after_the_end(item)
         if item.node is None and item.kind != ":":
-            raise _UnreadableError  # reported, and nothing else could be the document
+            raise _UnreadableJsonError  # reported, and nothing else could be the document
         self.roots.append(item)
 
     def after_the_end(self, item: _Item) -> Never:
@@ -176,7 +176,7 @@ class _Reader:
             self.after_the_end(_Item("v", start))
         if len(self.stack) >= MAX_DEPTH:
             self.stop(f"nested deeper than {MAX_DEPTH} levels", start, "write it with fewer levels", "BH106")
-        self.stack.append(_Open(mark == "{", start, len(self.stack)))
+        self.stack.append(_OpenJson(mark == "{", start, len(self.stack)))
 
     def close(self, mark: str, start: int) -> None:
         if not self.stack:
@@ -189,7 +189,7 @@ class _Reader:
             self.stop(message, start, f"add the missing `{_CLOSES[opened]}` before it, or remove one of the two")
         if done.piece:
             self.judge(done)
-        value = Fields(tuple(done.pairs)) if done.mapping else tuple(done.values)
+        value = FieldNodes(tuple(done.pairs)) if done.mapping else tuple(done.values)
         self.findings.extend(twice(done.pairs, self.file))
         node = None if done.lost else Node(value, *self.lines.place(done.start))
         self.put(_Item("{" if done.mapping else "v", done.start, node))
@@ -207,18 +207,18 @@ class _Reader:
             self.report(f"a `{mark}` without a value before it", start, f"remove the `{mark}`, or write the value")
             self.lose(top)
 
-    def lose(self, container: _Open, mapping: bool = False) -> None:
+    def lose(self, container: _OpenJson, mapping: bool = False) -> None:
         if not stays_without(container.mapping, container.depth, mapping):
             container.lost = True
 
-    def judge(self, container: _Open) -> None:
+    def judge(self, container: _OpenJson) -> None:
         piece, container.piece = container.piece, []
         if container.mapping:
             self.judge_pair(container, piece)
         else:
             self.judge_value(container, piece)
 
-    def judge_pair(self, container: _Open, piece: list[_Item]) -> None:
+    def judge_pair(self, container: _OpenJson, piece: list[_Item]) -> None:
         thirds = [piece[at : at + 3] for at in range(0, len(piece), 3)]
         if not all(_is_pair(third) for third in thirds):
             self.not_a_pair(piece)
@@ -248,7 +248,7 @@ class _Reader:
             fault = next((item for item in piece[2:] if item.kind == ":"), piece[-1])
             self.report("this doesn't belong to the value before it", fault.start, "add a `,` before it, or remove it")
 
-    def judge_value(self, container: _Open, piece: list[_Item]) -> None:
+    def judge_value(self, container: _OpenJson, piece: list[_Item]) -> None:
         if len(piece) == 1 and piece[0].node:
             container.values.append(piece[0].node)
             return

@@ -11,8 +11,8 @@ import msgspec
 
 from billhook.config.nodes import (
     MAX_DEPTH,
-    Fields,
-    Lines,
+    FieldNodes,
+    LineStarts,
     Node,
     Read,
     Scalar,
@@ -55,7 +55,7 @@ _BEGAN_EARLIER = ("unexpected end of stream", "unexpected document indicator", "
 """What is noticed long after the place that must be mended."""
 
 
-class _UnreadableError(Exception):
+class _UnreadableYamlError(Exception):
     """The file can't be read."""
 
     def __init__(self, code: str, message: str, place: tuple[int, int], hint: str) -> None:
@@ -73,7 +73,7 @@ class _Anchored(msgspec.Struct):
     mapping: bool = False
 
 
-class _Open(msgspec.Struct):
+class _OpenYaml(msgspec.Struct):
     """A mapping or list whose end has not come."""
 
     mapping: bool
@@ -100,13 +100,13 @@ def read_yaml(text: str, file: str) -> Read:
     try:
         _refuse_odd_characters(text)
         return builder.read(getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text))
-    except _UnreadableError as stop:
+    except _UnreadableYamlError as stop:
         code, message, place, hint = stop.code, stop.message, stop.place, stop.hint
     except yaml.MarkedYAMLError as error:
         code, (message, place, hint) = "BH104", _in_our_words(error, text)
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         code, message, place, hint = "BH104", f"not YAML: {quoted(str(error))}", (1, 1), "write it as plain YAML"
-    place = _inside(place, text, Lines(text, _LINE_END))
+    place = _inside(place, text, LineStarts(text, _LINE_END))
     return unread(*builder.findings, Finding(code, message, file, *place, hint))
 
 
@@ -116,13 +116,13 @@ def _refuse_odd_characters(text: str) -> None:
     if found := Reader.NON_PRINTABLE.search(text):
         name = f"U+{ord(found[0]):04X}"
         hint = "remove it, or write it as an escape in double quotes"
-        raise _UnreadableError(
-            "BH104", f"the character {name} can't stand in YAML", Lines(text, _LINE_END).place(found.start()), hint
+        raise _UnreadableYamlError(
+            "BH104", f"the character {name} can't stand in YAML", LineStarts(text, _LINE_END).place(found.start()), hint
         )
 
 
 def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[int, int], str]:
-    lines = Lines(text, _LINE_END)
+    lines = LineStarts(text, _LINE_END)
     problem, mark = error.problem or "", error.problem_mark or error.context_mark
     place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     if error.context_mark and (place != _inside(place, text, lines) or any(one in problem for one in _BEGAN_EARLIER)):
@@ -137,7 +137,7 @@ def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[
     return f"not YAML: {problem}", place, "mend this line, or put the text in quotes"
 
 
-def _inside(place: tuple[int, int], text: str, lines: Lines) -> tuple[int, int]:
+def _inside(place: tuple[int, int], text: str, lines: LineStarts) -> tuple[int, int]:
     """The parser's place for the end of a text may be a line that isn't there."""
     line, column = place
     if line > len(lines.starts):
@@ -153,7 +153,7 @@ class _Builder:
         self.file = file
         self.findings: list[Finding] = []
         self.anchors: dict[str, _Anchored] = {}
-        self.stack: list[_Open] = []
+        self.stack: list[_OpenYaml] = []
         self.count = 0
         self.root: Node | None = None
         self.resolve = _Scalars()
@@ -177,7 +177,7 @@ class _Builder:
                 documents += 1
                 if documents > 1:
                     hint = "keep one document, and put the other into a file of its own"
-                    raise _UnreadableError("BH108", "a second document begins here", _place(event), hint)
+                    raise _UnreadableYamlError("BH108", "a second document begins here", _place(event), hint)
         read = documents and (self.root or self.findings)
         return Read(self.root, in_order(self.findings)) if read else Read(empty(), ())
 
@@ -188,10 +188,12 @@ class _Builder:
         self.count += more
         if self.count > MAX_VALUES:
             hint = "use fewer values, or fewer aliases of aliases"
-            raise _UnreadableError("BH106", f"more than {MAX_VALUES:,} values, aliases included", _place(event), hint)
+            raise _UnreadableYamlError(
+                "BH106", f"more than {MAX_VALUES:,} values, aliases included", _place(event), hint
+            )
         if len(self.stack) + height > MAX_DEPTH:
             hint = "write it with fewer levels"
-            raise _UnreadableError("BH106", f"nested deeper than {MAX_DEPTH} levels", _place(event), hint)
+            raise _UnreadableYamlError("BH106", f"nested deeper than {MAX_DEPTH} levels", _place(event), hint)
         if self.stack and height >= self.stack[-1].height:
             self.stack[-1].height = height
 
@@ -252,7 +254,7 @@ class _Builder:
         line, column = _place(event)
         if event.anchor is not None:
             self.anchors[event.anchor] = _Anchored()
-        self.stack.append(_Open(mapping, line, column, self.count - 1, event.anchor, lost=lost))
+        self.stack.append(_OpenYaml(mapping, line, column, self.count - 1, event.anchor, lost=lost))
 
     def close(self) -> None:
         done = self.stack.pop()
@@ -274,10 +276,12 @@ class _Builder:
         known = self.anchors.get(event.anchor)
         if known is None:
             hint = f"define it before with `&{event.anchor}`, or put the text in quotes"
-            raise _UnreadableError("BH104", f"there is no anchor {quoted('&' + event.anchor)}", _place(event), hint)
+            raise _UnreadableYamlError("BH104", f"there is no anchor {quoted('&' + event.anchor)}", _place(event), hint)
         if not known.size:
             hint = "write the value out instead of the alias"
-            raise _UnreadableError("BH106", f"{quoted('*' + event.anchor)} would contain itself", _place(event), hint)
+            raise _UnreadableYamlError(
+                "BH106", f"{quoted('*' + event.anchor)} would contain itself", _place(event), hint
+            )
         self.counted(known.size, known.height, event)
         if not (self.stack and self.stack[-1].mapping and self.stack[-1].expects_key):
             self.place(known.item, known.mapping)
@@ -310,11 +314,11 @@ class _Builder:
         elif top.key is not None:
             top.pairs.append((top.key, node))
 
-    def merge(self, top: _Open, node: Node) -> None:
+    def merge(self, top: _OpenYaml, node: Node) -> None:
         """`<<` gives pairs of one mapping or of several, of which the first counts."""
         sources = node.value if isinstance(node.value, tuple) else (node,)
         for source in sources:
-            if isinstance(source.value, Fields):
+            if isinstance(source.value, FieldNodes):
                 top.merged.extend(source.value.pairs)
                 continue
             top.lost = top.lost or not stays_without(True, len(self.stack) - 1, False)
@@ -323,16 +327,16 @@ class _Builder:
             self.report("BH104", message, place, "name a mapping: `<<: *anchor`")
             return
 
-    def fields(self, done: _Open) -> Fields:
+    def fields(self, done: _OpenYaml) -> FieldNodes:
         self.findings.extend(twice(done.pairs, self.file))
         if not done.merged:
-            return Fields(tuple(done.pairs))
+            return FieldNodes(tuple(done.pairs))
         own = {key.value for key, _ in done.pairs}
         merged: dict[Any, tuple[Node, Node]] = {}
         for key, value in done.merged:
             if key.value not in own:
                 merged.setdefault(key.value, (key, value))
-        return Fields((*merged.values(), *done.pairs))
+        return FieldNodes((*merged.values(), *done.pairs))
 
 
 _SCALAR_TAGS = frozenset({*_TEXT_TAGS, *(_TAG + name for name in ("null", "bool", "int", "float"))})

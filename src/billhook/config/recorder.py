@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from billhook.agents import DIALECTS, dialect_of
 from billhook.agents.child import Dialect, Written
 from billhook.builtins.trackers import EVENT_LOGGER
-from billhook.config.declared import Declared
+from billhook.config.declaration import Declared
 from billhook.config.fields import BUILTINS
 from billhook.core import strictjson, tools
 from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Outcome, SkipReason, Status, Verdict
@@ -26,9 +26,9 @@ from billhook.store.files import StoreError
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.config.config import Config, Snapshot
+    from billhook.config.config import Config, ConfigSnapshot
     from billhook.store import sessions as stored
-    from billhook.store.eventlog import EventLog
+    from billhook.store.log.eventlog import EventLog
     from billhook.store.redaction import Redactor
 else:
     stored = later("billhook.store.sessions")
@@ -214,7 +214,7 @@ class Recording:
 
     @cached_property
     def _log(self) -> "EventLog":
-        from billhook.store.eventlog import open_log
+        from billhook.store.log.eventlog import open_log
 
         options = self.options
         return open_log(
@@ -230,10 +230,12 @@ class Recording:
         return redactor(Path(self.config.root), more_keys=self.options["redact_keys"])
 
     @cached_property
-    def _snapshot(self) -> "Snapshot":
-        from billhook.config.config import Snapshot
+    def _snapshot(self) -> "ConfigSnapshot":
+        from billhook.config.config import ConfigSnapshot
 
-        return Snapshot(self.config, lambda value: value if self._redactor is None else self._redactor.value(value))
+        return ConfigSnapshot(
+            self.config, lambda value: value if self._redactor is None else self._redactor.value(value)
+        )
 
     # -- one record
 

@@ -1,25 +1,134 @@
-"""The local files that decide what a hook does: what an approval covers besides the words of its definition.
+"""The local modules that a Python source imports, found in its text: nothing is imported, nothing is run.
 
-Those that its command names, with what these source, run or import; and every code file in the folders of its scripts
-(`covered.py`). Found by reading, never by running, and never completely: what is known to be missing is in `uncovered`.
+Only needed for what lies outside of the folders that are covered anyway, so it errs towards more: what looks like an
+import counts, in a comment too. What only a running program knows (`__import__(name)`) is not seen.
 """
 
 import itertools
 import os
 import re
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Final, NamedTuple
 
-from billhook.config import approval_scope, python_imports
+from billhook.config import approval_scope
 from billhook.config.approval_scope import MAGIC, Kind, Patterns
-from billhook.config.declared import Action, Exec, Python, Run
-from billhook.config.sources import MAX_KEPT, Look
+from billhook.config.declaration import Action, Exec, Python, RunAction
+from billhook.config.sources import MAX_KEPT, FileSnapshot
 from billhook.core import client_env
+from billhook.effects import paths as shellvars
 from billhook.effects import programs, script, shell
-from billhook.effects import variables as shellvars
 from billhook.effects.programs import SUFFIXES
 from billhook.effects.script import UNKNOWN
+
+MAX_PARENTS: Final = 8
+MAX_ROOTS: Final = 32
+MAX_IMPORTS: Final = 5_000
+_SUFFIXES: Final = (".py", ".pyc", *EXTENSION_SUFFIXES)
+# without going back: a hostile source must not take long
+_FROM: Final = re.compile(
+    r"\bfrom[ \t]++(\.*+)[ \t]*+((?:(?!import\b)[\w.]++)?)[ \t]*+import\b[ \t]*+(?:\(([^()]{0,10000})|([^\n;#]*+))"
+)
+_IMPORT: Final = re.compile(r"(?<![\w.])import[ \t]++([^\n;#()]++)")
+_CALL: Final = re.compile(r"""\b(?:__import__|import_module)\(\s*["'](\.*)([\w.]+)["']""")
+_FOLDER: Final = re.compile(r"""["']([\w.@+-][\w./@+-]*)["']""")
+_STARTUP: Final = frozenset({"sitecustomize", "usercustomize"})
+
+
+class Imported(NamedTuple):
+    """One name that a source imports."""
+
+    module: str
+    level: int = 0  # the dots of a relative import
+
+
+def imports(source: str) -> tuple[Imported, ...]:
+    """What a source may import, each once."""
+    return tuple(itertools.islice(dict.fromkeys(_imports(source)), MAX_IMPORTS))
+
+
+def _imports(source: str) -> Iterator[Imported]:
+    text = source.replace("\\\n", " ")
+    for dots, module, several, names in _FROM.findall(text):
+        yield Imported(module, len(dots))
+        if not module:  # `from . import a, b`
+            yield from (Imported(name, len(dots)) for name in _names(several or names))
+    for names in _IMPORT.findall(text):
+        yield from (Imported(name) for name in _names(names))
+    for dots, module in _CALL.findall(text):
+        yield Imported(module, len(dots))
+
+
+def _names(text: str) -> Iterator[str]:
+    for part in text.split(","):
+        yield from part.split()[:1]
+
+
+def roots_of(source: str, path: str, top: str, look: FileSnapshot) -> Iterator[str]:
+    """The folders that a source may add to `sys.path`: those around it up to `top`, and those that it names."""
+    if "sys.path" not in source and "addsitedir" not in source:
+        return
+    bases = list(around(os.path.dirname(path), top))
+    for name in _FOLDER.findall(source):
+        named = [os.path.normpath(os.path.join(base, name)) for base in bases]
+        bases += [one for one in named if one not in bases and look.folder(one)]
+        if len(bases) > MAX_ROOTS:
+            break
+    yield from bases
+
+
+def around(folder: str, top: str) -> Iterator[str]:
+    """A folder and those around it, up to `top`."""
+    for _ in range(MAX_PARENTS):
+        yield folder
+        if folder in (top, os.path.dirname(folder)):
+            return
+        folder = os.path.dirname(folder)
+
+
+def places(one: Imported, path: str, roots: Iterable[str], look: FileSnapshot) -> Iterator[str]:
+    """The files and, for a package that is imported as a whole, the folders that an import may lead to."""
+    parts = [part for part in one.module.split(".") if part.isidentifier()]
+    if one.level:
+        folder = os.path.dirname(path)
+        for _ in range(one.level - 1):
+            folder = os.path.dirname(folder)
+        roots = (folder,)
+    for root in roots:
+        yield from _in(root, parts, look)
+
+
+def _in(folder: str, parts: list[str], look: FileSnapshot) -> Iterator[str]:
+    for left, part in enumerate(parts, 1 - len(parts)):
+        names = look.names(folder) or ()
+        yield from (os.path.join(folder, part + suffix) for suffix in _SUFFIXES if part + suffix in names)
+        if part not in names:
+            return
+        folder = os.path.join(folder, part)
+        inside = os.path.join(folder, "__init__.py")
+        if left == 0 and look.folder(folder):
+            yield folder
+        elif look.regular(inside):
+            yield inside
+
+
+def shadows(root: str, look: FileSnapshot) -> Iterator[str]:
+    """The files of a folder on Python's path that it would take for modules of its standard library, or run at its
+    start."""
+    for name in sorted(look.names(root) or ()):
+        stem, dot, _ = name.partition(".")
+        if stem in sys.stdlib_module_names or stem in _STARTUP:
+            path = os.path.join(root, name)
+            if name.endswith(_SUFFIXES):
+                yield path
+            elif not dot and look.regular(os.path.join(path, "__init__.py")):
+                yield os.path.join(path, "__init__.py")
+
+
+# The local files that decide what a hook does:
+
 
 MAX_SCRIPTS: Final = 500
 MAX_SHELL: Final = 1 << 20
@@ -38,7 +147,7 @@ _BESIDE: Final = re.compile(r"""["'](\.{1,2}/[\w./@+-]+)["']|\brequire_relative[
 _ENDINGS: Final = ("", ".js", ".mjs", ".cjs", ".ts", ".json", ".rb", "/index.js", "/index.ts")
 
 
-class Named(NamedTuple):
+class References(NamedTuple):
     """What a hook depends on."""
 
     files: tuple[str, ...]  # those that are named, imported or sourced
@@ -48,12 +157,12 @@ class Named(NamedTuple):
     uncovered: tuple[str, ...] = ()  # what it may run that is not among the files, each with the reason
 
 
-def named(action: Action | None, folder: str, look: Look) -> Named:
+def named(action: Action | None, folder: str, look: FileSnapshot) -> References:
     """What decides what `action` does, as absolute paths, each once; programs and scripts also where they do not exist
     (yet). Never raises and runs nothing; reads a bounded number of regular files."""
     scan = _Scan(os.path.abspath(folder), look)
     match action:
-        case Run(text):
+        case RunAction(text):
             scan.text(text)
         case Exec(argv):
             scan.text(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv))
@@ -65,7 +174,7 @@ def named(action: Action | None, folder: str, look: Look) -> Named:
 class _Scan:
     """One search: the paths found, and the scripts still to be read."""
 
-    def __init__(self, folder: str, look: Look) -> None:
+    def __init__(self, folder: str, look: FileSnapshot) -> None:
         self.folder = folder
         self.look = look
         self.real_folder = look.real(folder)
@@ -79,13 +188,13 @@ class _Scan:
         self.queued: set[str] = set()
         self.sought: set[str] = set()
         self.roots: dict[str, None] = {}  # where Python looks for modules
-        self.imported: dict[python_imports.Imported, None] = {}
-        self.resolved: set[tuple[python_imports.Imported, str]] = set()
+        self.imported: dict[Imported, None] = {}
+        self.resolved: set[tuple[Imported, str]] = set()
         self.bytes, self.scripts = MAX_ALL_SCRIPTS, MAX_SCRIPTS
         self.patterns = Patterns(folder, look)
         self.uncovered: dict[str, None] = {}
 
-    def finished(self) -> Named:
+    def finished(self) -> References:
         while self.unread or self.resolve():
             path, kind = self.unread.popleft()
             self.scripts -= 1
@@ -94,12 +203,12 @@ class _Scan:
                 break
             self.follow(path, kind)
         for root in self.roots:
-            self.add_all(python_imports.shadows(root, self.look))
+            self.add_all(shadows(root, self.look))
             self.watched.setdefault(root, "code")
         trees, plain = self.grown()
         self.watched |= dict.fromkeys(self.patterns.listed, "all")
         files = tuple(path for path in self.found if not self.look.folder(path))
-        return Named(files, trees, plain, self.watched, tuple(self.uncovered))
+        return References(files, trees, plain, self.watched, tuple(self.uncovered))
 
     def grown(self) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
         """The files in the folders that are covered, and beside them Python's caches of modules elsewhere."""
@@ -130,11 +239,9 @@ class _Scan:
                 self.modules(one, "", (root,), self.take)
         return bool(self.unread)
 
-    def modules(
-        self, one: python_imports.Imported, path: str, roots: tuple[str, ...], take: Callable[[str, str], None]
-    ) -> None:
+    def modules(self, one: Imported, path: str, roots: tuple[str, ...], take: Callable[[str, str], None]) -> None:
         """A package that is imported counts as a whole."""
-        for place in python_imports.places(one, path, roots, self.look):
+        for place in places(one, path, roots, self.look):
             if not self.look.folder(place):
                 take(place, "module")
             elif self.cover(place):
@@ -170,9 +277,9 @@ class _Scan:
         """A Python source; a script's own folder is the first in which modules are sought."""
         if kind == "python":
             self.add_roots(os.path.dirname(self.look.real(path)), os.path.dirname(path))
-        self.add_roots(*python_imports.roots_of(source, path, self.folder, self.look))
+        self.add_roots(*roots_of(source, path, self.folder, self.look))
         self.started(source, path)
-        for one in python_imports.imports(source):
+        for one in imports(source):
             if one.level:
                 self.modules(one, path, (), self.take)
             else:
@@ -193,7 +300,7 @@ class _Scan:
 
     def started(self, source: str, path: str) -> None:
         """`subprocess.run(["sh", "lib/x.sh"])`: scripts that it starts, named from the project or from around it."""
-        folders = (self.folder, *python_imports.around(os.path.dirname(path), self.folder))
+        folders = (self.folder, *around(os.path.dirname(path), self.folder))
         for call in approval_scope.started(source):
             places = [place for name in call.scripts for place in self.meant(name, folders)]
             there = [place for place in places if self.look.regular(place) and self.inside(place)]
@@ -234,7 +341,7 @@ class _Scan:
             for command in runs:
                 self.note(f"`{command.text.replace(UNKNOWN, '*')[:60]}`: what it runs is known only at run time")
 
-    def known(self, text: str, path: str) -> shellvars.Known:
+    def known(self, text: str, path: str) -> shellvars.KnownVariables:
         key = (self.folder, path, text)
         known = self.look.texts.get(key)
         if known is None:
@@ -338,7 +445,7 @@ class _Scan:
         """`python -m name`, where it is a local one: it is the script."""
         self.add_roots(*folders)
         for name in names[:1]:
-            self.modules(python_imports.Imported(name), "", tuple(self.roots), self.script)
+            self.modules(Imported(name), "", tuple(self.roots), self.script)
 
     def program(self, word: str, folders: tuple[str, ...]) -> None:
         if UNKNOWN in word:
@@ -386,7 +493,7 @@ class _Scan:
             for path in paths:
                 self.script(path, kind)
 
-    def given(self, known: shellvars.Known, folders: tuple[str, ...]) -> bool:
+    def given(self, known: shellvars.KnownVariables, folders: tuple[str, ...]) -> bool:
         """`cat d/*.sh | sh`, `find d -exec sh {} +`, `for f in d/*; do sh "$f"; done`: whatever is there is run.
         False where nothing like it is named."""
         words = [word for command in known.commands for word in programs.given_words(command.words)]

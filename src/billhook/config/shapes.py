@@ -9,11 +9,11 @@ import msgspec
 
 from billhook.config import sources
 from billhook.config.builtin_options import WrongError, read_options
-from billhook.config.declared import Declared, Layer, Shape, checked_name, needs_consent
-from billhook.config.entry import Entry, Where
+from billhook.config.declaration import Declared, Layer, Shape, checked_name, needs_consent
+from billhook.config.entry import EntryReader, Where
 from billhook.config.fields import BUILTINS, CONDITIONS, ENTRY, HANDLER, MISTAKEN, NATIVE
-from billhook.config.nodes import GATE_WORDS, Fields, Node, Read, read_text
-from billhook.config.own_entries import is_billhook
+from billhook.config.installation import is_billhook
+from billhook.config.nodes import GATE_WORDS, FieldNodes, Node, Read, read_text
 from billhook.config.sources import SourceFile
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
@@ -111,12 +111,12 @@ def shape(read: Read, source: sources.SourceFile) -> FileRead:
     """What a file's values mean."""
     if read.node is None:
         return FileRead(source=source, findings=read.findings, readable=False)
-    reader = _File(read.node, source)
+    reader = _ShapeReader(read.node, source)
     reader.findings += read.findings
     return reader.result()
 
 
-class _File:
+class _ShapeReader:
     """One file while it is read."""
 
     def __init__(self, node: Node, source: sources.SourceFile) -> None:
@@ -139,7 +139,7 @@ class _File:
         self.findings.append(Finding(code, message, self.source.path, node.line, node.column, hint, hook))
 
     def result(self) -> FileRead:
-        if not isinstance(self.node.value, Fields):
+        if not isinstance(self.node.value, FieldNodes):
             self.find("BH203", f"the file must hold a mapping, not {self.node.kind}", self.node, "begin with `hooks:`")
             # in a project such a file may be another program's
             gate = self.node.gate_words > 0 and not needs_consent(self.source.layer)
@@ -167,15 +167,15 @@ class _File:
 
     # -- what holds for the whole file
 
-    def _take_top(self, fields: Fields) -> None:
+    def _take_top(self, fields: FieldNodes) -> None:
         """In a settings file other keys are other people's; in our own files they are slips."""
         for key, value in fields:
             known = _TOP.get(folded(str(key.value)))
-            if key.value == "env" and isinstance(value.value, Fields):
+            if key.value == "env" and isinstance(value.value, FieldNodes):
                 self.variables = frozenset(str(name.value) for name, _ in value.value)
             if known == "permissions" or nearest(str(key.value), ("permissions",), 0.9):
                 self.permissions.append((key, value))
-            if known == "settings" and self.native and isinstance(value.value, Fields):
+            if known == "settings" and self.native and isinstance(value.value, FieldNodes):
                 self._take_top(value.value)
             elif known is not None:
                 self.top[known] = value
@@ -183,7 +183,7 @@ class _File:
                     self.hooks.append(value)
             elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
                 hint = suggestion(str(key.value), OWN_KEYS, f"known here: {', '.join(OWN_KEYS)}")
-                self.lose(Node(Fields(((key, value),)), key.line, key.column))
+                self.lose(Node(FieldNodes(((key, value),)), key.line, key.column))
                 self.damaged |= nearest(str(key.value), OWN_KEYS) in ("hooks", "dialect", "builtins")
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)
             elif key.value in EVENTS and isinstance(value.value, tuple):
@@ -244,7 +244,7 @@ class _File:
         if node is None or node.value is None:
             return
         fields = node.value if self._is_a("a mapping", "builtins", node, "name them: `turn-tracker:`") else ()
-        for key, value in cast("Fields", fields):
+        for key, value in cast("FieldNodes", fields):
             name = next((known for known in BUILTINS if folded(known) == folded(str(key.value))), "")
             if name:
                 yield self._builtin(name, key, value)
@@ -260,12 +260,12 @@ class _File:
         wrong: list[WrongError] = []
         if isinstance(value.value, bool):
             enabled = value.value
-        elif isinstance(value.value, Fields):
+        elif isinstance(value.value, FieldNodes):
             for inner, node in value.value:
                 match folded(str(inner.value)):
                     case "enabled" if isinstance(node.value, bool):
                         enabled = node.value
-                    case "options" if isinstance(node.value, Fields):
+                    case "options" if isinstance(node.value, FieldNodes):
                         options, wrong = read_options(name, node.value)
                     case "options" if node.value is None:
                         pass
@@ -287,7 +287,7 @@ class _File:
             for item in node.value:
                 self._listed(item)
             return
-        if not isinstance(node.value, Fields):
+        if not isinstance(node.value, FieldNodes):
             self.lose(node, f"`hooks` must be a mapping, not {node.kind}", "put names or events below it")
             self.damaged = True
             return
@@ -300,7 +300,7 @@ class _File:
     def _native(self, key: Node, value: Node) -> None:
         """`name: {events: ..., run: ...}`."""
         name = str(key.value)
-        if not isinstance(value.value, Fields):
+        if not isinstance(value.value, FieldNodes):
             message = f"hook `{name}` must be a mapping, not {value.kind}"
             self.lose(value, message, "write `events:` and `run:` below it", name)
             # Only its name can be read: if a gate of that name was approved, it has changed.
@@ -309,17 +309,19 @@ class _File:
             self.entries.append(msgspec.structs.replace(broken, file=at, layer=layer, folder=folder))
             return
         # The place of a hook is that of its name.
-        self._add(Entry(self.where, Node(value.value, key.line, key.column), "yaml", name=name), None, NATIVE, key)
+        self._add(
+            EntryReader(self.where, Node(value.value, key.line, key.column), "yaml", name=name), None, NATIVE, key
+        )
 
     def _listed(self, item: Node) -> None:
-        if not isinstance(item.value, Fields):
+        if not isinstance(item.value, FieldNodes):
             self.lose(item, f"an entry must be a mapping, not {item.kind}", "write `name:` and `events:`")
             return
         if item.value.get("events", "event") is None:
             self.lose(item)
         name = item.value.get("id") or item.value.get("name")
         text = name.value if name is not None and isinstance(name.value, str) else ""
-        self._add(Entry(self.where, item, "yaml", name=text), None, NATIVE, name or item)
+        self._add(EntryReader(self.where, item, "yaml", name=text), None, NATIVE, name or item)
 
     def _event_list(self, key: Node, value: Node) -> None:
         """`Event: [entries]`, as in a settings file."""
@@ -331,25 +333,25 @@ class _File:
             for entry, known in self._entries_of(item):
                 self._add(entry, key, known, None)
 
-    def _entries_of(self, item: Node) -> Iterator[tuple[Entry, frozenset[str]]]:
+    def _entries_of(self, item: Node) -> Iterator[tuple[EntryReader, frozenset[str]]]:
         if isinstance(item.value, str):
             pair = (Node("command", item.line, item.column), item)
             shape: Shape = "hooks.json" if self.lesson else "strings"
-            yield Entry(self.where, Node(Fields((pair,)), item.line, item.column), shape), ENTRY
-        elif isinstance(item.value, Fields) and item.value.get("hooks") is not None:
+            yield EntryReader(self.where, Node(FieldNodes((pair,)), item.line, item.column), shape), ENTRY
+        elif isinstance(item.value, FieldNodes) and item.value.get("hooks") is not None:
             yield from self._group(item, item.value)
-        elif isinstance(item.value, Fields):
+        elif isinstance(item.value, FieldNodes):
             if not self.lesson and not self.where.of_another and item.value.get("type") is not None:
                 hint = 'wrap it: {"hooks": [...]}; as it stands it is read as `claw-text`'
                 self.find("BH216", "a handler with `type` stands outside of `hooks`", item, hint)
-            yield Entry(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
+            yield EntryReader(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
         else:
             hint = 'write a command as text, or {"command": ...}'
             self.lose(item, f"an entry must be a string or a mapping, not {item.kind}", hint)
 
-    def _group(self, item: Node, fields: Fields) -> Iterator[tuple[Entry, frozenset[str]]]:
+    def _group(self, item: Node, fields: FieldNodes) -> Iterator[tuple[EntryReader, frozenset[str]]]:
         """`{"matcher": ..., "hooks": [handlers]}`."""
-        group = Entry(self.where, item, "nested")
+        group = EntryReader(self.where, item, "nested")
         for key, value in fields:
             match folded(str(key.value)):
                 case _ if str(key.value).startswith(("x-", "$", "//", "_")):
@@ -379,13 +381,13 @@ class _File:
             self.lose(at, f"`hooks` must be a list of handlers, not {at.kind}", 'write "hooks": [{...}]')
             return
         for handler in handlers.value:
-            if isinstance(handler.value, Fields):
-                yield Entry(self.where, handler, "nested", group=group), HANDLER
+            if isinstance(handler.value, FieldNodes):
+                yield EntryReader(self.where, handler, "nested", group=group), HANDLER
             else:
                 hint = 'write {"type": "command", "command": ...}'
                 self.lose(handler, f"a handler must be a mapping, not {handler.kind}", hint)
 
-    def _add(self, entry: Entry, event: Node | None, known: frozenset[str], name: Node | None) -> None:
+    def _add(self, entry: EntryReader, event: Node | None, known: frozenset[str], name: Node | None) -> None:
         if len(self.entries) >= sources.MOST_HOOKS and needs_consent(self.source.layer):
             if not self.damaged:
                 message = f"the file has more than {sources.MOST_HOOKS:,} hooks"

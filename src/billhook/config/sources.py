@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from billhook.agents import reader_of
-from billhook.config.declared import LAYERS, Layer
+from billhook.config.declaration import LAYERS, Layer
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 
 if TYPE_CHECKING:
     from billhook.config.fingerprint import FileMark
-    from billhook.effects.variables import Known
+    from billhook.effects.paths import KnownVariables
 
 
 SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has surely moved on
@@ -40,13 +40,13 @@ class Content(msgspec.Struct, frozen=True):
 _NOTHING: Final = Content()
 
 
-class Look:
+class FileSnapshot:
     """What the files are at one moment. Made for one load, which is a snapshot, and thrown away with it: what changes
     after it was made, it may not see."""
 
     def __init__(self) -> None:
         self.marks: dict[tuple[str, str], FileMark] = {}
-        self.texts: dict[tuple[str, str, str], Known] = {}  # shell texts by folder, script and text
+        self.texts: dict[tuple[str, str, str], KnownVariables] = {}  # shell texts by folder, script and text
         self.path_folders: dict[str, list[tuple[str, bool]]] = {}
         self.pattern_seconds = 0.0  # what patterns took so far
         self.moving: set[str] = set()  # folders that may have changed after they were listed, and have the same times
@@ -206,7 +206,7 @@ class SourceFile(msgspec.Struct, frozen=True):
     folder: str  # the project that relative paths in it start from
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundSources(msgspec.Struct, frozen=True):
     """Where we are, and every file that applies here."""
 
     project: str
@@ -224,7 +224,7 @@ def find(
     files: Iterable[str | os.PathLike[str]] = (),
     layers: Iterable[Layer] = LAYERS,
     user_home: str | None = None,
-) -> Found:
+) -> FoundSources:
     """The files that apply in a folder. `files` are the explicit layer."""
     wanted = frozenset(layers)
     unknown = wanted - set(LAYERS)
@@ -246,7 +246,7 @@ def find(
                 SourceFile(path, layer, folder) for folder, path in paths if path not in users and probe.exists(path)
             ]
     found.sort(key=lambda file: LAYERS.index(file.layer))
-    return Found(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
+    return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
 
 
 def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from billhook.config.declared import Declared, needs_consent
+from billhook.config.declaration import Declared, needs_consent
 from billhook.config.fingerprint import COVERS, FileMark, Fingerprint, definition, fingerprint, holds, same_content
-from billhook.config.sources import Look
+from billhook.config.sources import FileSnapshot
 from billhook.core.answers import Reply, Status
 from billhook.core.hook import Context
 from billhook.store.approvals import Approval, Approvals
@@ -32,7 +32,7 @@ class Consent(msgspec.Struct, frozen=True, dict=True):
     """The hook and its files when it was loaded; None where nothing of that definition was ever approved."""
     before: Approval | None = None  # what was approved, when it has changed since
     of: Declared | None = None  # the hook, where it needs consent
-    look: Look | None = None  # what the hooks of one load share when their files are looked at after all
+    look: FileSnapshot | None = None  # what the hooks of one load share when their files are looked at after all
 
     @property
     def given(self) -> bool:
@@ -58,7 +58,7 @@ def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) ->
     what a clone brings must not delay anything."""
     if trust == "all":
         return [_OWN for _ in entries]
-    look, later = Look(), Look()
+    look, later = FileSnapshot(), FileSnapshot()
     files = {entry.file for entry in entries if needs_consent(entry.layer)}
     known = {file: approvals.of_file(file) if trust == "approved" else [] for file in files}
     found = [
@@ -68,7 +68,7 @@ def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) ->
     return found
 
 
-def _consent(entry: Declared, known: Sequence[Approval], look: Look, later: Look) -> Consent:
+def _consent(entry: Declared, known: Sequence[Approval], look: FileSnapshot, later: FileSnapshot) -> Consent:
     now = definition(entry)
     if not any(one.definition == now for one in known):
         return Consent("new", of=entry, look=later)

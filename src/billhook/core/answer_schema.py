@@ -127,7 +127,7 @@ class MisreadError(Exception):
     """The answer breaks its schema; the message says exactly how."""
 
 
-class Fields(NamedTuple):
+class KnownFields(NamedTuple):
     """The known fields of one object, and what there is to say about the others."""
 
     known: dict[str, Any]
@@ -135,9 +135,11 @@ class Fields(NamedTuple):
     misses: list[str]  # near misses: a failure, unless what was understood already denies
 
 
-def checked(given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event: Event, meanings: Meanings) -> Fields:
+def checked(
+    given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event: Event, meanings: Meanings
+) -> KnownFields:
     """Check the types of the known fields and look closely at the unknown ones."""
-    fields = Fields({}, [], [])
+    fields = KnownFields({}, [], [])
     names = by_fold([*kinds, *(() if path else ALL_SPECIFIC)])
     for key, value in given.items():
         if not isinstance(key, str):
@@ -267,28 +269,6 @@ def shown(value: object) -> str:
 def folded(key: object) -> str:
     """A name without its case and its separators: how near misses are recognised."""
     return str(key).replace("_", "").replace("-", "").lower()
-
-
-# The JSON that hooks answer with, read into an Answer and written back from one.
-
-
-_WHERE = {
-    "blocked": "reading",
-    "is_answer": "reading",
-    "read_output": "reading",
-    "read_returned": "returned",
-    "write_output": "writing",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Reader and writer are imported when they are first used: most events get no answer."""
-    if name not in _WHERE:
-        raise AttributeError(f"module 'billhook.core.answer_schema' has no attribute {name!r}")
-    import importlib
-
-    found = globals()[name] = getattr(importlib.import_module(f"billhook.outputs.{_WHERE[name]}"), name)
-    return found
 
 
 # What a Python callback returned.

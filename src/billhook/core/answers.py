@@ -323,7 +323,7 @@ class Outcome(msgspec.Struct, frozen=True):
         }
 
 
-class Asked(Protocol):
+class AskedHook(Protocol):
     """The hook that a raw outcome is about."""
 
     @property
@@ -334,7 +334,7 @@ class Asked(Protocol):
     def dialect(self) -> str: ...
 
 
-RawOutcome = Outcome | tuple[Asked, float, float]
+RawOutcome = Outcome | tuple[AskedHook, float, float]
 """What happened when a hook ran; (hook, began, ended) for one that had nothing to say.
 
 Ten hooks that have nothing to say are the usual case; their outcomes are made when they are read.

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from billhook.agents import AGENTS, Lazy
+from billhook.agents import AGENTS, LazyTable
 from billhook.core.errors import UsageError
 
 Matching = Literal["claude", "glob", "wildcard", "exact"]
@@ -119,7 +119,7 @@ LESSON = Meanings(
 UNIVERSAL = Meanings(name="universal", join="\n\n", timeout=30.0)
 
 _OURS = {row.name: row for row in (CLAUDE, SPEC, CLAW, CLAW_TEXT, LESSON, UNIVERSAL)}
-MEANINGS: Mapping[str, Meanings] = Lazy(
+MEANINGS: Mapping[str, Meanings] = LazyTable(
     dict.fromkeys(("claude", "spec", "claw", "claw-text", "lesson", *AGENTS, "universal")),
     lambda dialect: _OURS.get(dialect) or AGENTS[dialect].meanings,
 )

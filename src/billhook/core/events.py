@@ -586,7 +586,7 @@ _OF_SENT_INPUT = ("text of tool_input", "sent input")
 JSON_FIELDS = ("tool_input", "tool_response")
 
 
-class _Lazy:
+class _LazyField:
     """A field that may hold undecoded JSON: decoded when somebody asks, then remembered."""
 
     def __init__(self, member: Any, field: str) -> None:
@@ -612,7 +612,7 @@ for _kind in EVENTS.values():
     type.__setattr__(_kind, "gates", _kind.block in (Block.DENY, Block.NOT_HONOURED))
     type.__setattr__(_kind, "can_block", _kind.gates or _kind.block in (Block.KEEP_GOING, Block.STOP))
 for _kind, _field in ((_ToolEvent, "tool_input"), (PostToolUse, "tool_response")):
-    type.__setattr__(_kind, _field, _Lazy(getattr(_kind, _field), _field))
+    type.__setattr__(_kind, _field, _LazyField(getattr(_kind, _field), _field))
 
 
 def decode(data: bytes) -> Event:
@@ -631,13 +631,13 @@ def _decoded(data: bytes) -> Event:
     """One decoder for all kinds takes a while to make: a process that meets a single event does without."""
     if not _met:
         _met.append(True)
-        kind = EVENTS.get(msgspec.json.decode(data, type=_Named).hook_event_name)
+        kind = EVENTS.get(msgspec.json.decode(data, type=_NamedEvent).hook_event_name)
         if kind is not None:
             return msgspec.json.decode(data, type=kind)
     return _decoder().decode(data)
 
 
-class _Named(Struct):
+class _NamedEvent(Struct):
     hook_event_name: str
 
 
@@ -712,7 +712,7 @@ def _kind_of(value: object) -> str:
 
 def _member(kind: type[Event], field: str) -> Any:
     found = getattr(kind, field)
-    return found.member if isinstance(found, _Lazy) else found
+    return found.member if isinstance(found, _LazyField) else found
 
 
 @functools.cache

@@ -42,10 +42,10 @@ class _Later(ModuleType):
 
 def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """`re.compile`, done when the pattern is first asked."""
-    return cast("re.Pattern[AnyStr]", _Pattern(text, flags))
+    return cast("re.Pattern[AnyStr]", _LazyPattern(text, flags))
 
 
-class _Pattern:
+class _LazyPattern:
     def __init__(self, text: Any, flags: int) -> None:
         self._made_of = text, flags
 

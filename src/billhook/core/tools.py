@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from billhook.agents import AGENTS, Lazy
+from billhook.agents import AGENTS, LazyTable
 
 FILE_TOOLS: Final = frozenset(
     {"Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "Read", "NotebookRead", "Grep", "Glob", "LS"}
@@ -160,7 +160,7 @@ def folders(given: Mapping[str, Any]) -> list[str]:
 
 _SEED: Final = {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"}
 _OURS: Final[Mapping[str, Mapping[str, str]]] = {"canonical": {}, "seed": _SEED}
-NAMINGS: Final[Mapping[str, Mapping[str, str]]] = Lazy(
+NAMINGS: Final[Mapping[str, Mapping[str, str]]] = LazyTable(
     (*_OURS, *(name for name in AGENTS if name != "claude")),
     lambda naming: _OURS[naming] if naming in _OURS else AGENTS[naming].tools,
 )
@@ -179,7 +179,7 @@ def _words(naming: str, tool: str) -> Mapping[str, str]:
 _CANONICAL: Final = dict(_SEED)
 """Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
 `edit` are good names for tools of your own."""
-_CALLED: Final = Lazy(NAMINGS, _called_by)
+_CALLED: Final = LazyTable(NAMINGS, _called_by)
 ALSO_EDITS: Final = "write_may_edit"  # the field by which a dialect says so of a call
 _PATCHES: Final = frozenset({"apply_patch"})
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"

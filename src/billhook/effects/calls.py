@@ -15,11 +15,10 @@ from billhook.core.events import Event
 from billhook.effects import listings, rules, shell
 from billhook.effects.archives import patched, patched_by, unpacked
 from billhook.effects.listings import listed, only_reads
-from billhook.effects.paths import absolute, normal, placed
+from billhook.effects.paths import absolute, normal, placed, spelt_out
 from billhook.effects.programs import Touch, Writes
 from billhook.effects.script import UNKNOWN
 from billhook.effects.shell import SimpleCommand
-from billhook.effects.variables import spelt_out
 from billhook.effects.wrappers import SHELLS
 from billhook.effects.writers import is_known, is_python, unknown_program, writes
 
@@ -73,7 +72,7 @@ _RUNS_WORDS = "exec execute shell bash terminal cmd command process stdin keys t
 _RUNS: Final = frozenset(_RUNS_WORDS.split())
 
 
-class Said(msgspec.Struct):
+class NamedFiles(msgspec.Struct):
     """What an input names. `sure` are files by the field they stand in; `bare` are words that may be anything."""
 
     sure: list[str] = []
@@ -88,12 +87,12 @@ def writes_by_name(tool: str) -> bool:
     return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= words
 
 
-def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> Said:
+def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
     """Every string of the input by what it may be; `shell`: each may be a line that is run."""
     words = _words(tool)
     runs = shell or not words.isdisjoint(_RUNS)
     patches = not words.isdisjoint({"patch", "diff", "apply"})
-    found = Said()
+    found = NamedFiles()
     for key, text in _strings(given):
         if runs or key in _LINE_KEYS:
             found.lines.append(text)
@@ -109,7 +108,7 @@ def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False
     lines = list(dict.fromkeys((*found.lines, *_argument_lists(given))))
     code = [*found.code, "\n".join(lines[_MAX_LINES:])]  # too many to be read one by one: searched for names
     sure, bare = dict.fromkeys(found.sure), dict.fromkeys(found.bare)
-    return Said(list(sure), list(bare), lines[:_MAX_LINES], list(filter(None, dict.fromkeys(code))))
+    return NamedFiles(list(sure), list(bare), lines[:_MAX_LINES], list(filter(None, dict.fromkeys(code))))
 
 
 def from_address(text: str) -> str:
@@ -126,7 +125,7 @@ def _words(name: str) -> set[str]:
     return {word.lower() for word in _WORDS.findall(name[:_LONGEST_NAME])}
 
 
-def _in_two_fields(tool: str, given: Mapping[str, object], found: Said) -> list[str]:
+def _in_two_fields(tool: str, given: Mapping[str, object], found: NamedFiles) -> list[str]:
     """A folder and a name, each in a field of its own."""
     folders = [*found.sure, *found.bare]
     if not 1 < len(folders) <= 8:
@@ -367,7 +366,7 @@ def line_touched(text: str, cwd: str) -> Touched:
     """What a shell line writes, creates or removes."""
     variants, every = spelt_out(text, cwd)
     cut = not every or (len(text) > _LONG_LINE and len(variants) > 2)
-    read = [_Line(variant, cwd) for variant in (variants[:2] if len(text) > _LONG_LINE else variants)]
+    read = [_LineReading(variant, cwd) for variant in (variants[:2] if len(text) > _LONG_LINE else variants)]
     complete = not cut and all(each.complete for each in read)
     said = [text, *(each.said for each in read)]
     return Touched(
@@ -382,7 +381,7 @@ def line_touched(text: str, cwd: str) -> Touched:
     )
 
 
-class _Line:
+class _LineReading:
     """One reading of a line: the folders it may be in, and what its commands touch there."""
 
     def __init__(self, text: str, cwd: str) -> None:

@@ -33,7 +33,7 @@ def changed(root: str, kind: str, commit: str, paths: Sequence[str]) -> list[str
     """Those of the files and folders below `root` that the command changes or removes; all where that can't be told."""
     names = {os.path.relpath(path, root): path for path in paths}
     try:
-        change = _Change(root, kind, commit, list(names))
+        change = _GitChange(root, kind, commit, list(names))
         return [path for name, path in names.items() if change.of(name)]
     except (UnknownError, OSError, ValueError):
         return [] if kind == "pull" or (commit.startswith("stash@{") and _no_stash(root)) else list(paths)
@@ -46,7 +46,7 @@ def _no_stash(root: str) -> bool:
     )
 
 
-class _Change:
+class _GitChange:
     """What one command does to the files of these names."""
 
     def __init__(self, root: str, kind: str, commit: str, names: list[str]) -> None:

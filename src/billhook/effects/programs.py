@@ -39,7 +39,7 @@ DECLARES: Final = frozenset({"export", "local", "declare", "typeset", "readonly"
 PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
 
 
-class Options(msgspec.Struct, frozen=True):
+class InterpreterOptions(msgspec.Struct, frozen=True):
     """How an interpreter's options are told from its script."""
 
     valued: str = ""  # short ones that take a value
@@ -48,17 +48,17 @@ class Options(msgspec.Struct, frozen=True):
     long_code: frozenset[str] = frozenset()
 
 
-INTERPRETERS: Final[dict[str, Options]] = {
-    **dict.fromkeys(SHELLS, Options("oO", "c", frozenset({"--rcfile", "--init-file"}))),
-    "python": Options("WXm", "c"),
-    "node": Options(
+INTERPRETERS: Final[dict[str, InterpreterOptions]] = {
+    **dict.fromkeys(SHELLS, InterpreterOptions("oO", "c", frozenset({"--rcfile", "--init-file"}))),
+    "python": InterpreterOptions("WXm", "c"),
+    "node": InterpreterOptions(
         "rC", "ep", frozenset({"--require", "--import", "--loader", "--conditions"}), frozenset({"--eval", "--print"})
     ),
-    "ruby": Options("IrCE", "e"),
-    "perl": Options("I", "eE"),
-    "php": Options("dc", "r"),
-    **dict.fromkeys(("tsx", "ts-node", "lua", "Rscript", "osascript", "tclsh", "julia", "pwsh"), Options()),
-    **dict.fromkeys((".", "source"), Options()),
+    "ruby": InterpreterOptions("IrCE", "e"),
+    "perl": InterpreterOptions("I", "eE"),
+    "php": InterpreterOptions("dc", "r"),
+    **dict.fromkeys(("tsx", "ts-node", "lua", "Rscript", "osascript", "tclsh", "julia", "pwsh"), InterpreterOptions()),
+    **dict.fromkeys((".", "source"), InterpreterOptions()),
 }
 _RUNNERS: Final = frozenset(
     {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
@@ -122,7 +122,7 @@ def said(command: SimpleCommand) -> tuple[str, ...]:
     return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 
 
-def operand(words: tuple[str, ...], options: Options) -> tuple[str, str | None, str]:
+def operand(words: tuple[str, ...], options: InterpreterOptions) -> tuple[str, str | None, str]:
     """The script among an interpreter's words, or the code given in its place, or the module."""
     at = 0
     while at < len(words):

@@ -44,7 +44,7 @@ _ARITHMETIC: Final = frozenset({"((", "(", "$["})
 _GLOB: Final = frozenset("*?[")
 
 
-class Redirect(msgspec.Struct):
+class ScriptRedirect(msgspec.Struct):
     """One redirection as written. `body` is the text of a here-document or here-string, read when its lines are."""
 
     operator: str
@@ -53,30 +53,30 @@ class Redirect(msgspec.Struct):
     descriptor: str = ""
 
 
-class Command(msgspec.Struct):
+class ScriptCommand(msgspec.Struct):
     """One simple command as written. `feeder` is the command piped into it, when that is a simple one."""
 
     words: tuple[str, ...]
     assignments: tuple[str, ...] = ()
-    redirects: tuple[Redirect, ...] = ()
+    redirects: tuple[ScriptRedirect, ...] = ()
     piped: bool = False
-    feeder: "Command | None" = None
+    feeder: "ScriptCommand | None" = None
 
 
-class Script(msgspec.Struct):
+class ParsedScript(msgspec.Struct):
     """What one text says: its commands, the texts of its backticks, and whether it was all understood."""
 
-    commands: list[Command]
+    commands: list[ScriptCommand]
     backticks: list[str]
     complete: bool
     steps: int = 0
 
 
-def read(text: str, max_steps: int = MAX_STEPS) -> Script:
+def read(text: str, max_steps: int = MAX_STEPS) -> ParsedScript:
     """Read `text` as a shell would. Never raises; time is linear in the text, at most `max_steps` tokens are read."""
-    reader = _Reader(text, max_steps)
+    reader = _ScriptReader(text, max_steps)
     reader.run()
-    return Script(reader.commands, reader.backticks, reader.complete, reader.steps)
+    return ParsedScript(reader.commands, reader.backticks, reader.complete, reader.steps)
 
 
 def evaluates(word: str) -> bool:
@@ -112,7 +112,7 @@ class _Frame:
         self.state = state  # command, array, arithmetic, case, for, function, pattern, test
         self.cases = 0
         self.piped = False
-        self.before: Command | None = None
+        self.before: ScriptCommand | None = None
         self.parts: list[str] | None = None  # the word being read
         self.modes: list[str] = []  # the quotes and expansions open in that word
         self.start = 0
@@ -123,7 +123,7 @@ class _Frame:
     def clear(self) -> None:
         self.arguments: list[str] = []
         self.assignments: list[str] = []
-        self.redirects: list[Redirect] = []
+        self.redirects: list[ScriptRedirect] = []
 
     @property
     def at_command(self) -> bool:
@@ -134,7 +134,7 @@ class _Frame:
         return not said or (said[0] == "time" and all(word in ("time", "-p", "--") for word in said))
 
 
-class _Reader:
+class _ScriptReader:
     def __init__(self, text: str, max_steps: int, heredoc_depth: int = 0) -> None:
         self.text = text
         self.end = len(text)
@@ -143,10 +143,12 @@ class _Reader:
         self.max_steps = max_steps
         self.heredoc_depth = heredoc_depth
         self.complete = UNKNOWN not in text
-        self.commands: list[Command] = []
+        self.commands: list[ScriptCommand] = []
         self.backticks: list[str] = []
         self.frames = [_Frame("")]
-        self.pending: list[tuple[Redirect, bool]] = []  # here-documents still to be read, and whether they are literal
+        self.pending: list[
+            tuple[ScriptRedirect, bool]
+        ] = []  # here-documents still to be read, and whether they are literal
 
     def run(self) -> None:
         self.loop()
@@ -399,7 +401,7 @@ class _Reader:
         elif state == "for":
             frame.arguments.append("")
             if len(frame.arguments) == 1 and bare:
-                self.commands.append(Command((), (text + "=",)))  # the variable is set
+                self.commands.append(ScriptCommand((), (text + "=",)))  # the variable is set
             elif bare and text in ("do", "{") and len(frame.arguments) == 2:
                 self.restart(frame)
         elif state == "case":
@@ -473,7 +475,7 @@ class _Reader:
         self.at += len(frame.redirect)
 
     def finish_redirect(self, frame: _Frame, target: str) -> None:
-        redirect = Redirect(frame.redirect, target, None, frame.descriptor)
+        redirect = ScriptRedirect(frame.redirect, target, None, frame.descriptor)
         frame.redirect = ""
         frame.redirects.append(redirect)
         if redirect.operator in ("<<", "<<-"):
@@ -489,7 +491,7 @@ class _Reader:
             body = self.heredoc_lines(redirect, quoted)
             redirect.body = body if quoted else self.heredoc_text(body)
 
-    def heredoc_lines(self, redirect: Redirect, quoted: bool) -> str:
+    def heredoc_lines(self, redirect: ScriptRedirect, quoted: bool) -> str:
         tabs = redirect.operator == "<<-"
         lines: list[str] = []
         begun: list[str] = []  # what a backslash joined to the line being read
@@ -520,7 +522,7 @@ class _Reader:
         if self.heredoc_depth >= MAX_HEREDOC_DEPTH:
             self.complete = False
             return UNKNOWN
-        inner = _Reader(body, self.max_steps - self.steps, self.heredoc_depth + 1)
+        inner = _ScriptReader(body, self.max_steps - self.steps, self.heredoc_depth + 1)
         text = inner.expand()
         self.commands += inner.commands
         self.backticks += inner.backticks
@@ -597,11 +599,11 @@ class _Reader:
         if separator in (";;", ";&", ";;&") and frame.cases:
             frame.state = "pattern"
 
-    def emit(self, frame: _Frame) -> Command | None:
+    def emit(self, frame: _Frame) -> ScriptCommand | None:
         if not (frame.arguments or frame.assignments or frame.redirects):
             return None
         said = tuple(frame.arguments), tuple(frame.assignments), tuple(frame.redirects)
-        command = Command(*said, frame.piped, frame.before)
+        command = ScriptCommand(*said, frame.piped, frame.before)
         self.commands.append(command)
         frame.clear()
         return command

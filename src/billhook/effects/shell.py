@@ -120,7 +120,7 @@ class _Unwrapping:
                 self.unwrap(command, via, depth)
         return Parsed(tuple(self.found), self.complete)
 
-    def unwrap(self, command: script.Command, via: tuple[str, ...], depth: int) -> None:
+    def unwrap(self, command: script.ScriptCommand, via: tuple[str, ...], depth: int) -> None:
         commands = deque([(command, via, depth)])
         while commands:
             command, via, depth = commands.popleft()
@@ -135,7 +135,7 @@ class _Unwrapping:
                 commands.extend((inner, inner_via, depth + 1) for inner in inside.commands)
                 self.texts.extend((text, inner_via, depth + 1) for text in inside.texts)
 
-    def add(self, command: script.Command, via: tuple[str, ...], wraps: bool) -> None:
+    def add(self, command: script.ScriptCommand, via: tuple[str, ...], wraps: bool) -> None:
         redirects = tuple(Redirect(redirect.operator, redirect.target) for redirect in command.redirects)
         simple = SimpleCommand(command.words, command.assignments, redirects, via)
         if wraps and wrappers.transparent(simple.words):

@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.script import UNKNOWN, Command, Redirect, evaluates
+from billhook.effects.script import UNKNOWN, ScriptCommand, ScriptRedirect, evaluates
 
 
-class Inside(msgspec.Struct):
+class InnerCommands(msgspec.Struct):
     """What a command runs: further commands, further texts for a shell, and whether that is all of it."""
 
-    commands: list[Command] = []
+    commands: list[ScriptCommand] = []
     texts: list[str] = []
     complete: bool = True
 
@@ -160,7 +160,7 @@ _EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 
 
-def inside(command: Command) -> Inside:
+def inside(command: ScriptCommand) -> InnerCommands:
     """What `command` runs besides itself, one level deep."""
     found = _inside(command)
     set_here = (*command.assignments, *(command.words[1:] if command.words[:1] in _EXPORTS else ()))
@@ -169,7 +169,7 @@ def inside(command: Command) -> Inside:
         for name, equals, value in (word.partition("=") for word in set_here)
         if equals and _is_line(value) and _RUN_VARIABLES.fullmatch(name)
     ]
-    return Inside(found.commands, [*found.texts, *texts], found.complete) if texts else found
+    return InnerCommands(found.commands, [*found.texts, *texts], found.complete) if texts else found
 
 
 _EXPORTS: Final = (("export",), ("declare",), ("typeset",))
@@ -180,10 +180,10 @@ def _is_line(text: str) -> bool:
     return not set(" \t\n;|&$`").isdisjoint(text.strip())
 
 
-def _inside(command: Command) -> Inside:
+def _inside(command: ScriptCommand) -> InnerCommands:
     words = command.words
     if not words:
-        return Inside()
+        return InnerCommands()
     name = posixpath.basename(words[0])
     if name in SHELLS:
         return _shell(command)
@@ -192,7 +192,7 @@ def _inside(command: Command) -> Inside:
     if name in ("find", "fd", "fdfind"):
         return _found(command)
     if name == "git":
-        return Inside(texts=list(_git_lines(words)))
+        return InnerCommands(texts=list(_git_lines(words)))
     if name == "ssh":
         return _remote(command)
     if name == "screen":
@@ -203,9 +203,11 @@ def _inside(command: Command) -> Inside:
         return _carried(command, name)
     if name == "socat":
         carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word, re.I) for word in words[1:])
-        return Inside(texts=[found[1] for found in carried if found])
+        return InnerCommands(texts=[found[1] for found in carried if found])
     if name in _TEXT_OPTIONS:
-        return Inside(texts=[text for option, text in itertools.pairwise(words) if option in _TEXT_OPTIONS[name]])
+        return InnerCommands(
+            texts=[text for option, text in itertools.pairwise(words) if option in _TEXT_OPTIONS[name]]
+        )
     if name == "eval":
         return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
     if name == "runuser" and any(word.startswith(("-u", "--user")) for word in words):
@@ -214,20 +216,20 @@ def _inside(command: Command) -> Inside:
         return _option_c(command, name)
     if name == "trap":
         operands = [word for word in words[1:] if word != "--"]
-        return _text(operands[0]) if operands and not operands[0].startswith("-") else Inside()
+        return _text(operands[0]) if operands and not operands[0].startswith("-") else InnerCommands()
     if name in (".", "source"):
         read = words[1] if len(words) > 1 else ""
-        return Inside(complete=not (_descriptor(read) or UNKNOWN in read))
+        return InnerCommands(complete=not (_descriptor(read) or UNKNOWN in read))
     if name in _EVALUATES and (name != "printf" or " ".join(words[1:2]).startswith("-v")):
         calls_back = name in ("mapfile", "readarray") and any(word.startswith("-C") for word in words)
-        return Inside(complete=not calls_back and not any(map(evaluates, words)))
-    return Inside()
+        return InnerCommands(complete=not calls_back and not any(map(evaluates, words)))
+    return InnerCommands()
 
 
 # carriers
 
 
-def _carried(command: Command, name: str) -> Inside:
+def _carried(command: ScriptCommand, name: str) -> InnerCommands:
     """The lines that a multiplexer or a terminal is given: each word that has blanks, or all that follows `--`."""
     words = [word.partition("=")[2] if word.startswith("--") else word for word in command.words[1:]]
     lines = [_KEYS.sub("", word).replace("\\n", "\n") for word in words if _is_line(word)]
@@ -235,8 +237,8 @@ def _carried(command: Command, name: str) -> Inside:
     rest = command.words[marker + 1 :] if marker else ()
     commands = [_like(command, rest, [])] if rest and not lines else []
     if not _TYPES.isdisjoint(words):
-        return Inside(texts=[*([" ".join(lines)] if lines else []), _typed(words)])
-    return Inside(commands, [f"tmux {line}" if name == "tmux" and _TMUX.match(line) else line for line in lines])
+        return InnerCommands(texts=[*([" ".join(lines)] if lines else []), _typed(words)])
+    return InnerCommands(commands, [f"tmux {line}" if name == "tmux" and _TMUX.match(line) else line for line in lines])
 
 
 def _typed(words: Sequence[str]) -> str:
@@ -262,34 +264,34 @@ _NAMED_KEYS: Final = {
 }
 
 
-def _screen(command: Command) -> Inside:
+def _screen(command: ScriptCommand) -> InnerCommands:
     if "-X" in command.words:
         line = " ".join(command.words[command.words.index("-X") + 2 :])
         return _text(line.replace("\\n", "\n").replace("^M", "\n"))
     return _wrapped(command, "screen", _SCREEN)
 
 
-def _remote(command: Command) -> Inside:
+def _remote(command: ScriptCommand) -> InnerCommands:
     """On this machine a line is run as any other; on another one, only what concerns us there is looked at."""
     found = _wrapped(command, "ssh", _SSH)
     line = " ".join(word for inner in found.commands[:1] for word in inner.words)
     if not found.commands:
-        found = _from_stdin(command) if command.piped or command.redirects else Inside()
+        found = _from_stdin(command) if command.piped or command.redirects else InnerCommands()
     else:
-        found = Inside(found.commands, [line], found.complete)
+        found = InnerCommands(found.commands, [line], found.complete)
     local = any(_LOCAL.fullmatch(word) for word in command.words[1:])
     ours = any("billhook" in word for inner in found.commands for word in inner.words) or "billhook" in "".join(
         found.texts
     )
-    return found if local or ours else Inside()
+    return found if local or ours else InnerCommands()
 
 
-def _container(command: Command) -> Inside:
+def _container(command: ScriptCommand) -> InnerCommands:
     """What runs in a container, with the paths that it shares with this machine in this machine's words."""
     words = command.words
     verb = next((place for place, word in enumerate(words[1:6], 1) if word in ("run", "exec", "create")), 0)
     if not verb:
-        return Inside()
+        return InnerCommands()
     at, folder = verb + 1, ""
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         word = words[at]
@@ -301,12 +303,12 @@ def _container(command: Command) -> Inside:
     inner = words[at + 1 :]
     inner = inner[1:] if inner[:1] == ("--",) else inner
     if not inner:
-        return Inside()
+        return InnerCommands()
     shared = mounts(words)
     here = tuple(_outside(word, shared) for word in inner)
     place = _outside(folder, shared) if folder else ""
     here = ("env", "-C", place, *here) if place and not place.startswith(_INSIDE) else here
-    return Inside([_like(command, here, [])])
+    return InnerCommands([_like(command, here, [])])
 
 
 def _outside(word: str, shared: list[tuple[str, str, bool]]) -> str:
@@ -406,13 +408,13 @@ def transparent(words: tuple[str, ...]) -> bool:
     return all(word in ("-p", "--") for word in options)
 
 
-def _text(text: str) -> Inside:
-    return Inside(texts=[text] if text.strip() else [])
+def _text(text: str) -> InnerCommands:
+    return InnerCommands(texts=[text] if text.strip() else [])
 
 
-def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
+def _wrapped(command: ScriptCommand, name: str, wrapper: Wrapper) -> InnerCommands:
     words = command.words
-    found = Inside()
+    found = InnerCommands()
     assignments: list[str] = []
     at, operands, replaced = 1, wrapper.operands, ""
     doubtful = False
@@ -428,16 +430,18 @@ def _wrapped(command: Command, name: str, wrapper: Wrapper) -> Inside:
             if name == "env" and (option == "--split-string" or (option[1] != "-" and "S" in option)):
                 split = value if option == "--split-string" else word.partition("S")[2]
                 text = " ".join((split, *words[at + 1 :]))
-                return Inside(texts=[f"env {text}"], complete="\\" not in text and "$" not in text)
+                return InnerCommands(texts=[f"env {text}"], complete="\\" not in text and "$" not in text)
             if name == "command" and option in ("-v", "-V", "-vp", "-pv"):
-                return Inside()
+                return InnerCommands()
             if name == "flock" and option in ("-c", "--command"):
                 return _text(" ".join(words[at + 1 : at + 2]))
             if name in ("sudo", "doas") and option in ("-s", "-i", "--shell", "--login"):
                 rest = words[at + 1 :]
                 if not rest and (command.piped or command.redirects):
                     return _from_stdin(command)
-                return Inside([_like(command, rest, assignments)] if rest else [], [" ".join(rest)] if rest else [])
+                return InnerCommands(
+                    [_like(command, rest, assignments)] if rest else [], [" ".join(rest)] if rest else []
+                )
             if name in ("xargs", "parallel") and option[:2] in ("-I", "-i", "-J"):
                 replaced = option[2:] or (words[at + 1] if option[:2] != "-i" and at + 1 < len(words) else "{}")
             takes, doubt = _takes_next(word, option, wrapper)
@@ -492,18 +496,18 @@ def _takes_next(word: str, option: str, wrapper: Wrapper) -> tuple[int, bool]:
     return 0, UNKNOWN in word
 
 
-def _like(command: Command, words: tuple[str, ...], assignments: list[str]) -> Command:
+def _like(command: ScriptCommand, words: tuple[str, ...], assignments: list[str]) -> ScriptCommand:
     """A command run by `command`: it reads what that one would have read."""
-    return Command(words, (*command.assignments, *assignments), command.redirects, command.piped, command.feeder)
+    return ScriptCommand(words, (*command.assignments, *assignments), command.redirects, command.piped, command.feeder)
 
 
-def _found(command: Command) -> Inside:
-    found = Inside()
+def _found(command: ScriptCommand) -> InnerCommands:
+    found = InnerCommands()
     inner: list[str] | None = None
     before = "-"  # an unknown word is believed to be the first folder, or the value of a test
     for word in command.words[1:]:
         if inner is not None and word in (";", "+"):
-            found.commands.append(Command(tuple(inner)))
+            found.commands.append(ScriptCommand(tuple(inner)))
             inner = None
         elif inner is not None:
             inner.append(word.replace("{}", UNKNOWN))
@@ -515,11 +519,11 @@ def _found(command: Command) -> Inside:
             found.complete = False
         before = word
     if inner:
-        found.commands.append(Command(tuple(inner)))
+        found.commands.append(ScriptCommand(tuple(inner)))
     return found
 
 
-def _option_c(command: Command, name: str) -> Inside:
+def _option_c(command: ScriptCommand, name: str) -> InnerCommands:
     words = command.words
     for place, word in enumerate(words[1:], 1):
         if word in ("-c", "--command", "--session-command") or (
@@ -531,10 +535,10 @@ def _option_c(command: Command, name: str) -> Inside:
         if word.startswith("-c"):
             return _text(word[2:])
     # a shell that reads what it is given; `sg group command` needs no option
-    return Inside(complete=not (command.piped or _stdin(command) or UNKNOWN in "".join(words) or name == "sg"))
+    return InnerCommands(complete=not (command.piped or _stdin(command) or UNKNOWN in "".join(words) or name == "sg"))
 
 
-def _shell(command: Command) -> Inside:
+def _shell(command: ScriptCommand) -> InnerCommands:
     words = command.words
     at, runs_text, reads = 1, False, False
     while at < len(words) and words[at][:1] in ("-", "+") and words[at] != "-":
@@ -543,7 +547,7 @@ def _shell(command: Command) -> Inside:
         if word == "--":
             break
         if word in ("--version", "--help"):
-            return Inside()
+            return InnerCommands()
         if word.startswith("--"):
             at += word in _SHELL_VALUED
             if word.startswith("--command"):  # fish
@@ -551,19 +555,19 @@ def _shell(command: Command) -> Inside:
             continue
         letters = word[1:]
         if UNKNOWN in word or set(letters[:-1]) & set("oO"):  # `-oc pipefail ...`
-            return Inside(complete=False)
+            return InnerCommands(complete=False)
         runs_text = runs_text or (word[0] == "-" and "c" in letters)
         reads = reads or "s" in letters
         at += letters[-1:] in ("o", "O")
     operand = words[at] if at < len(words) else None
     if any(UNKNOWN in word for word in words[1:at]) or {"-C", "--init-command"} & set(words[1:at]):
-        return Inside(complete=False)
+        return InnerCommands(complete=False)
     if runs_text:
         return _text(operand or "")
     if reads or operand is None or operand in _STDIN:
         return _from_stdin(command)
     # a file it will read is left as it is, except one that a command writes while it reads
-    return Inside(complete=UNKNOWN not in operand and not _descriptor(operand))
+    return InnerCommands(complete=UNKNOWN not in operand and not _descriptor(operand))
 
 
 def _descriptor(path: str) -> bool:
@@ -571,18 +575,18 @@ def _descriptor(path: str) -> bool:
     return path in _STDIN or path.startswith("/dev/fd/") or (path.startswith("/proc/") and "/fd/" in path)
 
 
-def _from_stdin(command: Command) -> Inside:
+def _from_stdin(command: ScriptCommand) -> InnerCommands:
     """The text a shell reads from its standard input, if the line itself says it."""
     if last := _stdin(command):
         if last.body is not None:
             return _text(last.body)
         known = last.operator in ("<", "<>") and UNKNOWN not in last.target and not _descriptor(last.target)
-        return Inside(complete=known)
+        return InnerCommands(complete=known)
     text = _printed(command.feeder) if command.piped and command.feeder else None
-    return Inside(complete=False) if text is None else _text(text)
+    return InnerCommands(complete=False) if text is None else _text(text)
 
 
-def _stdin(command: Command) -> Redirect | None:
+def _stdin(command: ScriptCommand) -> ScriptRedirect | None:
     """The redirection that standard input comes from: the last one of descriptor 0."""
     for redirect in reversed(command.redirects):
         number, operator = redirect.descriptor, redirect.operator
@@ -591,7 +595,7 @@ def _stdin(command: Command) -> Redirect | None:
     return None
 
 
-def _printed(command: Command) -> str | None:
+def _printed(command: ScriptCommand) -> str | None:
     """What a command prints, where the line itself says it: `echo`, plain `printf`, `cat` of a here-document."""
     words = command.words
     name = posixpath.basename(words[0]) if words else ""

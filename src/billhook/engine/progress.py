@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.core.answers import Asked, Outcome, Status, to_outcome
+from billhook.core.answers import AskedHook, Outcome, Status, to_outcome
 from billhook.core.events import Event
 from billhook.core.lazy import later
 
@@ -39,7 +39,7 @@ class HookStarted(HookProgress, frozen=True, kw_only=True, tag="hook_started"):
     timeout: float  # seconds that it has
 
 
-class Ended(HookProgress, frozen=True, kw_only=True):
+class HookEnded(HookProgress, frozen=True, kw_only=True):
     """How asking it went, in the words of its outcome."""
 
     status: str
@@ -51,11 +51,11 @@ class Ended(HookProgress, frozen=True, kw_only=True):
     error: str | None
 
 
-class HookFinished(Ended, frozen=True, kw_only=True, tag="hook_finished"):
+class HookFinished(HookEnded, frozen=True, kw_only=True, tag="hook_finished"):
     """It answered, or failed; one that runs in the background, when its answer came."""
 
 
-class HookTimedOut(Ended, frozen=True, kw_only=True, tag="hook_timed_out"):
+class HookTimedOut(HookEnded, frozen=True, kw_only=True, tag="hook_timed_out"):
     """It did not answer in its time."""
 
 
@@ -115,7 +115,7 @@ class Audience:
 class Asking:
     """One hook that is being asked, as the audience hears of it. Whatever happens, it hears of one end."""
 
-    def __init__(self, audience: Audience, hook: Asked, event: Event, began: float) -> None:
+    def __init__(self, audience: Audience, hook: AskedHook, event: Event, began: float) -> None:
         self._audience, self._hook, self._began = audience, hook, began
         self._ended = False
         self.goes_on = False  # its answer comes later: who waits for that tells the end
@@ -178,7 +178,7 @@ class Asking:
         self._audience.tell(HookCancelled(**self._about, duration_ms=elapsed))
 
 
-_SAID: Final = tuple(field for field in Ended.__struct_fields__ if field not in HookProgress.__struct_fields__)
+_SAID: Final = tuple(field for field in HookEnded.__struct_fields__ if field not in HookProgress.__struct_fields__)
 
 
 def _log(error: BaseException, progress: Progress) -> None:

@@ -33,7 +33,7 @@ _KEPT = 16
 _RETRY = 60.0  # seconds after which a snapshot that failed is tried again, though no profile changed
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class LoginEnvironment(msgspec.Struct, frozen=True):
     """What a login shell made of one environment; kept until a profile changes. `problem` is empty when it worked."""
 
     variables: dict[str, str]
@@ -44,7 +44,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 _Key = tuple[object, ...]
 _listed: dict[_Key, list[str]] = {}
 _lock = threading.Lock()
-_snapshots: dict[_Key, "Future[Snapshot]"] = {}
+_snapshots: dict[_Key, "Future[LoginEnvironment]"] = {}
 
 
 async def environment(base: Mapping[str, str], *, seconds: float = 10) -> Mapping[str, str]:
@@ -68,15 +68,15 @@ def known(base: Mapping[str, str]) -> Mapping[str, str] | None:
     return None if snapshot is None or _is_stale(snapshot) else snapshot.variables
 
 
-def _taken(base: Mapping[str, str]) -> Snapshot | None:
+def _taken(base: Mapping[str, str]) -> LoginEnvironment | None:
     with _lock:
         future = _snapshots.get(_key(base))
     return future.result() if future and future.done() and not future.exception() else None
 
 
-async def _snapshot(base: Mapping[str, str], seconds: float) -> Snapshot:
+async def _snapshot(base: Mapping[str, str], seconds: float) -> LoginEnvironment:
     if sys.platform == "win32":
-        return Snapshot(dict(base), "", 0)
+        return LoginEnvironment(dict(base), "", 0)
     while True:
         key = _key(base)
         future, mine = _claim(key)
@@ -95,7 +95,7 @@ class _AbandonedError(Exception):
     """Whoever took the snapshot was cancelled: the next one takes it."""
 
 
-def _claim(key: _Key) -> tuple["Future[Snapshot]", bool]:
+def _claim(key: _Key) -> tuple["Future[LoginEnvironment]", bool]:
     """The snapshot for a key, and whether the caller is the one to take it."""
     with _lock:
         future = _snapshots.get(key)
@@ -109,11 +109,13 @@ def _claim(key: _Key) -> tuple["Future[Snapshot]", bool]:
         return future, True
 
 
-def _is_stale(snapshot: Snapshot) -> bool:
+def _is_stale(snapshot: LoginEnvironment) -> bool:
     return bool(snapshot.problem) and time.monotonic() - snapshot.taken > _RETRY
 
 
-async def _fill(key: _Key, future: "Future[Snapshot]", base: Mapping[str, str], seconds: float) -> Snapshot:
+async def _fill(
+    key: _Key, future: "Future[LoginEnvironment]", base: Mapping[str, str], seconds: float
+) -> LoginEnvironment:
     try:
         snapshot = await _take(base, seconds)
         future.set_result(snapshot)
@@ -126,17 +128,17 @@ async def _fill(key: _Key, future: "Future[Snapshot]", base: Mapping[str, str], 
             future.set_exception(_AbandonedError())
 
 
-async def _take(base: Mapping[str, str], seconds: float) -> Snapshot:
+async def _take(base: Mapping[str, str], seconds: float) -> LoginEnvironment:
     # The marker parts what a profile prints from what we ask for.
     marker = os.urandom(8).hex()
     ended = await process.run(("/bin/sh", "-lc", _SCRIPT, marker), stdin=b"", env=base, cwd="/", seconds=seconds)
     _, found, output = ended.stdout.partition(f"\n{marker}\n".encode())
     if ended.code != 0 or not found or ended.truncated:
-        return Snapshot(dict(base), _why(ended, bool(found), seconds), time.monotonic())
+        return LoginEnvironment(dict(base), _why(ended, bool(found), seconds), time.monotonic())
     pairs = (os.fsdecode(pair).partition("=") for pair in output.split(b"\0") if b"=" in pair)
     variables = {name: value for name, _, value in pairs if name not in _SHELLS_OWN}
     variables |= {name: base[name] for name in _SHELLS_OWN if name in base}
-    return Snapshot(variables, "", time.monotonic())
+    return LoginEnvironment(variables, "", time.monotonic())
 
 
 def _why(ended: Exit, began: bool, seconds: float) -> str:

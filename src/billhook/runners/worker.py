@@ -45,7 +45,7 @@ class Greeting(msgspec.Struct, frozen=True):
     billhook: str = ""
 
 
-class Request(msgspec.Struct, frozen=True):
+class WorkerRequest(msgspec.Struct, frozen=True):
     """One event for one function; the event itself follows on the second line, as it would be sent to any hook."""
 
     number: int
@@ -83,7 +83,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     reusable: bool = True  # nothing of the hook is still running: no thread, no process
 
 
-class GarbageError(Exception):
+class WorkerProtocolError(Exception):
     """The other end does not keep to the protocol."""
 
 
@@ -98,13 +98,13 @@ def unframed(data: bytes, *, limit: int = LARGEST_ANSWER, noise: bool = False) -
         data = data[start:] if start >= 0 else b""
     if len(data) < HEADER.size:
         if not MAGIC.startswith(data[:4]):
-            raise GarbageError("it wrote something into the worker's pipe")
+            raise WorkerProtocolError("it wrote something into the worker's pipe")
         return None
     magic, size = HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise GarbageError("it wrote something into the worker's pipe")
+        raise WorkerProtocolError("it wrote something into the worker's pipe")
     if size > limit:
-        raise GarbageError(f"its answer is longer than {limit:,} bytes")
+        raise WorkerProtocolError(f"its answer is longer than {limit:,} bytes")
     end = HEADER.size + size
     return (data[HEADER.size : end], data[end:]) if len(data) >= end else None
 
@@ -113,7 +113,7 @@ def read_greeting(body: bytes) -> Greeting:
     try:
         return msgspec.convert(strictjson.loads(body), Greeting)
     except (StrictJSONError, msgspec.ValidationError) as error:
-        raise GarbageError(f"its greeting can't be read: {error}") from None
+        raise WorkerProtocolError(f"its greeting can't be read: {error}") from None
 
 
 def read_told(body: bytes, number: int) -> Told:
@@ -121,9 +121,9 @@ def read_told(body: bytes, number: int) -> Told:
     try:
         told = msgspec.convert(strictjson.loads(body, max_bytes=LARGEST_ANSWER), Told)
     except (StrictJSONError, msgspec.ValidationError) as error:
-        raise GarbageError(f"its answer can't be read: {error}") from None
+        raise WorkerProtocolError(f"its answer can't be read: {error}") from None
     if told.number != number:
-        raise GarbageError("it answered something that it was not asked")
+        raise WorkerProtocolError("it answered something that it was not asked")
     return told
 
 
@@ -149,7 +149,7 @@ class Key(NamedTuple):
     program: str
 
 
-class StrangerError(GarbageError):
+class StrangerError(WorkerProtocolError):
     """The billhook at the other end speaks another protocol."""
 
     def __init__(self, greeting: Greeting) -> None:
@@ -257,7 +257,7 @@ class Worker(Child):
     def _is_enough(self, stdout: bytes) -> bool:
         try:
             return self._answer(stdout) is not None
-        except GarbageError:
+        except WorkerProtocolError:
             return True
 
     def _answer(self, stdout: bytes) -> bytes | None:
@@ -272,7 +272,7 @@ class Worker(Child):
                 raise StrangerError(self.greeting)
         found = unframed(stdout)
         if found is not None and found[1]:
-            raise GarbageError("it said more than one answer")
+            raise WorkerProtocolError("it said more than one answer")
         return found and found[0]
 
     def _finish(self, *, timed_out: bool) -> Exit:
@@ -457,7 +457,7 @@ async def _ask(worker: Worker, request: bytes, number: int, ctx: Context) -> Rep
         told = await worker.ask(request, number, ctx.seconds_left)
     except StrangerError as error:
         return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
-    except GarbageError as error:
+    except WorkerProtocolError as error:
         return Reply(status=Status.FAILED, error=f"{error}{_printed(worker)}")
     except OSError as error:
         return _not_started(f"the worker could not be asked: {error.strerror}")

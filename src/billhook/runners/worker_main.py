@@ -41,8 +41,8 @@ from billhook.runners.worker import (
     Changes,
     File,
     Greeting,
-    Request,
     Told,
+    WorkerRequest,
     as_file,
     framed,
 )
@@ -55,7 +55,7 @@ _INSTALLED = tuple(
 )
 
 
-class Files:
+class LoadedFiles:
     """The files that were loaded and may change: modules that are not installed, and what they read in the project
     while they are imported. Each is looked at before it is read, so that no edit falls between."""
 
@@ -110,9 +110,9 @@ _THREAD_GRACE = 0.05
 
 def main() -> None:
     _import_billhook()
-    line = _Line()
+    line = _OwnerPipes()
     null = os.open(os.devnull, os.O_WRONLY)
-    files = Files()
+    files = LoadedFiles()
     line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
     threads = set(threading.enumerate())
     project: _Project | None = None
@@ -138,7 +138,7 @@ def _import_billhook() -> None:
     lazy.import_all()
 
 
-class _Line:
+class _OwnerPipes:
     """The pipes to the owner, out of the way of the standard streams."""
 
     def __init__(self) -> None:
@@ -200,9 +200,9 @@ def _node(fd: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _read_request(body: bytes) -> tuple[Request, bytes]:
+def _read_request(body: bytes) -> tuple[WorkerRequest, bytes]:
     head, _, event = body.partition(b"\n")
-    return msgspec.convert(strictjson.loads_leniently(head, max_depth=400), Request), event
+    return msgspec.convert(strictjson.loads_leniently(head, max_depth=400), WorkerRequest), event
 
 
 # -- asking ----------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class _FromSource(SourceFileLoader):
 class _Project:
     """The project that this worker belongs to: its folder comes first on `sys.path`, and is where hooks run."""
 
-    def __init__(self, folder: str, files: "Files") -> None:
+    def __init__(self, folder: str, files: "LoadedFiles") -> None:
         self.folder, self._files = folder, files
         self._handlers: dict[str, Handler] = {}
         homes = [os.path.join(folder, name) for name in (".billhook", ".claude")]
@@ -249,7 +249,7 @@ class _Project:
         self._environment = dict(os.environ)
         self._mask = os.umask(0o077)
 
-    def ask(self, request: Request, event_json: bytes) -> Told:
+    def ask(self, request: WorkerRequest, event_json: bytes) -> Told:
         try:
             self._start_afresh()
             handler = self._load(request.target)

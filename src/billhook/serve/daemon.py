@@ -19,11 +19,11 @@ from billhook.core.errors import BillhookError
 from billhook.runners import process_tree, worker
 from billhook.serve import places, server_log
 from billhook.serve import places as remembered
-from billhook.serve.daemonize import guarded, stand_alone
+from billhook.serve.control import guarded, stand_alone
 from billhook.serve.engine_pool import Served
 from billhook.serve.log_heads import HeadExports
-from billhook.serve.places import AlreadyError, Options
-from billhook.serve.protocol import Status, memory_in_use
+from billhook.serve.places import AlreadyError, DaemonOptions
+from billhook.serve.protocol import DaemonStatus, memory_in_use
 from billhook.serve.socket import Server
 from billhook.store.files import StoreError
 
@@ -43,7 +43,7 @@ _BACKLOG: Final = 512
 class Daemon:
     """One run of the daemon."""
 
-    def __init__(self, folder: Path, options: Options, *, again: bool = False, detached: bool = False) -> None:
+    def __init__(self, folder: Path, options: DaemonOptions, *, again: bool = False, detached: bool = False) -> None:
         """The folder is one that `places.made` made; the options are those of another daemon if it is `again`, and
         then it serves even if it can't listen for HTTP yet. Raises AlreadyError and StoreError."""
         self.folder = folder
@@ -111,7 +111,7 @@ class Daemon:
         if self.http is not None:  # agents know the port that it has, not the 0 that stands for any
             host = options.http.rpartition(":")[0]
             options = msgspec.structs.replace(options, http=f"{host}:{self.http.url.rpartition(':')[2]}")
-        if options == Options(IDLE):
+        if options == DaemonOptions(IDLE):
             remembered.forget(self.folder)
         else:
             remembered.remember(self.folder, options)
@@ -244,7 +244,7 @@ class Daemon:
     def _about(self) -> bytes:
         busy = self._busy
         left = None if busy or not self.idle else max(0.0, self.idle - self._idle_for())
-        status = Status(
+        status = DaemonStatus(
             pid=os.getpid(),
             version=billhook.__version__,
             socket=str(self.folder / places.SOCKET),
@@ -290,7 +290,7 @@ def run(
     StoreError, and UsageError for an address that can't be listened on, unless it listened there before (`again`)."""
     stand_alone()
     folder = places.made(root)
-    options = Options(idle, http, exposed)
+    options = DaemonOptions(idle, http, exposed)
 
     async def serve() -> str:
         daemon = Daemon(folder, options, again=again, detached=detached)

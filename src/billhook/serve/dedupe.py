@@ -21,7 +21,7 @@ from billhook.core.events import Event
 from billhook.serve.hook_server import Arguments
 from billhook.store.digest import sha256
 from billhook.store.files import StoreError
-from billhook.store.short_lived import Call, Calls, Taken
+from billhook.store.short_lived import CallRecord, CallRecords, Taken
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -35,17 +35,17 @@ _SHORTEST, _LONGEST = 0.002, 0.05
 _IDS: Final = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
 
 
-class Judged(msgspec.Struct, frozen=True):
+class SharedVerdict(msgspec.Struct, frozen=True):
     """What the hooks said, whoever asked them."""
 
     answer: Answer
     warnings: tuple[str, ...] = ()
 
 
-Judge = Callable[[], Awaitable[Judged]]
+Judge = Callable[[], Awaitable[SharedVerdict]]
 
 
-def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Arguments) -> Call | None:
+def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Arguments) -> CallRecord | None:
     """The call that an event is about; None when nobody could tell it from another session's. Another agent, other
     hooks or another failure rule make another call of it; `--as`, `--from` and the event's name tell entries apart."""
     if not event.session_id:
@@ -63,7 +63,7 @@ def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Argu
     # entries that don't say whose they are have the same words, and Claude Code runs each of them
     alike = given and said.dialect == "claude" and not said.source
     times = config.installed.get(event.hook_event_name, 0) if alike else 1
-    return Call(event.session_id, sha256(key).hexdigest(), entry, window, max(1, times))
+    return CallRecord(event.session_id, sha256(key).hexdigest(), entry, window, max(1, times))
 
 
 def _as_it_is(read: "FileRead") -> list[Any]:
@@ -88,12 +88,12 @@ def _given_id(stdin: bytes) -> str:
 class Once:
     """One call, from this process's side. Lives as long as that takes."""
 
-    def __init__(self, root: str, call: Call, seconds: float | None) -> None:
-        self._calls = Calls(Path(root))
+    def __init__(self, root: str, call: CallRecord, seconds: float | None) -> None:
+        self._calls = CallRecords(Path(root))
         self._call = call
         self._ends = time.monotonic() + (PATIENCE if seconds is None else seconds * _SHARE)
 
-    async def judged(self, judge: Judge) -> Judged:
+    async def judged(self, judge: Judge) -> SharedVerdict:
         """What the hooks say: asked by us, or by whoever came first. Where nothing can be kept, everybody asks."""
         try:
             taken = await self._taken()
@@ -118,7 +118,7 @@ class Once:
             taken = self._calls.look(self._call, taken.id) or self._calls.take(self._call)
         return taken
 
-    async def _ours(self, taken: Taken, judge: Judge) -> Judged:
+    async def _ours(self, taken: Taken, judge: Judge) -> SharedVerdict:
         said: dict[str, Any] | None = None
         try:
             judged = await judge()
@@ -145,7 +145,7 @@ async def _sleep(seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-def _kept(judged: Judged) -> dict[str, Any] | None:
+def _kept(judged: SharedVerdict) -> dict[str, Any] | None:
     """What is written down for the other one; None for what can't be, or should not: with a secret in it."""
     from billhook.store.redaction import Redactor
 
@@ -170,5 +170,7 @@ def _is_readable(said: dict[str, Any] | None) -> bool:
     return True
 
 
-def _read(said: dict[str, Any]) -> Judged:
-    return Judged(msgspec.convert(said.get("answer"), Answer), msgspec.convert(said.get("warnings"), tuple[str, ...]))
+def _read(said: dict[str, Any]) -> SharedVerdict:
+    return SharedVerdict(
+        msgspec.convert(said.get("answer"), Answer), msgspec.convert(said.get("warnings"), tuple[str, ...])
+    )

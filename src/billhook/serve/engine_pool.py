@@ -49,7 +49,7 @@ class Served:
         """Files that are being read, by environment and folder: later events from there wait, and keep their order."""
         self.observers: list[Observer] = []
 
-    def begin(self, asked: protocol.Asked) -> HookResponse | Coroutine[Any, Any, HookResponse]:
+    def begin(self, asked: protocol.CallerRequest) -> HookResponse | Coroutine[Any, Any, HookResponse]:
         """What the caller's hook says, if no hook of anybody's has to be run for that; else what is to be awaited for
         it. Neither raises."""
         place = asked.environ, asked.cwd
@@ -75,16 +75,16 @@ class Served:
             except Exception as error:
                 return answering.crashed(error)
 
-    def _answering(self, asked: protocol.Asked) -> Answering:
+    def _answering(self, asked: protocol.CallerRequest) -> Answering:
         answering = Answering(lambda: asked.stdin, lambda config, event: self.fire(answering, config, event))
         return answering
 
-    async def answer(self, asked: protocol.Asked) -> HookResponse:
+    async def answer(self, asked: protocol.CallerRequest) -> HookResponse:
         """The same, waited for."""
         said = self.begin(asked)
         return said if isinstance(said, HookResponse) else await said
 
-    async def _in_turn(self, loading: "asyncio.Task[HookResponse | None]", asked: protocol.Asked) -> HookResponse:
+    async def _in_turn(self, loading: "asyncio.Task[HookResponse | None]", asked: protocol.CallerRequest) -> HookResponse:
         await asyncio.wait({loading})
         return await self.answer(asked)
 

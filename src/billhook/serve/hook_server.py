@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from billhook.agents import AGENTS, dialect_of
 from billhook.agents.child import Dialect
-from billhook.agents.detect import OTHERS, who_calls, with_sent_names
+from billhook.agents.inbound import OTHERS, who_calls, with_sent_names
 from billhook.core import client_env
 from billhook.core.answers import NOTHING, Answer, Decision, Verdict
 from billhook.core.errors import BillhookError, ContradictionError, EventError, UsageError
@@ -27,15 +27,15 @@ from billhook.store.state import FileState
 if TYPE_CHECKING:
     from billhook import agents
     from billhook.agents.child import Written
-    from billhook.config import host_hooks as insides
+    from billhook.config import host_limits as insides
     from billhook.config import loader
     from billhook.config.config import Config
-    from billhook.config.host_hooks import Inside
-    from billhook.serve.dedupe import Judged
+    from billhook.config.host_limits import HostAgent
+    from billhook.serve.dedupe import SharedVerdict
 else:
     agents = later("billhook.agents")
     loader = later("billhook.config.loader")
-    insides = later("billhook.config.host_hooks")
+    insides = later("billhook.config.host_limits")
 
 
 DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
@@ -474,15 +474,15 @@ class Answering:
             return self.agent in OTHERS
         return self.config.installed.get(self.event.hook_event_name, 0) > 1
 
-    async def _judged_once(self, config: "Config", event: Event) -> "Judged":
+    async def _judged_once(self, config: "Config", event: Event) -> "SharedVerdict":
         """What the hooks say, where the same call may come through several files."""
-        from billhook.serve.dedupe import Judged, Once, call_of
+        from billhook.serve.dedupe import Once, SharedVerdict, call_of
 
-        async def judged() -> Judged:
+        async def judged() -> SharedVerdict:
             self._look_at_the_clock()
             verdict = await self._ask(config, event)
             answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
-            return Judged(answer, tuple(_discreet(verdict.warnings)))
+            return SharedVerdict(answer, tuple(_discreet(verdict.warnings)))
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
         seconds = self.arguments.seconds_for_hooks
@@ -532,7 +532,7 @@ class Answering:
             config = _without_stand_ins(config)
         return _for_part(config, self.arguments.event, self.spoken) if self.arguments.event else config
 
-    def _inside(self) -> "Inside":
+    def _inside(self) -> "HostAgent":
         """The agent that we are inside of, as far as anybody can tell."""
         host = self.host
         over_http = host.startswith("http:") and bool(self.event and self.event.transcript_path)
@@ -673,7 +673,7 @@ class Answering:
 
     def _gated(self, event: Event | None) -> bool:
         """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""
-        from billhook.config.declared import Say
+        from billhook.config.declaration import Say
 
         try:
             config = self.config or self._load()
@@ -769,8 +769,8 @@ def _for_part(config: "Config", name: str, spoken: str) -> "Config":
         return config
     from msgspec.structs import replace
 
+    from billhook.config.entry import Part
     from billhook.config.fields import BUILTINS
-    from billhook.config.partial_events import Part
     from billhook.engine.plan import Plan
 
     always = {"unreadable-file", *BUILTINS} - {"rate-limit"}  # that counts each call once

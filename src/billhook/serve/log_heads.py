@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from billhook.core.errors import BillhookError
 from billhook.serve import server_log
-from billhook.store import log_heads
 from billhook.store.files import log_folder
+from billhook.store.log import verify
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
@@ -44,7 +44,7 @@ class HeadExports:
     def _export(self, target: str, folder: Path, root: Path) -> None:
         problem = ""
         try:
-            log_heads.export(Path(target), folder, root)
+            verify.export(Path(target), folder, root)
         except BillhookError as error:
             problem = f"{error.place}: {error.message}"
         except OSError as error:

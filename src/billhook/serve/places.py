@@ -24,7 +24,7 @@ FILE: Final = "options"
 _LARGEST: Final = 4096
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DaemonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The options of `billhook daemon run`."""
 
     idle_exit: float
@@ -37,7 +37,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [*http, *(["--exposed"] if self.exposed else []), "--idle-exit", f"{self.idle_exit:g}"]
 
 
-def remember(folder: Path, options: Options) -> None:
+def remember(folder: Path, options: DaemonOptions) -> None:
     """Keep them in the daemon's folder. Where that is impossible it is no reason not to serve."""
     with suppress(StoreError):
         write_atomically(folder / FILE, msgspec.json.encode(options), root=folder, durable=False)
@@ -49,11 +49,11 @@ def forget(folder: Path) -> None:
         remove(folder / FILE, root=folder)
 
 
-def recalled(folder: Path) -> Options | None:
+def recalled(folder: Path) -> DaemonOptions | None:
     """The options of the last daemon here, unless it was meant to end."""
     try:
         found = read_bytes(folder / FILE, _LARGEST, root=folder)
-        return None if found is None else msgspec.json.decode(found, type=Options)
+        return None if found is None else msgspec.json.decode(found, type=DaemonOptions)
     except (StoreError, msgspec.MsgspecError):
         return None  # nobody can say what was meant
 

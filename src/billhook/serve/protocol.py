@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 
-class Status(msgspec.Struct, frozen=True):
+class DaemonStatus(msgspec.Struct, frozen=True):
     """What `billhook daemon status` shows."""
 
     pid: int
@@ -52,11 +52,11 @@ _BEGIN = struct.Struct(">4sI")
 STARTED: Final = b"S" + _NUMBER.pack(0)
 
 
-class GarbageError(Exception):
+class BadRequestError(Exception):
     """Bytes that are no request."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class CallerRequest(msgspec.Struct, frozen=True):
     """A caller's request."""
 
     version: str
@@ -69,12 +69,12 @@ class Asked(msgspec.Struct, frozen=True):
 def length(head: bytes) -> int:
     """How many bytes follow the head of a request; none is known of a part of one. Raises GarbageError."""
     if not head.startswith(MAGIC[: len(head)]):
-        raise GarbageError("the request is not in our protocol")
+        raise BadRequestError("the request is not in our protocol")
     if len(head) < HEAD:
         return 0
     (size,) = _NUMBER.unpack_from(head, len(MAGIC))
     if size > LARGEST:
-        raise GarbageError(f"a request of {size:,} bytes")
+        raise BadRequestError(f"a request of {size:,} bytes")
     return int(size)
 
 
@@ -84,27 +84,27 @@ def whole(room: memoryview, size: int) -> memoryview | None:
     return room[HEAD:size] if HEAD <= size <= LARGEST and _BEGIN.unpack_from(room) == said else None
 
 
-def read(body: bytes | memoryview) -> Asked:
+def read(body: bytes | memoryview) -> CallerRequest:
     """The request after its head. Raises GarbageError."""
     for who in _recent:  # of which nothing is copied
         if who.said.startswith(body[: who.size]) and len(body) > who.size:
             return _asked(who, body)
-    who = _who(_Reader(bytes(body)))
+    who = _who(_RequestReader(bytes(body)))
     if who.size <= _LARGE:
         _recent.insert(0, who)
         del _recent[_MOST_RECENT:]
     return _asked(who, body)
 
 
-def _asked(who: "_Who", body: bytes | memoryview) -> Asked:
+def _asked(who: "_Who", body: bytes | memoryview) -> CallerRequest:
     at = who.size + _NUMBER.size
     left = len(body) - at
     size = _NUMBER.unpack_from(body, who.size)[0] if left >= 0 else 0
     if left < size:
-        raise GarbageError("the request is cut off")
+        raise BadRequestError("the request is cut off")
     if left > size:
-        raise GarbageError("bytes after the end of the request")
-    return Asked(who.version, who.argv, who.cwd, who.environ, bytes(body[at:]))
+        raise BadRequestError("bytes after the end of the request")
+    return CallerRequest(who.version, who.argv, who.cwd, who.environ, bytes(body[at:]))
 
 
 class _Who(NamedTuple):
@@ -123,7 +123,7 @@ _MOST_RECENT: Final = 8
 _LARGE: Final = 1 << 18  # bytes of somebody who is not remembered
 
 
-def _who(reader: "_Reader") -> _Who:
+def _who(reader: "_RequestReader") -> _Who:
     version = reader.text()
     argv = [reader.text() for _ in range(reader.number(MOST_ARGUMENTS))]
     cwd = reader.text()
@@ -134,7 +134,7 @@ def _who(reader: "_Reader") -> _Who:
 
 def variables(environ: bytes) -> dict[str, str]:
     """The variables of a request. What names nothing is left out, as a shell does."""
-    reader = _Reader(environ)
+    reader = _RequestReader(environ)
     found = {}
     for _ in range(reader.number(MOST_VARIABLES)):
         name, equals, value = reader.text().partition("=")
@@ -168,7 +168,7 @@ def about(status: bytes) -> bytes:
 def read_about(reply: bytes) -> bytes:
     """What such a frame says. Raises GarbageError."""
     if len(reply) < 5 or reply[:1] != b"I" or _NUMBER.unpack_from(reply, 1)[0] != len(reply) - 5:
-        raise GarbageError("the daemon did not say how it is")
+        raise BadRequestError("the daemon did not say how it is")
     return reply[5:]
 
 
@@ -191,7 +191,7 @@ def _text(data: bytes) -> bytes:
 _NOTHING: Final = _answer(0, b"", b"")
 
 
-class _Reader:
+class _RequestReader:
     """Reads a request from its beginning; never beyond its end."""
 
     def __init__(self, data: bytes) -> None:
@@ -199,10 +199,10 @@ class _Reader:
 
     def number(self, largest: int) -> int:
         if self.at + 4 > len(self.data):
-            raise GarbageError("the request is cut off")
+            raise BadRequestError("the request is cut off")
         (value,) = _NUMBER.unpack_from(self.data, self.at)
         if value > largest:
-            raise GarbageError(f"{value:,} where {largest:,} is the most")
+            raise BadRequestError(f"{value:,} where {largest:,} is the most")
         self.at += 4
         return int(value)
 
@@ -215,14 +215,14 @@ class _Reader:
         except struct.error:
             at = len(data) + 1
         if at > len(data):
-            raise GarbageError("the request is cut off")
+            raise BadRequestError("the request is cut off")
         self.at = at
 
     def bytes(self) -> bytes:
         size = self.number(len(self.data))
         self.at += size
         if self.at > len(self.data):
-            raise GarbageError("the request is cut off")
+            raise BadRequestError("the request is cut off")
         return self.data[self.at - size : self.at]
 
     def text(self) -> str:

@@ -15,7 +15,7 @@ from billhook.serve.server_log import Seldom
 
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
-Begin = Callable[[protocol.Asked], HookResponse | Coroutine[Any, Any, HookResponse]]
+Begin = Callable[[protocol.CallerRequest], HookResponse | Coroutine[Any, Any, HookResponse]]
 """The answer to a request, or what is to be awaited for it. Neither raises."""
 
 _SOON: Final = 0.01
@@ -157,7 +157,7 @@ class Connection:
                 self._data = bytearray()
             self._data += room[:size]
             self._take_data()
-        except protocol.GarbageError as error:
+        except protocol.BadRequestError as error:
             _garbage.note(error)
             self._finish(protocol.not_started(str(error)))
 
@@ -174,13 +174,13 @@ class Connection:
                 return
             self._wanted = protocol.HEAD + size
         if len(data) > self._wanted:
-            raise protocol.GarbageError("bytes after the end of the request")
+            raise protocol.BadRequestError("bytes after the end of the request")
         if len(data) == self._wanted:
             self._take(protocol.read(bytes(memoryview(data)[protocol.HEAD :])))
         elif len(data) % _CHUNK == 0:
             self.read()  # there may be more already
 
-    def _take(self, asked: protocol.Asked) -> None:
+    def _take(self, asked: protocol.CallerRequest) -> None:
         self._data = b""
         self._still()
         server = self.server

@@ -4,8 +4,7 @@ Imports: core, effects, engine, store.
 """
 
 from billhook.session.calls import HURRY, Ask, Call, Execute, Permissions, Question, Ruling, ToolResult
-from billhook.session.session import FORCED_AT_MOST, Session, Subagent
-from billhook.session.sync import SyncSession
+from billhook.session.session import FORCED_AT_MOST, Session, Subagent, SyncSession
 
 __all__ = [
     "FORCED_AT_MOST", "HURRY", "Ask", "Call", "Execute", "Permissions", "Question", "Ruling", "Session", "Subagent",

@@ -1,4 +1,9 @@
-"""How long a session waits, and for what."""
+"""The text of a tool's result once hooks have had their say.
+
+Seed 000's sample decides the order: the tool's output, a blank line, what the hooks before it said, a blank line, what
+the hooks after it said. Which hooks speak inside the result is a matter of their dialect; the context of the others
+reaches the model on its own.
+"""
 
 import asyncio
 import copy
@@ -6,8 +11,8 @@ import inspect
 import os
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -17,11 +22,59 @@ from billhook.core.answers import UNSET, Decision, Outcome, Verdict
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import RuleError, StrictJSONError, UsageError
 from billhook.core.events import PermissionDenied, PermissionRequest, PostToolUse, PostToolUseFailure, PreToolUse
-from billhook.core.feedback import denied_result, merge_feedback
 from billhook.effects.rules import Rule, covers
 
 if TYPE_CHECKING:
     from billhook.session.session import Session
+
+
+class Result(NamedTuple):
+    """What the model gets for a tool call."""
+
+    text: str
+    is_error: bool
+
+
+def merge_feedback(output: str, before: Verdict | None, after: Verdict | None, *, is_error: bool = False) -> Result:
+    """The output with the feedback of the hooks before and after it. Without feedback it stays as it is."""
+    sections: list[str] = []
+    denied = False
+    for verdict in (before, after):
+        if verdict is None:
+            continue
+        outcomes = [outcome for outcome in verdict.outcomes if meanings(outcome.dialect).feedback is not None]
+        denies = verdict is after and any(outcome.answer.decision is Decision.DENY for outcome in outcomes)
+        denied = denied or denies
+        sections += _sections(outcomes, " (denied)" if denies else "")
+    if not sections:
+        return Result(output, is_error or denied)
+    between = "" if not output.strip() else "\n" if output.endswith("\n") else "\n\n"
+    return Result((between and output) + between + "\n\n".join(sections), is_error or denied)
+
+
+def denied_result(verdict: Verdict) -> Result:
+    """The result of a call that was denied, in the words of the dialect of the hook that denied it."""
+    for outcome in verdict.outcomes:
+        if outcome.answer.objects:
+            reason = verdict.reason or f"denied by hook `{outcome.hook}`"
+            form = meanings(outcome.dialect).denied
+            label = form.partition("{reason}")[0].rstrip(": ")
+            # A reason that begins with the label does not get it a second time: the hook wrote it, or said nothing.
+            return Result(reason if label and reason.startswith(label) else form.format(reason=reason), True)
+    return Result(verdict.reason or "denied", True)
+
+
+def _sections(outcomes: Sequence[Outcome], mark: str) -> list[str]:
+    """One section per label: all that hooks of that dialect said, line by line."""
+    by_label: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        answer = outcome.answer
+        texts = [answer.context, answer.reason if answer.decision is Decision.DENY else ""]
+        by_label.setdefault(meanings(outcome.dialect).feedback or "", []).extend(text for text in texts if text)
+    return [(f"{label}{mark}:\n" if label else "") + "\n".join(texts) for label, texts in by_label.items() if texts]
+
+
+# How long a session waits, and for what.
 
 
 HURRY: Final = 5.0  # seconds for the hooks of an event that comes with an interrupt, and of the session's end
@@ -193,7 +246,7 @@ Execute = Callable[[dict[str, Any]], Any]
 INTERRUPTS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)  # what ends more than the tool
 
 
-class Calls:
+class ToolCalls:
     """The tool calls of one session. Lives as long as that."""
 
     def __init__(self, session: "Session") -> None:

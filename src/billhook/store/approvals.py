@@ -57,7 +57,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
         return "permissions" not in self.definition
 
 
-class _Judged(msgspec.Struct):
+class _DefinitionPart(msgspec.Struct):
     """What of a definition is used; other versions may have more."""
 
     name: str = ""
@@ -182,7 +182,7 @@ def _decoded(data: bytes) -> Approval:
         record = msgspec.json.decode(data, type=Approval)
     except (ValueError, RecursionError):  # the standard library reads more, and says better what is wrong
         record = msgspec.convert(json.loads(data), Approval)
-    msgspec.convert(record.definition, _Judged)
+    msgspec.convert(record.definition, _DefinitionPart)
     return record
 
 

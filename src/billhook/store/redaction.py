@@ -16,8 +16,8 @@ import msgspec
 
 from billhook.core.lazy import later, pattern
 from billhook.store.files import StoreError, create_once, opened, read_in
-from billhook.store.secret_names import FLAGS_RULE, Names, Rule, may_be_key, worth_trying
-from billhook.store.secret_shapes import Span, looks_random
+from billhook.store.secrets.names import FLAGS_RULE, SecretNames, SecretSearch, may_be_key, worth_trying
+from billhook.store.secrets.shapes import Span, looks_random
 
 if TYPE_CHECKING:
     import hashlib
@@ -36,7 +36,7 @@ _SHORT: Final = 4096
 _FEW: Final = 64
 
 
-class Budget:
+class RedactionBudget:
     """What is left for one event. Lives as long as one call of the redactor."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Redactor:
     def __init__(self, key: bytes | None = None, *, root: Path | None = None, more_keys: Iterable[str] = ()) -> None:
         self._key = key
         self._root = root
-        self._names = Names(more_keys)
+        self._names = SecretNames(more_keys)
         self.count = 0  # how many texts were taken out so far, by all calls
         self.problem: StoreError | None = None
         """Why the user's key could not be had. Then a key of this process stands in: secrets are taken out all the
@@ -200,19 +200,19 @@ class _Pass:
     """One value on its way through the rules that are worth trying on it."""
 
     def __init__(
-        self, digest: Callable[[bytes], str], names: Names, rules: Sequence[Rule], triggers: Sequence[str]
+        self, digest: Callable[[bytes], str], names: SecretNames, rules: Sequence[SecretSearch], triggers: Sequence[str]
     ) -> None:
-        from billhook.store import secret_assignments  # only a few events get here
+        from billhook.store.secrets import assignments  # only a few events get here
 
-        self._named = secret_assignments.named
-        self._stays = secret_assignments.stays
+        self._named = assignments.named
+        self._stays = assignments.stays
         self._digest = digest
         self._names = names
         self._rules = rules
         self._triggers = triggers
         self._hints = [hint for rule in rules for hint in rule.hints]
         self._flags = FLAGS_RULE in rules
-        self._left = Budget()
+        self._left = RedactionBudget()
         self.count = 0
 
     def copied(self, top: Any) -> Any:
@@ -319,7 +319,7 @@ class _Pass:
             return self._searched(text, rules, triggers)
         return text
 
-    def _searched(self, text: str, rules: Sequence[Rule], triggers: Sequence[str]) -> str:
+    def _searched(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> str:
         """Again and again while something is found: what was hidden by a secret may be one itself."""
         for number in range(_ROUNDS if len(text) < _LONG else 2):
             room = self._affordable(text, rules, triggers)
@@ -334,7 +334,7 @@ class _Pass:
             text = clean
         return text
 
-    def _affordable(self, text: str, rules: Sequence[Rule], triggers: Sequence[str]) -> int:
+    def _affordable(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> int:
         """How many characters of a text one search is paid for."""
         low = _lower(text) if triggers else ""
         pieces = [piece for rule in rules for piece in rule.pieces]
@@ -349,7 +349,7 @@ class _Pass:
             room //= 2
         return room
 
-    def _spans(self, text: str, rules: Sequence[Rule], triggers: Sequence[str]) -> list[Span]:
+    def _spans(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> list[Span]:
         """What is found, in order, and as the last one all that is beyond what one rule may find."""
         found = [rule.find(text) for rule in rules if any(hint in text for hint in rule.hints)]
         low = _lower(text) if triggers else ""

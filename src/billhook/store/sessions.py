@@ -56,7 +56,7 @@ _PREVIEWED: Final = 64  # characters beyond which a name that is none is cut off
 NameSource = Literal["generated", "existing", "user"]
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a session is called, and since when."""
 
     session_id: str
@@ -66,7 +66,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     at: str  # When it got this name. UTC, ISO 8601 with microseconds and `Z`.
 
 
-class Recent(msgspec.Struct, frozen=True, kw_only=True):
+class RecentSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session in the list of its project."""
 
     session_id: str
@@ -80,11 +80,11 @@ class Sessions:
     def __init__(self, state: FileState) -> None:
         self.state = state
 
-    def get(self, session_id: str) -> Session | None:
+    def get(self, session_id: str) -> SessionRecord | None:
         """The session, if it has a name. Reads one small file."""
         return _recorded(self.state.read("sessions", session_id), session_id)
 
-    def named(self, session_id: str, project: str, *, recover: bool = False) -> tuple[Session, bool]:
+    def named(self, session_id: str, project: str, *, recover: bool = False) -> tuple[SessionRecord, bool]:
         """The session, named if it was not; and whether the name is a new one. Meant for the start of a session.
 
         A new name is none of the project's recent ones. With `recover` (after `/clear`, which goes on under a new id)
@@ -94,7 +94,7 @@ class Sessions:
         if found is not None and [(one.session_id, one.name) for one in newest] == [(session_id, found.name)]:
             return found, False
 
-        def choose(recent: list[Recent]) -> tuple[Session, bool]:
+        def choose(recent: list[RecentSession]) -> tuple[SessionRecord, bool]:
             keeps = recover and recent != []
             name = recent[-1].name if keeps else _unused({one.name for one in recent})
             offered = _session(session_id, name, "existing" if keeps else "generated", project)
@@ -103,13 +103,13 @@ class Sessions:
 
         return self._enter(session_id, project, choose, last=True)
 
-    def rename(self, session_id: str, name: str, project: str) -> Session:
+    def rename(self, session_id: str, name: str, project: str) -> SessionRecord:
         """Call a session what somebody chose. Raises UsageError when it can't be called that: also when it is the id of
         another session, which would not be found by it any more."""
         _check(name)
         is_other = name != session_id and self.get(name) is not None
 
-        def choose(recent: list[Recent]) -> tuple[Session, bool]:
+        def choose(recent: list[RecentSession]) -> tuple[SessionRecord, bool]:
             if is_other or (name != session_id and any(one.session_id == name for one in recent)):
                 raise is_an_id(name)
             for one in recent:
@@ -122,7 +122,7 @@ class Sessions:
 
         return self._enter(session_id, project, choose, last=False)[0]
 
-    def recent(self, project: str) -> list[Recent]:
+    def recent(self, project: str) -> list[RecentSession]:
         """The sessions of a project that are remembered by name, newest first."""
         return _recent(self.state.read("names", project))[::-1]
 
@@ -130,7 +130,7 @@ class Sessions:
         """The ids of the sessions of this name, newest first: several when one was cleared on the way."""
         return [one.session_id for one in self.recent(project) if one.name == name]
 
-    def _settle(self, offered: Session) -> Session:
+    def _settle(self, offered: SessionRecord) -> SessionRecord:
         """The session as it is recorded: what is offered, unless it has a name already."""
         key = offered.session_id
 
@@ -140,13 +140,18 @@ class Sessions:
         return _recorded(self.state.update("sessions", key, change), key) or offered
 
     def _enter(
-        self, session_id: str, project: str, choose: Callable[[list[Recent]], tuple[Session, bool]], *, last: bool
-    ) -> tuple[Session, bool]:
+        self,
+        session_id: str,
+        project: str,
+        choose: Callable[[list[RecentSession]], tuple[SessionRecord, bool]],
+        *,
+        last: bool,
+    ) -> tuple[SessionRecord, bool]:
         """Have a session in its project's list, by the name that `choose` gives it while nobody else chooses.
 
         `last`: put it there, as the newest; otherwise it stays where it is, if it is in the list.
         """
-        chosen: list[tuple[Session, bool]] = []
+        chosen: list[tuple[SessionRecord, bool]] = []
 
         def change(listed: Value | None) -> Value:
             recent = _recent(listed)
@@ -157,17 +162,17 @@ class Sessions:
         return chosen[-1]
 
 
-def _session(session_id: str, name: str, source: NameSource, project: str) -> Session:
-    return Session(session_id=session_id, name=name, source=source, project=project, at=_now())
+def _session(session_id: str, name: str, source: NameSource, project: str) -> SessionRecord:
+    return SessionRecord(session_id=session_id, name=name, source=source, project=project, at=_now())
 
 
-def _recorded(record: Value | None, session_id: str) -> Session | None:
+def _recorded(record: Value | None, session_id: str) -> SessionRecord | None:
     """The session that a record is about; None for one that somebody edited until it was none."""
     known = _known.get(session_id)
     if known is not None and known[0] == record:
         return known[1]
     try:
-        session = msgspec.convert(record, Session)
+        session = msgspec.convert(record, SessionRecord)
     except msgspec.ValidationError:
         return None
     if session.session_id != session_id or not _NAME.fullmatch(session.name):
@@ -178,35 +183,35 @@ def _recorded(record: Value | None, session_id: str) -> Session | None:
     return session
 
 
-_known: dict[str, tuple[Value | None, Session]] = {}
+_known: dict[str, tuple[Value | None, SessionRecord]] = {}
 """Sessions as they were last read: they are asked for at every event."""
 _REMEMBERED: Final = 1024
 
 
-def _recent(listed: Value | None) -> list[Recent]:
+def _recent(listed: Value | None) -> list[RecentSession]:
     """The sessions of a list, newest last. What somebody edited until it was none is left out."""
     found = (listed or {}).get("sessions")
     recent = []
     for item in found if isinstance(found, list) else ():
         try:
-            recent.append(msgspec.convert(item, Recent))
+            recent.append(msgspec.convert(item, RecentSession))
         except msgspec.ValidationError:
             continue
     return [one for one in recent if _NAME.fullmatch(one.name)]
 
 
-def _with(recent: list[Recent], session_id: str, name: str, last: bool) -> list[Recent]:
+def _with(recent: list[RecentSession], session_id: str, name: str, last: bool) -> list[RecentSession]:
     here = [one for one in recent if one.session_id == session_id]
     if here and not last:
         renamed = msgspec.structs.replace(here[-1], name=name)
         return [renamed if one.session_id == session_id else one for one in recent]
     others = [one for one in recent if one.session_id != session_id]
-    return [*others, Recent(session_id=session_id, name=name, at=_now())]
+    return [*others, RecentSession(session_id=session_id, name=name, at=_now())]
 
 
-def _listed(recent: list[Recent]) -> Value:
+def _listed(recent: list[RecentSession]) -> Value:
     """The list as it is kept: as many of the newest as there is room for."""
-    kept: list[Recent] = []
+    kept: list[RecentSession] = []
     room = _LONGEST
     for one in reversed(recent[-KEPT:]):
         room -= len(one.session_id)

@@ -21,7 +21,7 @@ LARGEST_SCRATCH: Final = 4 << 20  # bytes of a record
 PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
 
 
-class Scratch:
+class ScratchFolder:
     """The records in one folder below a root. Keeps nothing open; threads and processes may share it."""
 
     def __init__(self, folder: Path, *, root: Path) -> None:
@@ -78,7 +78,7 @@ _MOST: Final = 32  # calls of one session that are remembered
 _LONGEST: Final = 900.0  # seconds after which a call that nobody said anything about is nobody's
 
 
-class Call(NamedTuple):
+class CallRecord(NamedTuple):
     """A call as one process sees it."""
 
     session: str
@@ -99,13 +99,13 @@ class Taken(NamedTuple):
     said: Value | None = None  # what was said of it; None: nothing yet
 
 
-class Calls:
+class CallRecords:
     """The calls of all sessions, below one root. Keeps nothing open; every method raises StoreError."""
 
     def __init__(self, root: Path) -> None:
-        self._state = Scratch(root / "billhook" / "calls", root=root)
+        self._state = ScratchFolder(root / "billhook" / "calls", root=root)
 
-    def take(self, call: Call) -> Taken:
+    def take(self, call: CallRecord) -> Taken:
         """Join a call that another entry brought, or begin it."""
         new = os.urandom(8).hex()
         found: list[Taken] = []
@@ -125,7 +125,7 @@ class Calls:
         self._state.update(call.session, change)
         return found[0]
 
-    def look(self, call: Call, id: str) -> Taken | None:  # noqa: A002 (the word that the record has)
+    def look(self, call: CallRecord, id: str) -> Taken | None:  # noqa: A002 (the word that the record has)
         """What became of a call that somebody else judges; None: nobody judges it any more."""
         record = self._state.read(call.session)
         one = next((one for one in _fresh(record) if one["id"] == id), None)
@@ -133,7 +133,7 @@ class Calls:
             return None
         return Taken(id, False, one.get("said"))
 
-    def say(self, call: Call, id: str, said: Value) -> None:  # noqa: A002
+    def say(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
         """What we said of a call that is ours."""
         if len(strictjson.encode(said)) > LARGEST_CALL:
             return self.give_up(call, id)
@@ -145,7 +145,7 @@ class Calls:
         self._state.update(call.session, change)
         return None
 
-    def give_up(self, call: Call, id: str) -> None:  # noqa: A002
+    def give_up(self, call: CallRecord, id: str) -> None:  # noqa: A002
         """Leave a call that is ours to whoever waits for it."""
         self._state.update(call.session, lambda record: {"calls": [one for one in _fresh(record) if one["id"] != id]})
 
@@ -168,7 +168,7 @@ def _is_fresh(one: dict[str, Any], now: float) -> bool:
     return bool(-1 < now - one["began"] < _LONGEST)
 
 
-def _is_same(one: dict[str, Any], call: Call) -> bool:
+def _is_same(one: dict[str, Any], call: CallRecord) -> bool:
     if one["key"] != call.key or one["entries"].count(call.entry) >= call.times:
         return False
     return "said" in one or _is_alive(one["by"])

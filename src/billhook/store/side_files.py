@@ -13,7 +13,7 @@ from billhook.core.lazy import pattern
 from billhook.store import files
 from billhook.store.digest import sha256
 from billhook.store.files import StoreError
-from billhook.store.record import LARGE_FIELDS, LARGEST_LINE, ROOM, Side
+from billhook.store.log.record import LARGE_FIELDS, LARGEST_LINE, ROOM, Side
 
 LARGEST_BODY: Final = LARGEST_LINE - ROOM  # bytes of an encoded record that fits into a line
 LARGEST_SIDE: Final = 1 << 30

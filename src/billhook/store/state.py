@@ -44,7 +44,7 @@ _SETTLED_NS: Final = 1_000_000_000
 _Mark = tuple[int, int, int, int]
 
 
-class _Seen(NamedTuple):
+class _CachedRecord(NamedTuple):
     """A record, and the file that it was read from as it was then."""
 
     file: str
@@ -60,7 +60,7 @@ class FileState:
         self._folders = {kind: self.root / folder for kind, folder in FOLDERS.items()}
         self._locks = self.root / "billhook" / "locks"
         self.seconds = seconds  # how long an update waits for another one of the same record
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._seen: dict[tuple[str, str], _CachedRecord] = {}
         self._files: dict[tuple[str, str], str] = {}  # where records lie whose names don't depend on the file system
 
     def read(self, kind: str, key: str) -> Value | None:
@@ -81,7 +81,7 @@ class FileState:
         if time.time_ns() - max(mark[2], mark[3]) > _SETTLED_NS:
             if len(self._seen) >= _REMEMBERED:
                 self._seen.clear()
-            self._seen[kind, key] = _Seen(file, mark, dict(record))
+            self._seen[kind, key] = _CachedRecord(file, mark, dict(record))
         return record
 
     def update(self, kind: str, key: str, change: Callable[[Value | None], Value | None]) -> Value | None:

@@ -49,7 +49,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     schema: Mapping[str, Any]
 
 
-class Request(msgspec.Struct, frozen=True):
+class ModelRequest(msgspec.Struct, frozen=True):
     """Everything that a model is told in one call. Without `tools` a text is wanted: a summary, for example."""
 
     system: str
@@ -86,7 +86,7 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def complete(self, request: Request, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: Say) -> Completion:
         """The answer to a request. Raises ModelError, after what retries make sense."""
         ...
 

@@ -8,8 +8,8 @@ from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
 from anthropic.types import Usage as UsageAtStart
 
 from billhook.agent.conversation import Block, Text, Usage
-from billhook.agent.models import Request, address_in, key_in
-from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, Service, merged, sayable
+from billhook.agent.models import ModelRequest, address_in, key_in
+from billhook.agent.models.wire import LONGEST_CONNECT, End, PartialToolUse, ReplyParts, Service, merged, sayable
 from billhook.core import strictjson
 from billhook.session.calls import ToolResult
 
@@ -45,12 +45,12 @@ class Anthropic(Service):
         )
         super().__init__(model, key, client, max_retries)
 
-    def _open(self, request: Request) -> Awaitable[Any]:
+    def _open(self, request: ModelRequest) -> Awaitable[Any]:
         # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
         opened: Awaitable[Any] = self._client.messages.create(**self._body(request), stream=True)
         return opened
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": self._max_tokens,
@@ -68,14 +68,15 @@ class Anthropic(Service):
             ]
         return dict(sayable(body))
 
-    def _take(self, event: RawMessageStreamEvent, answer: Answer) -> str:
+    def _take(self, event: RawMessageStreamEvent, answer: ReplyParts) -> str:
         match event.type:
             case "message_start":
                 answer.usage = _usage(event.message.usage, answer.usage)
             case "content_block_start" if event.content_block.type == "tool_use":
                 block = event.content_block
                 answer.add_call(
-                    event.index, Call(block.id, block.name, strictjson.dumps(block.input) if block.input else "")
+                    event.index,
+                    PartialToolUse(block.id, block.name, strictjson.dumps(block.input) if block.input else ""),
                 )
             case "content_block_start" if event.content_block.type == "text":
                 return answer.add_text(event.content_block.text)

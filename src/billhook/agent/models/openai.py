@@ -8,8 +8,8 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
 from billhook.agent.conversation import Message, Usage
-from billhook.agent.models import Request, address_in, key_in
-from billhook.agent.models.wire import LONGEST_CONNECT, Answer, Call, End, Service, merged, sayable
+from billhook.agent.models import ModelRequest, address_in, key_in
+from billhook.agent.models.wire import LONGEST_CONNECT, End, PartialToolUse, ReplyParts, Service, merged, sayable
 from billhook.core import strictjson
 from billhook.session.calls import ToolResult
 
@@ -34,11 +34,11 @@ class OpenAI(Service):
         )
         super().__init__(model, key, client, max_retries)
 
-    def _open(self, request: Request) -> Awaitable[Any]:
+    def _open(self, request: ModelRequest) -> Awaitable[Any]:
         opened: Awaitable[Any] = self._client.chat.completions.create(**self._body(request), stream=True)
         return opened
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
         system = [{"role": "system", "content": request.system}] if request.system else []
         body: dict[str, Any] = {
             "model": self._model,
@@ -55,7 +55,7 @@ class OpenAI(Service):
             ]
         return dict(sayable(body))
 
-    def _take(self, event: ChatCompletionChunk, answer: Answer) -> str:
+    def _take(self, event: ChatCompletionChunk, answer: ReplyParts) -> str:
         if event.usage:
             answer.usage = Usage(event.usage.prompt_tokens, event.usage.completion_tokens)
         if not event.choices:
@@ -91,11 +91,11 @@ def _tool_calls(message: Message) -> list[dict[str, Any]]:
     ]
 
 
-def _take_call(part: ChoiceDeltaToolCall, answer: Answer) -> None:
+def _take_call(part: ChoiceDeltaToolCall, answer: ReplyParts) -> None:
     """A part of a call: the first brings id and name, each the next piece of its arguments."""
     call = answer.calls.get(part.index)
     if call is None or (part.id and part.id != call.id):  # some services give all calls the same number
-        call = Call(part.id or "", "")
+        call = PartialToolUse(part.id or "", "")
         answer.add_call(part.index, call)
     if part.function:
         call.name = call.name or part.function.name or ""

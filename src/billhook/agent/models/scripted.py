@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
-from billhook.agent.models import Completion, ModelError, Request, Say
+from billhook.agent.models import Completion, ModelError, ModelRequest, Say
 from billhook.agent.models.wire import KINDS
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
@@ -34,7 +34,7 @@ _LARGEST = 1 << 24
 _WHAT = "a script is a YAML or JSON list of turns, such as `- text: done`"
 
 
-class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One use of a tool. Without an `id` it gets one when it is played."""
 
     name: str
@@ -49,25 +49,25 @@ class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str = ""
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ScriptedTurn(msgspec.Struct, frozen=True):
     """What the model answers once."""
 
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     error: Error | None = None
 
 
-class Script(msgspec.Struct, frozen=True):
+class ModelScript(msgspec.Struct, frozen=True):
     """Everything that the model will answer. Agents that are not in `agents` share `turns`."""
 
-    turns: tuple[Turn, ...]
-    agents: dict[str, tuple[Turn, ...]] = {}
+    turns: tuple[ScriptedTurn, ...]
+    agents: dict[str, tuple[ScriptedTurn, ...]] = {}
 
 
 class _WrittenTurn(msgspec.Struct, forbid_unknown_fields=True):
     text: str | None = None
-    tool: str | Call | None = None
-    tools: list[Call] = []
+    tool: str | ScriptedCall | None = None
+    tools: list[ScriptedCall] = []
     error: str | Error | None = None
     input: dict[str, Any] | None = None
     id: str = ""
@@ -78,7 +78,7 @@ class _WrittenScript(msgspec.Struct, forbid_unknown_fields=True):
     agents: dict[str, list[_WrittenTurn]] = {}
 
 
-def read_script(file: Path) -> Script:
+def read_script(file: Path) -> ModelScript:
     """The script in a YAML or JSON file. Raises UsageError with the place and what to write there."""
     from billhook.config.nodes import read_text
 
@@ -100,32 +100,32 @@ def read_script(file: Path) -> Script:
         raise UsageError(error.message, place=str(file), hint=error.hint) from None
 
 
-def script_of(value: Any) -> Script:
+def script_of(value: Any) -> ModelScript:
     """The same from Python's lists and dicts. Raises UsageError, which names the JSON path of the fault."""
     try:
         if isinstance(value, Mapping):
             script = msgspec.convert(value, _WrittenScript)
             agents = {name: _turns(turns, f"$.agents.{name}") for name, turns in script.agents.items()}
-            return Script(_turns(script.turns, "$.turns"), agents)
-        return Script(_turns(msgspec.convert(value, list[_WrittenTurn]), "$"))
+            return ModelScript(_turns(script.turns, "$.turns"), agents)
+        return ModelScript(_turns(msgspec.convert(value, list[_WrittenTurn]), "$"))
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `")
         message = f"{path.rstrip('`') or '$'}: {text[:1].lower()}{text[1:]}"
         raise UsageError(message, hint=_hint(text)) from None
 
 
-def _turns(written: Iterable[_WrittenTurn], path: str) -> tuple[Turn, ...]:
+def _turns(written: Iterable[_WrittenTurn], path: str) -> tuple[ScriptedTurn, ...]:
     return tuple(_turn(turn, f"{path}[{number}]") for number, turn in enumerate(written))
 
 
-def _turn(written: _WrittenTurn, path: str) -> Turn:
+def _turn(written: _WrittenTurn, path: str) -> ScriptedTurn:
     tool, error = written.tool, written.error
     if error is not None:
         if written != _WrittenTurn(error=error):
             raise UsageError(f"{path}: an `error` is a turn of its own", hint="make two turns of it")
-        return Turn(error=_error(error, path))
+        return ScriptedTurn(error=_error(error, path))
     if isinstance(tool, str):
-        tool = Call(tool, written.input or {}, written.id)
+        tool = ScriptedCall(tool, written.input or {}, written.id)
     elif written.input is not None or written.id:
         raise UsageError(f"{path}: `input` or `id` without a tool", hint="put it beside the tool's `name`")
     calls = (*([tool] if tool else []), *written.tools)
@@ -133,7 +133,7 @@ def _turn(written: _WrittenTurn, path: str) -> Turn:
         raise UsageError(f"{path}: an empty turn", hint="give it a `text`, a `tool`, `tools` or an `error`")
     if not all(call.name for call in calls):
         raise UsageError(f"{path}: a tool has no `name`", hint="as in `{name: Bash, input: {command: ls}}`")
-    return Turn(written.text or "", calls)
+    return ScriptedTurn(written.text or "", calls)
 
 
 def _error(error: str | Error, path: str) -> Error:
@@ -157,7 +157,7 @@ def _meant(word: str, known: Iterable[str]) -> str:
 # A model that says what a file tells it to:
 
 
-ENDED = Turn(text="The script has ended.")
+ENDED = ScriptedTurn(text="The script has ended.")
 _PIECES = 3
 
 
@@ -166,11 +166,11 @@ class Scripted:
     tools gets a summary made from the request. After the last turn it says that the script has ended."""
 
     def __init__(
-        self, script: Script | Sequence[Mapping[str, Any]] | Mapping[str, Any], *, name: str = "scripted"
+        self, script: ModelScript | Sequence[Mapping[str, Any]] | Mapping[str, Any], *, name: str = "scripted"
     ) -> None:
         """`script` says what a file would: turns, or a mapping with `turns` and `agents`. Raises UsageError."""
-        script = script if isinstance(script, Script) else script_of(script)
-        self.requests: list[Request] = []
+        script = script if isinstance(script, ModelScript) else script_of(script)
+        self.requests: list[ModelRequest] = []
         self._name = name
         self._turns = iter(script.turns)
         self._agents = {agent: iter(turns) for agent, turns in script.agents.items()}
@@ -186,7 +186,7 @@ class Scripted:
     def name(self) -> str:
         return self._name
 
-    async def complete(self, request: Request, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: Say) -> Completion:
         """The next turn, without waiting for anything. Raises ModelError where the script says so."""
         self.requests.append(request)
         turn = self._next(request)
@@ -201,12 +201,12 @@ class Scripted:
     async def close(self) -> None:
         """Nothing is open."""
 
-    def _next(self, request: Request) -> Turn:
+    def _next(self, request: ModelRequest) -> ScriptedTurn:
         if not request.tools:
-            return Turn(text=_summary(request))
+            return ScriptedTurn(text=_summary(request))
         return next(self._agents.get(request.agent, self._turns), ENDED)
 
-    def _message(self, turn: Turn, request: Request) -> Message:
+    def _message(self, turn: ScriptedTurn, request: ModelRequest) -> Message:
         self._ids |= {use.id for message in request.messages for use in message.tool_uses}
         blocks: list[Block] = [Text(turn.text)] if turn.text else []
         blocks += [ToolUse(self._new_id(call.id), call.name, call.input) for call in turn.calls]
@@ -227,7 +227,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : start + size]
 
 
-def _summary(request: Request) -> str:
+def _summary(request: ModelRequest) -> str:
     """What a summary says, and the same for the same conversation."""
     asked = next((message.text for message in request.messages if message.role == "user" and message.text), "nothing")
     used = dict.fromkeys(use.name for message in request.messages for use in message.tool_uses)
@@ -237,6 +237,6 @@ def _summary(request: Request) -> str:
     )
 
 
-def _tokens(what: Request | Message) -> int:
+def _tokens(what: ModelRequest | Message) -> int:
     """Roughly: four characters are a token."""
     return len(strictjson.encode(msgspec.to_builtins(what))) // 4

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import msgspec
 
 from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
-from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, Request, Say
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.session.calls import ToolResult
 
 
-class _Kind(NamedTuple):
+class _FailureKind(NamedTuple):
     what: str  # what the service did
     hint: str
     statuses: tuple[int, ...] = ()
@@ -25,31 +25,31 @@ class _Kind(NamedTuple):
 
 
 _TABLE: Final = {
-    "authentication_failed": _Kind(
+    "authentication_failed": _FailureKind(
         "refused the key",
         "check the key, and that it may use this model",
         (401, 403),
         "authentication_error permission_error invalid_api_key",
     ),
-    "billing_error": _Kind(
+    "billing_error": _FailureKind(
         "wants to be paid first",
         "look at the account's balance and limits",
         (402,),
         "billing_error insufficient_quota billing_not_active billing_hard_limit_reached",
     ),
-    "rate_limit": _Kind(
+    "rate_limit": _FailureKind(
         "got too many requests",
         "wait a while, or ask for a higher limit",
         (429,),
         "rate_limit_error rate_limit_exceeded",
     ),
-    "overloaded": _Kind("is overloaded", "try again later", (503, 529), "overloaded_error"),
-    "invalid_request": _Kind("refused the request", "", (400, 413, 422), "invalid_request_error"),
-    "model_not_found": _Kind(
+    "overloaded": _FailureKind("is overloaded", "try again later", (503, 529), "overloaded_error"),
+    "invalid_request": _FailureKind("refused the request", "", (400, 413, 422), "invalid_request_error"),
+    "model_not_found": _FailureKind(
         "has no such model", "check the model's name and the base URL", (404,), "not_found_error model_not_found"
     ),
-    "server_error": _Kind("failed", "try again later", (408,), "api_error timeout_error server_error"),
-    "unknown": _Kind("gave no answer", ""),
+    "server_error": _FailureKind("failed", "try again later", (408,), "api_error timeout_error server_error"),
+    "unknown": _FailureKind("gave no answer", ""),
 }
 KINDS: Final = (*_TABLE, "max_output_tokens")
 _BY_WORD: Final = {word: name for name, kind in _TABLE.items() for word in kind.words.split()}
@@ -138,7 +138,7 @@ def sayable(value: Any) -> Any:
     return [sayable(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-class Call(msgspec.Struct):
+class PartialToolUse(msgspec.Struct):
     """A use of a tool, while it is being written."""
 
     id: str
@@ -149,12 +149,12 @@ class Call(msgspec.Struct):
 End = Literal["", "complete", "cut", "refused"]
 
 
-class Answer:
+class ReplyParts:
     """What has come of one answer so far."""
 
-    def __init__(self, request: Request) -> None:
-        self.parts: list[Text | Call] = []
-        self.calls: dict[int, Call] = {}  # those among the parts, by the number that the service gave them
+    def __init__(self, request: ModelRequest) -> None:
+        self.parts: list[Text | PartialToolUse] = []
+        self.calls: dict[int, PartialToolUse] = {}  # those among the parts, by the number that the service gave them
         self.usage = Usage()
         self.end: End = ""  # How the service says that it ended. As long as it says nothing, nothing of it may be used.
         self.begun = False  # the service has begun to answer: from now on its SDK does not try again
@@ -167,7 +167,7 @@ class Answer:
             self.parts.append(Text(piece))
         return piece
 
-    def add_call(self, number: int, call: Call) -> None:
+    def add_call(self, number: int, call: PartialToolUse) -> None:
         self.parts.append(call)
         self.calls[number] = call
 
@@ -178,30 +178,34 @@ class Answer:
         kept = self._kept()
         if self.end == "refused" and not kept:
             raise ModelError(f"{service} declined to answer")
-        lost = len(kept) < len(self.parts) and not any(isinstance(part, Call) for part in kept)
+        lost = len(kept) < len(self.parts) and not any(isinstance(part, PartialToolUse) for part in kept)
         if self.end == "cut" and (lost or not kept):
             message = f"{service} reached its limit of output tokens before it had said what to do"
             raise ModelError(message, kind="max_output_tokens", hint="ask for smaller steps")
-        usable = assistant(*(self._tool_use(part) if isinstance(part, Call) else part for part in kept))
+        usable = assistant(*(self._tool_use(part) if isinstance(part, PartialToolUse) else part for part in kept))
         left_out = self._left_out(kept)
         return Completion(usable, self.usage, left_out=left_out and f"{service} {left_out}")
 
-    def _left_out(self, kept: list[Text | Call]) -> str:
+    def _left_out(self, kept: list[Text | PartialToolUse]) -> str:
         """Which calls are not made, and why."""
-        calls = [part.name for part in self.parts if isinstance(part, Call) and not any(part is one for one in kept)]
+        calls = [
+            part.name
+            for part in self.parts
+            if isinstance(part, PartialToolUse) and not any(part is one for one in kept)
+        ]
         if not calls:
             return ""
         why = "declined to go on" if self.end == "refused" else "reached its limit of output tokens"
         return f"{why}: {', '.join(calls)} was not called"
 
-    def _kept(self) -> list[Text | Call]:
+    def _kept(self) -> list[Text | PartialToolUse]:
         """What may be used. A call that the limit has cut off may not: half of a command can be another command."""
         if self.end == "refused":
             return [part for part in self.parts if isinstance(part, Text)]
-        in_a_call = self.end == "cut" and self.parts and isinstance(self.parts[-1], Call)
+        in_a_call = self.end == "cut" and self.parts and isinstance(self.parts[-1], PartialToolUse)
         return self.parts[:-1] if in_a_call else self.parts
 
-    def _tool_use(self, call: Call) -> ToolUse:
+    def _tool_use(self, call: PartialToolUse) -> ToolUse:
         use_id = self._new_id(call.id)
         try:
             given = strictjson.loads(call.arguments, max_bytes=None) if call.arguments.strip() else {}
@@ -229,7 +233,7 @@ PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # faul
 AGAIN: Final = 3  # how often an answer is asked for again of which something was said
 _FIRST, _LONGEST = 0.5, 8.0
 
-Stream = Callable[[Request, Answer], AsyncGenerator[str, None]]
+Stream = Callable[[ModelRequest, ReplyParts], AsyncGenerator[str, None]]
 """Asks a service: gives the texts of its answer as they come, and puts all of it into an `Answer`."""
 
 
@@ -237,10 +241,10 @@ class BrokeOffError(ModelError):
     """An answer broke off after a part of it was shown. It can be asked for again; the person has to be told."""
 
 
-async def answered(stream: Stream, request: Request, say: Say, *, service: str, retries: int) -> Completion:
+async def answered(stream: Stream, request: ModelRequest, say: Say, *, service: str, retries: int) -> Completion:
     """A service's answer, asked for again until something of it was said; raises BrokeOffError after that."""
     for tried in count():
-        answer, said = Answer(request), False
+        answer, said = ReplyParts(request), False
         try:
             async with aclosing(stream(request, answer)) as pieces:
                 async for piece in pieces:
@@ -269,13 +273,13 @@ class Service:
     def name(self) -> str:
         return f"{self.service}:{self._model}"
 
-    async def complete(self, request: Request, say: Say) -> Completion:
+    async def complete(self, request: ModelRequest, say: Say) -> Completion:
         return await answered(self._pieces, request, say, service=self.service, retries=self._retries)
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def _pieces(self, request: Request, answer: Answer) -> AsyncGenerator[str, None]:
+    async def _pieces(self, request: ModelRequest, answer: ReplyParts) -> AsyncGenerator[str, None]:
         """The texts of the answer as they come; the rest goes into `answer`."""
         try:
             async with await self._open(request) as events:
@@ -286,15 +290,15 @@ class Service:
         except Exception as error:
             raise failure(error, self.service, [self._key]) from None
 
-    def _open(self, request: Request) -> Awaitable[Any]:
+    def _open(self, request: ModelRequest) -> Awaitable[Any]:
         raise NotImplementedError
 
-    def _take(self, event: Any, answer: Answer) -> str:
+    def _take(self, event: Any, answer: ReplyParts) -> str:
         """Put one event into the answer; gives the text that it brought."""
         raise NotImplementedError
 
 
-async def completed(model: Model, request: Request, say: Say, tell: Callable[[str], None]) -> Completion:
+async def completed(model: Model, request: ModelRequest, say: Say, tell: Callable[[str], None]) -> Completion:
     """A model's answer, also when it broke off in the middle: then a person is told, and it is asked for again."""
     for tried in range(AGAIN):
         try:

@@ -1,9 +1,8 @@
 """The tools that every agent has: Bash, Read, Write, Edit and TodoWrite. (`Task` belongs to the loop.)"""
 
-from billhook.agent.tools.base import Tool
+from billhook.agent.tools.base import Tool, todo_write
 from billhook.agent.tools.bash import Background, bash
 from billhook.agent.tools.files import Workspace, edit, read, write
-from billhook.agent.tools.todo import todo_write
 
 __all__ = ["Background", "Workspace", "standard_tools"]
 

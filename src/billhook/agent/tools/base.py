@@ -1,7 +1,7 @@
 """What the loop asks of a tool."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -138,3 +138,42 @@ def _check_text(value: str, name: str, schema: Schema) -> None:
 def _mistyped(name: str, kind: str, value: object) -> ToolError:
     found = str(value) if type(value) in (int, float) else _FOUND.get(type(value), type(value).__name__)
     return ToolError(f"`{name}` must be {_WORDS[kind]}, not {found}")
+
+
+# TodoWrite:
+
+
+_MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "x"}
+
+
+def todo_write() -> Tool:
+    """The tool that writes a list."""
+
+    async def run(given: Input) -> str:
+        todos = given["todos"]
+        done = sum(todo["status"] == "completed" for todo in todos)
+        title = f"{done} of {len(todos)} done" if todos else "The list is empty"
+        return "\n".join([title, *map(_line, todos)])
+
+    return tool(SPEC, run)
+
+
+def _line(todo: Input) -> str:
+    being_done = todo.get("activeForm") if todo["status"] == "in_progress" else ""
+    words = being_done or todo["content"]
+    return f"[{_MARKS[todo['status']]}] {' '.join(words.split())}"
+
+
+_TODO = fields(
+    "content status",
+    content={"type": "string", "minLength": 1, "description": "What to do"},
+    status={"type": "string", "enum": list(_MARKS)},
+    activeForm={"type": "string", "description": "The same while it is being done"},
+)
+SPEC = spec(
+    "TodoWrite",
+    "Keep a list of what there is to do, for work of several steps. Each call gives the whole list anew. Have one item "
+    "in progress at a time, and mark it completed as soon as it is.",
+    "todos",
+    todos={"type": "array", "items": _TODO},
+)

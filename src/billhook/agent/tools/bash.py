@@ -16,7 +16,7 @@ from billhook.agent.tools.files import Workspace, shown
 from billhook.runners import process
 
 
-class Output(bytearray):
+class CappedOutput(bytearray):
     """Takes any amount of bytes and keeps `cap` characters of them, both ends. `process` adds to a bytearray what a
     command prints; as a bytearray this one stays empty."""
 
@@ -105,7 +105,7 @@ async def _foreground(command: str, workspace: Workspace, seconds: float) -> str
 
 async def _shell(command: str, cwd: Path, seconds: float, report: Path | None = None) -> str:
     """Run a command to its end; its output. Raises ToolError, with the output, for every end but a good one."""
-    output = Output(CAP)
+    output = CappedOutput(CAP)
     # The model's keys pay for the agent, not for what a model makes of them: one `env` in a log would publish them.
     env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
     child = process.start(_argv(report), stdin=command.encode(), env=env, cwd=cwd, keep=output)

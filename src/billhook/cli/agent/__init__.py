@@ -10,16 +10,15 @@ from typing import Any
 
 import click
 
+from billhook.agent.conversation import transcript_of
 from billhook.agent.factory import begin_anew, open_agent
 from billhook.agent.loop import BUDGET
 from billhook.agent.models import open_model
 from billhook.agent.permissions import expected, question_text, read_answer
-from billhook.agent.transcript import transcript_of
-from billhook.agent.ui_events import Ended, Show
+from billhook.agent.ui_events import Show, TurnEnded
 from billhook.cli.agent.chat import Chat, Interrupts, Terminal
-from billhook.cli.agent.screen import Screen, Stream, in_loop, is_terminal
-from billhook.cli.events.log import Here, here
-from billhook.cli.events.session_names import FEWEST
+from billhook.cli.agent.screen import JsonStream, Screen, in_loop, is_terminal
+from billhook.cli.events.query import FEWEST, LogScope, here
 from billhook.cli.options import config_option, guarding
 from billhook.cli.screen import note, with_shown_paths
 from billhook.config import loader
@@ -29,13 +28,13 @@ from billhook.core.text import suggest
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
-from billhook.store.sessions import Recent, Sessions
+from billhook.store.sessions import RecentSession, Sessions
 from billhook.store.state import FileState
 
 _NAMED = 5  # sessions that a hint names
 
 
-def session_meant(word: str, here: Here) -> str:
+def session_meant(word: str, here: LogScope) -> str:
     """The id of the session that a word means: the id itself, a name, the beginning of an id, or `.`. UsageError, with
     what there is, when none of this project that has a transcript is meant."""
     resumable = _resumable(here)
@@ -55,21 +54,21 @@ def session_meant(word: str, here: Here) -> str:
     raise UsageError(f"no session `{word}` can be resumed here", hint=_what_there_is(resumable, here))
 
 
-def _has_transcript(session_id: str, here: Here) -> bool:
+def _has_transcript(session_id: str, here: LogScope) -> bool:
     try:
         return transcript_of(here.root, here.project, session_id).path.is_file()
     except (OSError, ValueError):
         return False
 
 
-def _recent(here: Here) -> list[Recent]:
+def _recent(here: LogScope) -> list[RecentSession]:
     try:
         return Sessions(FileState(here.root)).recent(here.project)
     except StoreError:
         return []
 
 
-def _resumable(here: Here) -> list[str]:
+def _resumable(here: LogScope) -> list[str]:
     """The sessions of this project that have a transcript, newest first; where they have no names, by its time."""
     named = [session.session_id for session in _recent(here) if _has_transcript(session.session_id, here)]
     return named or [path.stem for path in _by_time(transcript_of(here.root, here.project, "any").path.parent)]
@@ -82,7 +81,7 @@ def _by_time(folder: Path) -> list[Path]:
         return []
 
 
-def _what_there_is(resumable: list[str], here: Here) -> str:
+def _what_there_is(resumable: list[str], here: LogScope) -> str:
     names = {session.session_id: session.name for session in _recent(here)}
     there = list(dict.fromkeys(names.get(one, one) for one in resumable))
     if not there:
@@ -148,7 +147,7 @@ def verb(**given: Any) -> int:
         raise UsageError("--context-budget must be at least 1", hint="a number of tokens, as in --context-budget 50000")
     if given["init"] and given["maintenance"]:
         raise UsageError("--init and --maintenance are two triggers of Setup", hint="run one after the other")
-    run = _Run(given)
+    run = _AgentRun(given)
     process_tree.adopt_orphans()
     try:
         return asyncio.run(run.main())
@@ -157,7 +156,7 @@ def verb(**given: Any) -> int:
         process_tree.settle()
 
 
-class _Run:
+class _AgentRun:
     """One run of the verb."""
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -175,7 +174,7 @@ class _Run:
         interrupts.catch()
         for text in (*loader.notes(self.config), *_rules_that_wait(self.config.permissions)):
             note(with_shown_paths(text))
-        ended = Ended("interrupted", "")
+        ended = TurnEnded("interrupted", "")
         try:
             ended = await self._session(show, screen, terminal, interrupts)
         except asyncio.CancelledError:
@@ -189,7 +188,7 @@ class _Run:
             show(ended)
         return interrupts.code or _CODES[ended.how] or (2 if show.unwritten else 0)
 
-    async def _session(self, show: Show, screen: Screen, terminal: Terminal, interrupts: Interrupts) -> Ended:
+    async def _session(self, show: Show, screen: Screen, terminal: Terminal, interrupts: Interrupts) -> TurnEnded:
         async with open_agent(
             self.config,
             self.model,
@@ -215,12 +214,12 @@ class _Run:
             finally:
                 interrupts.leave(agent.session.end_background)
 
-    def _shower(self) -> tuple[Screen | Stream, Screen]:
+    def _shower(self) -> tuple[Screen | JsonStream, Screen]:
         """What gets the events, and where lines for the person go."""
         hooks = sum(entry.state == "runs" for entry in self.config.entries)
         later = frozenset(hook.name for hook in self.config.hooks if hook.background)
         screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
-        return (Stream(), screen) if self.given["as_json"] else (screen, screen)
+        return (JsonStream(), screen) if self.given["as_json"] else (screen, screen)
 
     def _asker(self, terminal: Terminal) -> Any:
         """Asks the person; None where there is nobody."""

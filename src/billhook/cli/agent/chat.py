@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
-from billhook.agent.loop import Agent
+from billhook.agent.loop import AgentLoop
 from billhook.agent.models import ModelError
-from billhook.agent.ui_events import Ended
+from billhook.agent.ui_events import TurnEnded
 from billhook.core.text import suggest
 
 T = TypeVar("T")
@@ -168,9 +168,9 @@ class Interrupts:
         if self.code:
             hurry()
 
-    async def turn(self, work: Coroutine[Any, Any, T], agent: "Agent") -> "T | Ended":
+    async def turn(self, work: Coroutine[Any, Any, T], agent: "AgentLoop") -> "T | TurnEnded":
         """Work that the person can stop: then it ended as interrupted, and everything is cleaned up."""
-        from billhook.agent.ui_events import Ended
+        from billhook.agent.ui_events import TurnEnded
 
         task: asyncio.Task[T] = asyncio.ensure_future(work)
         self._turn = task
@@ -178,7 +178,7 @@ class Interrupts:
             await asyncio.wait([task])
         finally:
             self._turn = None
-        return Ended("interrupted", "", agent.usage) if task.cancelled() else task.result()
+        return TurnEnded("interrupted", "", agent.usage) if task.cancelled() else task.result()
 
     def _signalled(self, number: int) -> None:
         if self.code:
@@ -215,7 +215,7 @@ COMMANDS: Final = {
 }
 _COMMAND: Final = re.compile(r"(/[a-zA-Z]*)(?:\s+(.*))?", re.S)
 
-Work = Coroutine[Any, Any, Ended | None]
+Work = Coroutine[Any, Any, TurnEnded | None]
 
 
 class Chat:
@@ -223,7 +223,7 @@ class Chat:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentLoop,
         terminal: Terminal,
         interrupts: Interrupts,
         *,
@@ -234,22 +234,22 @@ class Chat:
         self.agent, self.terminal, self.interrupts = agent, terminal, interrupts
         self._clear, self._tell, self._idle = clear, tell, idle
 
-    async def run(self) -> Ended:
+    async def run(self) -> TurnEnded:
         """Until the person has had enough, or a signal or a hook ends it."""
         session = self.agent.session
         if session.stopped is not None:
-            ended = Ended("stopped", session.stopped)
+            ended = TurnEnded("stopped", session.stopped)
             self.agent.show(ended)
             return ended
         while not self.interrupts.code:
             work = await self._next()
             if work is None:
                 session.end_reason = "prompt_input_exit"
-                return Ended("done", "", self.agent.usage)
+                return TurnEnded("done", "", self.agent.usage)
             done = await self.interrupts.turn(work, self.agent)
             if done is not None:
                 self.agent.show(done)
-        return Ended("interrupted", "", self.agent.usage)
+        return TurnEnded("interrupted", "", self.agent.usage)
 
     async def _next(self) -> Work | None:
         """What is to be done next: what the person says, or what a background task left open; None: nothing more."""
@@ -309,7 +309,7 @@ class Chat:
         for line in lines:
             self._tell(line)
 
-    async def _compact(self, instructions: str) -> Ended | None:
+    async def _compact(self, instructions: str) -> TurnEnded | None:
         if not self.agent.messages:
             self._tell("nothing was said yet")
             return None
@@ -318,5 +318,5 @@ class Chat:
                 self._tell("not compacted: a hook was against it")
         except ModelError as error:
             await self.agent.session.failed(error.kind, details=error.details or None, last_message=str(error))
-            return Ended("failed", str(error), self.agent.usage)
+            return TurnEnded("failed", str(error), self.agent.usage)
         return None

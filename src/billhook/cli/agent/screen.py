@@ -17,17 +17,17 @@ import msgspec
 
 from billhook.agent.ui_events import (
     Compacted,
-    Deed,
-    Ended,
-    Judged,
-    Notice,
-    Said,
+    HookDeed,
+    MessageShown,
+    NoticeShown,
     SessionStarted,
     Show,
     TaskChanged,
     TextDelta,
     ToolCalled,
     ToolEnded,
+    TurnEnded,
+    VerdictShown,
 )
 from billhook.cli.screen import not_written, say, shown_path, width
 from billhook.core import strictjson, tools
@@ -56,7 +56,7 @@ _QUIET: Final = frozenset({"session-naming", "turn-tracker"})
 """Built-ins that tell the model at each start what the person knows anyway."""
 
 
-class _Output:
+class _Stdout:
     """Standard output, which may be full: the run goes on then, because what it does was asked for."""
 
     unwritten = False  # something of it is lost, and not because its reader has seen enough
@@ -66,7 +66,7 @@ class _Output:
         self.unwritten = self.unwritten or error.errno != errno.EPIPE
 
 
-class Stream(_Output):
+class JsonStream(_Stdout):
     """Everything as JSON, one typed event a line, on standard output."""
 
     def __call__(self, event: Any) -> None:
@@ -76,7 +76,7 @@ class Stream(_Output):
             self.lose(error)
 
 
-class Screen(_Output):
+class Screen(_Stdout):
     """The terminal. Lives as long as the run. `streams`: the model's text is shown as it comes; otherwise only the last
     one is for standard output, whole, and what it said on the way goes to standard error. `later`: hooks that nobody
     waits for, however long they take."""
@@ -103,15 +103,15 @@ class Screen(_Output):
             case TextDelta() if event.agent == "main" and self._streams:
                 self._streamed = True
                 self._write(event.text)
-            case Said():
+            case MessageShown():
                 self._said(event)
             case ToolCalled():
                 self._called(event)
             case ToolEnded():
                 self._result(event)
-            case Judged():
+            case VerdictShown():
                 self._judged(event)
-            case Notice():
+            case NoticeShown():
                 self.line(f"note: {visible(event.text)}")
             case Compacted():
                 self.line(f"compacted ({event.trigger}): {one_line(event.summary, width() - 20)}")
@@ -120,7 +120,7 @@ class Screen(_Output):
                 self.line(_task(event))
             case HookStarted() | HookFinished() | HookTimedOut() | HookCancelled():
                 self._slow.hear(event)
-            case Ended():
+            case TurnEnded():
                 self._ended(event)
 
     def line(self, text: str) -> None:
@@ -191,7 +191,7 @@ class Screen(_Output):
         self._held = [first, *(self._held or [])]
         self.flush()
 
-    def _said(self, event: Said) -> None:
+    def _said(self, event: MessageShown) -> None:
         if event.agent != "main":
             if event.text:
                 self.line(f"{_who(event.agent)}{one_line(event.text, width() - len(event.agent) - 2)}")
@@ -229,7 +229,7 @@ class Screen(_Output):
         if len(lines) > _RESULT_LINES:
             self.line(click.style(f"    ... {counted(len(lines) - _RESULT_LINES, 'more line')}", dim=True))
 
-    def _judged(self, event: Judged) -> None:
+    def _judged(self, event: VerdictShown) -> None:
         name = event.verdict["event"]
         if event.verdict["keep_going"] and event.agent == "main":
             self._on_the_way()
@@ -245,7 +245,7 @@ class Screen(_Output):
             who = self._callers.get(event.tool_use_id) or self._mates.get(event.agent_id, event.agent)
             self.line(f"    {_who(who)}{_deed(deed, name)}")
 
-    def _ended(self, event: Ended) -> None:
+    def _ended(self, event: TurnEnded) -> None:
         if event.how == "done":
             self._answer(event.text)
             return
@@ -329,7 +329,7 @@ def in_loop(show: Show) -> Show:
     return shown
 
 
-def _deed(deed: Deed, event: str) -> str:
+def _deed(deed: HookDeed, event: str) -> str:
     """`denied by guard (12 ms): no rm`; what is not about a tool call names its event first."""
     words, colour = _SAYINGS[deed.did]
     where = "" if event == "PreToolUse" else f"{event}: "

@@ -11,14 +11,19 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.cli import times
-from billhook.cli.doctor.entries import Files, Installation, by_another_file, entry_findings, path_of, program_finding
-from billhook.cli.doctor.finding import Finding, all_well
-from billhook.cli.doctor.folder_trust import trust_findings
-from billhook.cli.doctor.hooks import Daemon, head_findings, hook_findings, is_logged, log_findings
-from billhook.cli.inside_agent import agent_around
+from billhook.cli.doctor.entries import (
+    InstalledEntries,
+    SettingsPair,
+    by_another_file,
+    entry_findings,
+    path_of,
+    program_finding,
+)
+from billhook.cli.doctor.finding import DoctorFinding, all_well
+from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings, is_logged, log_findings, trust_findings
 from billhook.cli.install import ALL, ANOTHER, READS_OTHERS, project_here
-from billhook.cli.install.checks import agents_here
-from billhook.cli.options import loaded
+from billhook.cli.install.files import agents_here
+from billhook.cli.options import agent_around, loaded
 from billhook.cli.screen import filled, first_problem, note, say, shown_path
 from billhook.cli.times import ago
 from billhook.core import strictjson
@@ -27,18 +32,18 @@ from billhook.core.text import one_line, suggest
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
-    from billhook.cli.doctor.coverage import Coverage, Seen
+    from billhook.cli.doctor.coverage import Coverage, LoggedCalls
 
 
 # `billhook doctor`:
 
 
-class Report(msgspec.Struct, frozen=True):
+class AgentReport(msgspec.Struct, frozen=True):
     """What was found about one agent."""
 
     host: Agent
-    installed: tuple[Installation, ...]
-    findings: tuple[Finding, ...]
+    installed: tuple[InstalledEntries, ...]
+    findings: tuple[DoctorFinding, ...]
 
     @property
     def well(self) -> bool:
@@ -49,24 +54,26 @@ def hosts_here(project: str, root: Path) -> list[Agent]:
     """The agents that are on this machine, or have entries of ours."""
     seen = agents_here("user", project)
     return [
-        host for host in AGENTS.values() if seen[host.name] or path_of(host) or Files(host, project, root).installed
+        host
+        for host in AGENTS.values()
+        if seen[host.name] or path_of(host) or SettingsPair(host, project, root).installed
     ]
 
 
-def examined(host: Agent, project: str, root: Path, daemon: Daemon, *, asked: bool = True) -> Report:
+def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, asked: bool = True) -> AgentReport:
     """Look at one agent. Nothing is changed, and no agent is started.
 
     `asked`: it is the agent's own turn; else it is only one of those that are here.
     """
-    files = Files(host, project, root)
+    files = SettingsPair(host, project, root)
     others = by_another_file(host, project, root)
     findings = _findings(host, project, files, others, daemon, asked)
-    return Report(host, (*files.installed, *others), tuple(findings))
+    return AgentReport(host, (*files.installed, *others), tuple(findings))
 
 
 def _findings(
-    host: Agent, project: str, files: Files, others: list[Installation], daemon: Daemon, asked: bool
-) -> Iterator[Finding]:
+    host: Agent, project: str, files: SettingsPair, others: list[InstalledEntries], daemon: DaemonState, asked: bool
+) -> Iterator[DoctorFinding]:
     installed = [*files.installed, *others]
     yield program_finding(host)
     yield from entry_findings(files, others, asked=asked)
@@ -87,7 +94,7 @@ _INDENT: Final = 19
 _LONGEST_PATH: Final = 300
 
 
-def screen(project: str, general: Sequence[Finding], reports: Sequence[Report]) -> Iterator[str]:
+def screen(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """Every agent with its findings, the daemon, and the sum of it."""
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
@@ -102,7 +109,7 @@ def screen(project: str, general: Sequence[Finding], reports: Sequence[Report]) 
     yield _sum([*general, *(one for report in reports for one in report.findings)])
 
 
-def lines(findings: Iterable[Finding]) -> Iterator[str]:
+def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
     """A line or more for each finding, and its remedy below it."""
     for one in findings:
         word = click.style(f"{_WORDS.get(one.level, one.level):<5}", fg=_COLOURS[one.level])
@@ -119,7 +126,7 @@ def with_age(text: str) -> str:
     return f"{said} last asked {ago(when)}" if found else text
 
 
-def _sum(findings: Sequence[Finding]) -> str:
+def _sum(findings: Sequence[DoctorFinding]) -> str:
     levels = [one.level for one in findings]
     if all_well(findings):
         return click.style("all is well", fg="green")
@@ -127,7 +134,7 @@ def _sum(findings: Sequence[Finding]) -> str:
     return ", ".join(counts)
 
 
-def beginning(project: str, reports: Sequence[Report], step: str) -> Iterator[str]:
+def beginning(project: str, reports: Sequence[AgentReport], step: str) -> Iterator[str]:
     """What to do where no agent asks billhook."""
     yield f"no agent asks billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     yield ""
@@ -146,14 +153,14 @@ def beginning(project: str, reports: Sequence[Report], step: str) -> Iterator[st
     yield f"  {step}"
 
 
-def _problems(reports: Sequence[Report]) -> Iterator[str]:
+def _problems(reports: Sequence[AgentReport]) -> Iterator[str]:
     """Files that are broken are worth a word even then."""
     wrong = [one for report in reports for one in report.findings if not one.well and "not installed" not in one.text]
     yield from ([""] if wrong else [])
     yield from lines(wrong)
 
 
-def as_data(project: str, general: Sequence[Finding], reports: Sequence[Report]) -> dict[str, Any]:
+def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
     """The same for programs."""
     return {
         "version": __version__,
@@ -175,13 +182,13 @@ def as_data(project: str, general: Sequence[Finding], reports: Sequence[Report])
     }
 
 
-def proved(found: Sequence[tuple[Agent, Finding]], *, asked: bool) -> bool:
+def proved(found: Sequence[tuple[Agent, DoctorFinding]], *, asked: bool) -> bool:
     """Whether hooks have fired: in every agent that was asked for, or in all of those here that can be started."""
     levels = [one.level for _, one in found]
     return "ok" in levels and all(level == "ok" or (level == "unknown" and not asked) for level in levels)
 
 
-def canary_data(project: str, found: Sequence[tuple[Agent, Finding]], *, asked: bool) -> dict[str, Any]:
+def canary_data(project: str, found: Sequence[tuple[Agent, DoctorFinding]], *, asked: bool) -> dict[str, Any]:
     """What came of starting agents, for programs."""
     return {
         "project": project,
@@ -190,7 +197,7 @@ def canary_data(project: str, found: Sequence[tuple[Agent, Finding]], *, asked: 
     }
 
 
-def _finding(one: Finding) -> dict[str, str]:
+def _finding(one: DoctorFinding) -> dict[str, str]:
     return {"level": one.level, "about": one.about, "text": one.text, "remedy": one.remedy}
 
 
@@ -229,7 +236,7 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
         raise UsageError("--since is for --coverage", hint="say both, or neither")
     if canary:
         _refuse_agents()
-    here = _Here(agents)
+    here = _DoctorScope(agents)
     if coverage:
         return here.show_coverage(as_json, since or "")
     if canary:
@@ -245,16 +252,16 @@ def _first_step() -> str:
     return "billhook list" if config.entries else "billhook init"
 
 
-class _Here:
+class _DoctorScope:
     """What is asked about: this project, and some agents."""
 
     def __init__(self, agents: tuple[str, ...]) -> None:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
         self.hosts = _named(agents) or hosts_here(self.project, self.root)
-        self.daemon = Daemon(self.root)
+        self.daemon = DaemonState(self.root)
         self.general = [*self.daemon.findings(), *head_findings(self.project, self.root)]
 
-    def report(self, host: Agent) -> Report:
+    def report(self, host: Agent) -> AgentReport:
         return examined(host, self.project, self.root, self.daemon, asked=self.asked)
 
     def show(self, as_json: bool) -> int:
@@ -283,7 +290,7 @@ class _Here:
             say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
         return 0 if proved(found, asked=self.asked) else 1
 
-    def _canary(self, report: Report, as_json: bool) -> Finding:
+    def _canary(self, report: AgentReport, as_json: bool) -> DoctorFinding:
         from billhook.cli.doctor.canary import canary_finding, not_possible
 
         events = [event for one in report.installed for event in one.events]
@@ -318,7 +325,7 @@ class _Here:
         events = [event for one in report.installed for event in one.events]
         logged = is_logged(host, self.project)
 
-        def why(seen: "Seen") -> Reasons:
+        def why(seen: "LoggedCalls") -> Reasons:
             return Reasons(host, seen, report.findings, events, logged=logged)
 
         return compared(host, self.project, self.root, why, since)

@@ -19,13 +19,13 @@ import msgspec
 
 from billhook.agents.base import Agent, Start
 from billhook.cli.doctor.entries import path_of
-from billhook.cli.doctor.finding import Finding, Level
-from billhook.cli.doctor.folder_trust import settings_of
+from billhook.cli.doctor.finding import DoctorFinding, Level
+from billhook.cli.doctor.hooks import settings_of
 from billhook.core import client_env, strictjson
 from billhook.runners.process_tree import processes
 from billhook.store.files import log_folder
-from billhook.store.log_reader import LogReader
-from billhook.store.record import Record, Wanted
+from billhook.store.log.reader import LogReader
+from billhook.store.log.record import Record, Wanted
 
 
 def environment(start: Start, url: str, around: Mapping[str, str]) -> dict[str, str]:
@@ -61,39 +61,39 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def canary_finding(
-    host: Agent, project: str, root: Path, findings: Sequence[Finding], seconds: float = SECONDS
-) -> Finding:
+    host: Agent, project: str, root: Path, findings: Sequence[DoctorFinding], seconds: float = SECONDS
+) -> DoctorFinding:
     """Start the agent, and say what came of it. `findings` are what is known about it."""
     try:
         ran = run(host, path_of(host), project, root, seconds)
     except OSError as error:
         text = f"{path_of(host)} can't be started: {error.strerror or error}"
-        return Finding("fail", "canary", text, f"start `{host.program}` here, and see what it wants")
+        return DoctorFinding("fail", "canary", text, f"start `{host.program}` here, and see what it wants")
     if ran.record is not None:
-        return Finding("ok", "canary", _fired(ran.record, ran.seconds))
+        return DoctorFinding("ok", "canary", _fired(ran.record, ran.seconds))
     why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
     text = f"no hook fired: {_ended(host, ran)}"
     if why is not None:
-        return Finding("fail", "canary", f"{text}; likely because {why.text}", why.remedy)
+        return DoctorFinding("fail", "canary", f"{text}; likely because {why.text}", why.remedy)
     told = f"; it said: {ran.said}" if ran.said else ""
     level: Level = "warn" if ran.exit else "fail"  # it may have wanted something else, such as an account
-    return Finding(level, "canary", f"{text}{told}", f"start `{host.program}` here, and see what it wants")
+    return DoctorFinding(level, "canary", f"{text}{told}", f"start `{host.program}` here, and see what it wants")
 
 
-def not_possible(host: Agent, events: Sequence[str], *, logged: bool) -> Finding | None:
+def not_possible(host: Agent, events: Sequence[str], *, logged: bool) -> DoctorFinding | None:
     """What keeps the agent from being started, or its start from proving anything; None: nothing does."""
     if host.start is None:
         text = f"can't be proved: {host.title} does not start without an account and a window"
-        return Finding("unknown", "canary", text)
+        return DoctorFinding("unknown", "canary", text)
     if not events:
-        return Finding("fail", "canary", "nothing can fire: not installed", f"billhook install {host.name}")
+        return DoctorFinding("fail", "canary", "nothing can fire: not installed", f"billhook install {host.name}")
     if not path_of(host):
-        return Finding("unknown", "canary", f"can't be proved: no `{host.program}` on PATH")
+        return DoctorFinding("unknown", "canary", f"can't be proved: no `{host.program}` on PATH")
     if not logged:
-        return Finding("unknown", "canary", "can't be proved: the event log is switched off")
+        return DoctorFinding("unknown", "canary", "can't be proved: the event log is switched off")
     if not _EARLY & set(events):
         text = "can't be proved: of the installed events, none comes before the model is asked"
-        return Finding("unknown", "canary", text, f"billhook install {host.name}")
+        return DoctorFinding("unknown", "canary", text, f"billhook install {host.name}")
     return None
 
 

@@ -14,16 +14,16 @@ import click
 import msgspec
 
 from billhook.agents.base import Agent
-from billhook.agents.transcripts import Call, Lines, Result, Transcript
-from billhook.cli.doctor.finding import Finding
+from billhook.agents.transcripts import CallResult, TranscriptCall, TranscriptFile, TranscriptLines
+from billhook.cli.doctor.finding import DoctorFinding
 from billhook.cli.screen import filled, width, with_shown_paths
 from billhook.cli.times import shown_time
 from billhook.config import sources
 from billhook.config.loader import standing
 from billhook.core.text import counted, one_line
 from billhook.store.files import log_folder
-from billhook.store.log_reader import LogReader
-from billhook.store.record import Record, Wanted
+from billhook.store.log.reader import LogReader
+from billhook.store.log.record import Record, Wanted
 
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
@@ -41,7 +41,7 @@ class _Came(NamedTuple):
     when: float
 
 
-class Seen:
+class LoggedCalls:
     """The logs of some projects, read once: ids and no more, so that memory grows with the calls alone."""
 
     def __init__(self, root: Path, host: str) -> None:
@@ -93,7 +93,7 @@ class Seen:
         elif not any(one.session == record.session_id for one in came):
             came.append(_Came("afterwards", record.session_id, moment(record.time)))
 
-    def taken(self, call: Call) -> Kind | None:
+    def taken(self, call: TranscriptCall) -> Kind | None:
         """What came of a call; None: it never came. Each record answers for one call."""
         came, when = self._came.get(call.id, []), moment(call.time)
         for one in came:
@@ -118,7 +118,7 @@ class Reasons:
     """Says of one call after another why it was not seen."""
 
     def __init__(
-        self, host: Agent, seen: Seen, findings: Iterable[Finding], events: Iterable[str], *, logged: bool
+        self, host: Agent, seen: LoggedCalls, findings: Iterable[DoctorFinding], events: Iterable[str], *, logged: bool
     ) -> None:
         """`findings` and `events` are what the doctor found now; `logged`: the event log is switched on."""
         self._host, self._seen, self._logged = host, seen, logged
@@ -127,7 +127,7 @@ class Reasons:
             (one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")), ""
         )
 
-    def why(self, call: Call, *, ended: bool) -> str:
+    def why(self, call: TranscriptCall, *, ended: bool) -> str:
         """The likeliest reason. `ended`: the transcript has what the tool said."""
         host, seen = self._host, self._seen
         if call.elsewhere:
@@ -153,7 +153,7 @@ class Reasons:
         missing = self._events and "PreToolUse" not in self._events
         return f": {self._host.spellings['PreToolUse']} is not among the installed events" if missing else ""
 
-    def _in_a_session_that_asked(self, call: Call, ended: bool) -> str:
+    def _in_a_session_that_asked(self, call: TranscriptCall, ended: bool) -> str:
         began, last = self._seen.ends[call.session]
         if call.agent and call.agent not in self._seen.agents:
             return "in a subagent that asked nobody"
@@ -183,7 +183,7 @@ _MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs a
 class Unseen(msgspec.Struct, frozen=True):
     """A call that no hook ever saw."""
 
-    call: Call
+    call: TranscriptCall
     why: str
 
 
@@ -213,7 +213,12 @@ class Coverage(msgspec.Struct, kw_only=True):
 
 
 def compared(
-    host: Agent, project: str, root: Path, why: Callable[[Seen], Reasons], since: str = "", now: float | None = None
+    host: Agent,
+    project: str,
+    root: Path,
+    why: Callable[[LoggedCalls], Reasons],
+    since: str = "",
+    now: float | None = None,
 ) -> Coverage:
     """Read both. `since`: a time as records have it. Raises StoreError when the log can't be read."""
     comparison = _Comparison(host, project, root, since)
@@ -234,21 +239,21 @@ class _Comparison:
     """One look at all transcripts of a project."""
 
     def __init__(self, host: Agent, project: str, root: Path, since: str) -> None:
-        self.seen = Seen(root, host.name)
+        self.seen = LoggedCalls(root, host.name)
         self.seen.read(project)
         self.result = Coverage(host=host)
         self._since, self._project = since, project
         self._known: set[tuple[str, str]] = set()
         self._sessions: set[str] = set()
-        self._open: dict[tuple[str, str], tuple[Call, bool]] = {}
+        self._open: dict[tuple[str, str], tuple[TranscriptCall, bool]] = {}
         """Calls that were not found in the log so far, and whether they ended."""
 
-    def take(self, transcript: Transcript, now: float) -> None:
+    def take(self, transcript: TranscriptFile, now: float) -> None:
         """Go through one file. Of calls that were judged no more is kept than their ids."""
-        lines = Lines(transcript.path)
-        waiting: dict[str, Call] = {}
+        lines = TranscriptLines(transcript.path)
+        waiting: dict[str, TranscriptCall] = {}
         for found in transcript.read(lines):
-            if isinstance(found, Result):
+            if isinstance(found, CallResult):
                 self._result(waiting, found)
             elif found.time >= self._since[: len(found.time)]:
                 self._call(found, waiting)
@@ -258,7 +263,7 @@ class _Comparison:
         result.bytes += lines.bytes
         self._without_result(waiting, fresh=now - _written(transcript.path) < _STILL_OPEN)
 
-    def _call(self, call: Call, waiting: dict[str, Call]) -> None:
+    def _call(self, call: TranscriptCall, waiting: dict[str, TranscriptCall]) -> None:
         """A session that was forked repeats, under its own id, what was; such a call is one, and judged if any is."""
         key = (call.id, call.time)
         again = key in self._known
@@ -282,20 +287,20 @@ class _Comparison:
         if folder and (project := project_of(folder)) != self._project and self.seen.logs < _MOST_LOGS:
             self.seen.read(project)
 
-    def _result(self, waiting: dict[str, Call], result: Result) -> None:
+    def _result(self, waiting: dict[str, TranscriptCall], result: CallResult) -> None:
         call = waiting.pop(result.id, None)
         if call is not None and result.came == "refused":
             self.result.not_run += 1
         elif call is not None:
             self._open[call.id, call.time] = call, result.came == "ran"
 
-    def _without_result(self, waiting: dict[str, Call], *, fresh: bool) -> None:
+    def _without_result(self, waiting: dict[str, TranscriptCall], *, fresh: bool) -> None:
         if fresh:
             self.result.open += len(waiting)
         else:
             self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
 
-    def finish(self, why: Callable[[Seen], Reasons]) -> Coverage:
+    def finish(self, why: Callable[[LoggedCalls], Reasons]) -> Coverage:
         result, reasons = self.result, why(self.seen)
         for call, ended in self._open.values():
             text = reasons.why(call, ended=ended)
@@ -314,7 +319,7 @@ def _written(path: str) -> float:
         return 0.0
 
 
-def shortly(call: Call) -> str:
+def shortly(call: TranscriptCall) -> str:
     """What a call was about, in one line and without secrets."""
     from billhook.store.redaction import Redactor
 

@@ -15,23 +15,23 @@ import msgspec
 from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
-from billhook.cli.doctor.finding import Finding
-from billhook.cli.install.checks import notes_about
+from billhook.cli.doctor.finding import DoctorFinding
 from billhook.cli.install.entries import (
     PROGRAM,
     UNGUARDED,
+    EntryOptions,
     Handler,
     IfMissing,
-    Options,
     handlers,
     is_written,
     ours,
     wanted,
 )
+from billhook.cli.install.files import notes_about
 from billhook.cli.install.plan import Needs, Target
-from billhook.config.declared import Run, Url
+from billhook.config.declaration import RunAction, Url
 from billhook.config.edit_json import Document, measured
-from billhook.config.own_entries import is_billhook
+from billhook.config.installation import is_billhook
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
 
@@ -45,16 +45,18 @@ def path_of(host: Agent) -> str:
     return shutil.which(host.program, path=client_env.environ().get("PATH")) or ""
 
 
-def program_finding(host: Agent) -> Finding:
+def program_finding(host: Agent) -> DoctorFinding:
     """Whether the agent can be started from here."""
     path = path_of(host)
     if not path:
         if host.without_program:
-            return Finding("unknown", "program", f"no `{host.program}` on PATH here")
+            return DoctorFinding("unknown", "program", f"no `{host.program}` on PATH here")
         remedy = f"install {host.title}, or start billhook where `{host.program}` is on PATH"
-        return Finding("warn", "program", f"{host.title} can't be started here: no `{host.program}` on PATH", remedy)
+        return DoctorFinding(
+            "warn", "program", f"{host.title} can't be started here: no `{host.program}` on PATH", remedy
+        )
     version = version_of(path)
-    return Finding("ok", "program", f"{path}, version {version}" if version else path)
+    return DoctorFinding("ok", "program", f"{path}, version {version}" if version else path)
 
 
 def version_of(path: str) -> str:
@@ -99,7 +101,7 @@ class Called(msgspec.Struct, frozen=True):
     address: str = ""  # where the daemon is asked over HTTP; then there is no program
 
 
-class Installation(msgspec.Struct, frozen=True):
+class InstalledEntries(msgspec.Struct, frozen=True):
     """Our entries in one file of an agent."""
 
     host: Agent
@@ -141,13 +143,13 @@ def called(handler: Handler) -> Called | None:
     return None
 
 
-class Files:
+class SettingsPair:
     """Both files of an agent: the user's and the project's."""
 
     def __init__(self, host: Agent, project: str, root: Path) -> None:
         self.host, self.project = host, project
-        self.installed: list[Installation] = []
-        self.findings: list[Finding] = []
+        self.installed: list[InstalledEntries] = []
+        self.findings: list[DoctorFinding] = []
         self._targets: list[Target] = []
         for scope in _scopes(host, project):
             try:
@@ -155,19 +157,19 @@ class Files:
             except BillhookError as error:
                 where = f"{error.place}: " if error.place else ""
                 remedy = error.hint or "mend the file"
-                self.findings.append(Finding("fail", "installed", f"{where}{error.message}", remedy))
+                self.findings.append(DoctorFinding("fail", "installed", f"{where}{error.message}", remedy))
 
     def _read(self, target: Target) -> None:
         document = measured(target.text())
         self._targets.append(target)
         written = ours(document, target.host)
         if entries := written or by_hand(document, target.host):
-            self.installed.append(Installation(target.host, target.scope, target.path, tuple(entries)))
+            self.installed.append(InstalledEntries(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
             if "switches" in text or "will not start" in text:
-                self.findings.append(Finding("fail", "installed", text, "change that setting"))
+                self.findings.append(DoctorFinding("fail", "installed", text, "change that setting"))
             elif "calls billhook as well" in text and written:
-                self.findings.append(Finding("warn", "installed", text, "remove that entry"))
+                self.findings.append(DoctorFinding("warn", "installed", text, "remove that entry"))
 
     def needed(self) -> set[str]:
         """The canonical names of events that configured hooks want, in this agent."""
@@ -183,7 +185,7 @@ def by_hand(document: Document, host: Agent) -> list[Handler]:
     found = []
     for one in handlers(document, host):
         text, url = one.data.get("command") or one.data.get("bash"), one.data.get("url")
-        action = Run(text) if isinstance(text, str) else Url(url) if isinstance(url, str) else None
+        action = RunAction(text) if isinstance(text, str) else Url(url) if isinstance(url, str) else None
         found += [one] if is_billhook(action) and not is_written(one.data) else []
     return found
 
@@ -193,18 +195,22 @@ def _scopes(host: Agent, project: str) -> Iterable[Scope]:
     return ("user",) if same else ("user", "project")
 
 
-def by_another_file(host: Agent, project: str, root: Path) -> list[Installation]:
+def by_another_file(host: Agent, project: str, root: Path) -> list[InstalledEntries]:
     """Entries that were installed for Claude Code, in files that this agent reads, too."""
     scopes = host.reads_claude
-    return [one for one in Files(AGENTS["claude"], project, root).installed if one.scope in scopes] if scopes else []
+    return (
+        [one for one in SettingsPair(AGENTS["claude"], project, root).installed if one.scope in scopes]
+        if scopes
+        else []
+    )
 
 
-def entry_findings(files: Files, others: list[Installation], *, asked: bool) -> Iterator[Finding]:
+def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked: bool) -> Iterator[DoctorFinding]:
     """What there is to say about being installed. `asked`: somebody wants to know about this very agent."""
     host = files.host
     if not files.installed and not others:
         text = f"not installed: {host.title} does not ask billhook"
-        yield Finding("fail" if asked else "warn", "installed", text, f"billhook install {host.name}")
+        yield DoctorFinding("fail" if asked else "warn", "installed", text, f"billhook install {host.name}")
     for one in (*files.installed, *others):
         yield _present(one, host)
         yield from _leads_here(one)
@@ -214,15 +220,15 @@ def entry_findings(files: Files, others: list[Installation], *, asked: bool) -> 
     yield from _covered(files, [*files.installed, *others])
 
 
-def _present(one: Installation, host: Agent) -> Finding:
+def _present(one: InstalledEntries, host: Agent) -> DoctorFinding:
     through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
     missing = "; lets everything pass where billhook is missing" if one.if_missing == "allow" else ""
     number = len(one.events)
     events = "1 event" if number == 1 else f"{number} events"
-    return Finding("ok", "installed", f"{one.path}: {events}{through}{missing}")
+    return DoctorFinding("ok", "installed", f"{one.path}: {events}{through}{missing}")
 
 
-def _covered(files: Files, installed: list[Installation]) -> Iterator[Finding]:
+def _covered(files: SettingsPair, installed: list[InstalledEntries]) -> Iterator[DoctorFinding]:
     """Events that nobody asks about."""
     if not installed:
         return
@@ -230,37 +236,43 @@ def _covered(files: Files, installed: list[Installation]) -> Iterator[Finding]:
     host, again = files.host, installed[-1].command
     if "PreToolUse" not in have:
         text = f"no tool call is judged: {host.spellings['PreToolUse']} is not among its events"
-        yield Finding("warn", "installed", text, again)
+        yield DoctorFinding("warn", "installed", text, again)
     if lacking := sorted(files.needed() - have):
-        yield Finding("warn", "installed", f"hooks want what the agent does not ask about: {', '.join(lacking)}", again)
+        yield DoctorFinding(
+            "warn", "installed", f"hooks want what the agent does not ask about: {', '.join(lacking)}", again
+        )
 
 
-def _leads_here(one: Installation) -> Iterator[Finding]:
+def _leads_here(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Whether the command is there, and is this billhook."""
     for said in dict.fromkeys(one.calls()):
         if said.dialect != one.host.name:
             text = f"{one.path}: an entry speaks to {said.dialect}"
-            yield Finding("fail", "installed", text, one.command)
+            yield DoctorFinding("fail", "installed", text, one.command)
     for program in dict.fromkeys(said.program for said in one.calls() if said.program):
         yield from _program(one, program)
 
 
-def _program(one: Installation, program: str) -> Iterator[Finding]:
+def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
     becomes = "then every tool call passes" if one.if_missing == "allow" else "then every tool call is refused"
     remedy = "uv tool install billhook" if one.scope == "project" else one.command
     path = program if "/" in program else shutil.which(program, path=client_env.environ().get("PATH")) or ""
     if not path:
-        yield Finding("fail", "installed", f"`{program}` is not on PATH here; {becomes}", "uv tool install billhook")
+        yield DoctorFinding(
+            "fail", "installed", f"`{program}` is not on PATH here; {becomes}", "uv tool install billhook"
+        )
     elif not os.path.exists(path):
-        yield Finding("fail", "installed", f"{path} is gone; {becomes}", remedy)
+        yield DoctorFinding("fail", "installed", f"{path} is gone; {becomes}", remedy)
     elif not os.access(path, os.X_OK) or os.path.isdir(path):
-        yield Finding("fail", "installed", f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}")
+        yield DoctorFinding(
+            "fail", "installed", f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}"
+        )
     elif not _is_this(path):
         version = _version_beside(path)
         if version != __version__:
             other = f"version {version}" if version else "of an unknown version"
             text = f"it calls another billhook, {path}, {other}; this is {__version__}"
-            yield Finding("warn", "installed", text, one.command)
+            yield DoctorFinding("warn", "installed", text, one.command)
 
 
 def _is_this(path: str) -> bool:
@@ -288,7 +300,7 @@ def _version_beside(path: str) -> str:
     return found[0] if found else ""
 
 
-def _in_time(one: Installation) -> Iterator[Finding]:
+def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Every agent lets a call pass when a hook is too late: our deadline has to lie below its time-out."""
     late = []
     for entry in one.entries:
@@ -300,13 +312,13 @@ def _in_time(one: Installation) -> Iterator[Finding]:
             late.append(f"{entry.event} ({said.deadline} ms against {seconds:g} s)")
     if late:
         text = f"{one.path}: the deadline is not below the agent's own time-out: {', '.join(late)}"
-        yield Finding("fail", "installed", text, one.command)
+        yield DoctorFinding("fail", "installed", text, one.command)
 
 
-def _up_to_date(one: Installation) -> Iterator[Finding]:
+def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Whether `install` would write the same, but for the times, which hooks of any folder may have made longer."""
     calls = one.calls()
-    options = Options(
+    options = EntryOptions(
         scope=one.scope,
         program=next((said.program for said in calls if said.program), PROGRAM),
         if_missing=one.if_missing,
@@ -317,14 +329,14 @@ def _up_to_date(one: Installation) -> Iterator[Finding]:
         yield _of_another_form(one)
 
 
-def _of_another_form(one: Installation) -> Finding:
+def _of_another_form(one: InstalledEntries) -> DoctorFinding:
     if one.calls():
-        return Finding(
+        return DoctorFinding(
             "warn", "installed", f"{one.path}: entries of another form than this version writes", one.command
         )
     lines = ", ".join(str(entry.line) for entry in one.entries)
     text = f"{one.path}: calls billhook in words of your own (line {lines}), with no deadline that is known"
-    return Finding("warn", "installed", text, f"{one.command}, and remove those")
+    return DoctorFinding("warn", "installed", text, f"{one.command}, and remove those")
 
 
 def _whole(entry: Handler) -> Mapping[str, Any]:

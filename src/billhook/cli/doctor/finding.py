@@ -9,7 +9,7 @@ Level = Literal["ok", "unknown", "warn", "fail"]
 About = Literal["program", "installed", "trust", "daemon", "hooks", "log", "canary", "coverage"]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class DoctorFinding(msgspec.Struct, frozen=True):
     """What was looked at, how it is, and what mends it."""
 
     level: Level
@@ -23,6 +23,6 @@ class Finding(msgspec.Struct, frozen=True):
         return self.level in ("ok", "unknown")
 
 
-def all_well(findings: Iterable[Finding]) -> bool:
+def all_well(findings: Iterable[DoctorFinding]) -> bool:
     """Whether nothing has to be mended."""
     return all(one.well for one in findings)

@@ -1,37 +1,137 @@
-"""Whether the daemon answers, and whether it is the one that entries ask."""
+"""Whether an agent trusts this folder, and our entries in its files, as far as its own files tell.
 
+Agents silently skip hooks that they don't trust.
+"""
+
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from billhook import __version__
+from billhook.agents import AGENTS
 from billhook.agents.base import Agent
-from billhook.cli.doctor.entries import path_of
-from billhook.cli.doctor.finding import Finding
-from billhook.cli.doctor.plugins import plugin_hooks
+from billhook.cli.doctor.entries import InstalledEntries, path_of
+from billhook.cli.doctor.finding import DoctorFinding
 from billhook.cli.install.entries import TOKEN_VARIABLE
-from billhook.config import loader
-from billhook.config.config import Config, Row, rows
-from billhook.config.history import Look, log_of
-from billhook.config.known_gates import missing
-from billhook.config.notices import gone_text
+from billhook.config import loader, sources
+from billhook.config.config import Config, HookRow, rows
+from billhook.config.declaration import Declared
+from billhook.config.history import LogTailScan, log_of
+from billhook.config.nodes import MAX_BYTES, read_text
+from billhook.config.notices import gone_text, missing
+from billhook.config.shapes import read_file
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
 from billhook.serve import control
-from billhook.serve.protocol import Status
-from billhook.store import log_heads
+from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import StoreError, log_folder
+from billhook.store.log import verify
+
+_INVALID: Final = frozenset({"BH104", "BH203", "BH204", "BH206", "BH216"})
 
 
-class Daemon:
+def trust_findings(host: Agent, project: str, installed: list[InstalledEntries]) -> Iterator[DoctorFinding]:
+    """What the agent's files say about trust; nothing for an agent that has no such thing."""
+    found = host.trust(host, project, installed, settings_of) if host.trust is not None else ()
+    facts = [DoctorFinding(one.level, "trust", one.text, one.remedy) for one in found]
+    yield from facts[:-1]
+    yield from _invalid_files(host, project)
+    yield from facts[-1:]  # what it says about the folder comes last
+
+
+def settings_of(path: str) -> dict[str, Any]:
+    """A settings file, comments allowed; empty when there is none, or none that can be read."""
+    try:
+        data = sources.read_bytes(path, MAX_BYTES)
+    except OSError:
+        return {}
+    read = read_text(data, path if path.endswith(".json") else f"{path}.json")
+    plain = read.node.plain() if read.node is not None else {}
+    return plain if isinstance(plain, dict) else {}
+
+
+def _invalid_files(host: Agent, project: str) -> Iterator[DoctorFinding]:
+    """Settings files, with every hook in them, that the agent skips because it does not know the form of one entry."""
+    own = [host.file("user", project)] if host.strict_files else []
+    paths = (*own, *(os.path.join(project, name) for name in host.strict_files))
+    for path in dict.fromkeys(path for path in paths if os.path.isfile(path)):
+        read = read_file(path, "explicit", project)
+        wrong = [(one.line, one.message) for one in read.findings if one.code in _INVALID]
+        odd = [(one.line, "a bare command") for one in read.entries if one.shape != "nested"]
+        for line, what in [*wrong, *odd][:1]:
+            text = f"{path}:{line}: {what}; {host.title} skips the whole file for one invalid entry"
+            remedy = "fix that entry, or move it to a hooks.yaml; `billhook check` shows all"
+            yield DoctorFinding("warn", "trust", text, remedy)
+
+
+# Hooks of Claude Code's plugins.
+
+
+_MOST: Final = 200  # plugins that are looked at
+
+
+class PluginHook(msgspec.Struct, frozen=True):
+    """One hook of one plugin."""
+
+    plugin: str
+    declared: Declared
+
+
+def plugin_hooks(project: str) -> list[PluginHook]:
+    """The hooks of every plugin that is installed and switched on for this project."""
+    return [PluginHook(name, one) for name, folder in _enabled(project) for one in _hooks_in(folder)]
+
+
+def _enabled(project: str) -> Iterator[tuple[str, str]]:
+    """The name and the folder of each; the project's settings come after the user's, as in the agent itself."""
+    home = AGENTS["claude"].home()
+    switches: dict[str, Any] = {}
+    for file in (
+        os.path.join(home, "settings.json"),
+        os.path.join(project, ".claude", "settings.json"),
+        os.path.join(project, ".claude", "settings.local.json"),
+    ):
+        said = settings_of(file).get("enabledPlugins")
+        switches |= said if isinstance(said, dict) else {}
+    installed = settings_of(os.path.join(home, "plugins", "installed_plugins.json")).get("plugins")
+    for name, found in list(installed.items())[:_MOST] if isinstance(installed, dict) else ():
+        folder = _folder(found, project)
+        if folder and switches.get(name) is True:
+            yield name, folder
+
+
+def _folder(found: object, project: str) -> str:
+    """Where a plugin lies: one place, or several for different projects."""
+    for one in found if isinstance(found, list) else [found]:
+        if not isinstance(one, dict) or not isinstance(one.get("installPath"), str):
+            continue
+        if one.get("projectPath") in (None, project):
+            return str(one["installPath"])
+    return ""
+
+
+def _hooks_in(folder: str) -> Iterator[Declared]:
+    """What its file of hooks declares, and what the manifest names instead of that file."""
+    said = settings_of(os.path.join(folder, ".claude-plugin", "plugin.json")).get("hooks")
+    named = [one for one in (said if isinstance(said, list) else [said]) if isinstance(one, str)]
+    for path in dict.fromkeys(os.path.normpath(os.path.join(folder, one)) for one in ("hooks/hooks.json", *named)):
+        if os.path.isfile(path) and path.startswith(os.path.join(folder, "")):
+            yield from (one for one in read_file(path, "explicit", folder).entries if one.action is not None)
+
+
+# Whether the daemon answers, and whether it is the one that entries ask.
+
+
+class DaemonState:
     """The daemon of a state root, asked once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.status: Status | None = None
+        self.status: DaemonStatus | None = None
         self.error: BillhookError | None = None
         began = time.monotonic()
         try:
@@ -40,36 +140,36 @@ class Daemon:
             self.error = error
         self.seconds = time.monotonic() - began
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[DoctorFinding]:
         if self.error is not None:
             place = f" ({self.error.place})" if self.error.place else ""
-            yield Finding("fail", "daemon", f"{self.error.message}{place}", "billhook daemon stop --force")
+            yield DoctorFinding("fail", "daemon", f"{self.error.message}{place}", "billhook daemon stop --force")
             return
         if self.status is None:
-            yield Finding("ok", "daemon", "none runs; the next event starts one")
+            yield DoctorFinding("ok", "daemon", "none runs; the next event starts one")
             return
         found = self.status
         text = f"process {found.pid} answers ({self.seconds * 1000:.0f} ms), billhook {found.version}"
         if found.version != __version__:
-            yield Finding("warn", "daemon", f"{text}; this is {__version__}", "billhook daemon stop")
+            yield DoctorFinding("warn", "daemon", f"{text}; this is {__version__}", "billhook daemon stop")
         elif found.leaving:
-            yield Finding("ok", "daemon", f"{text}; it ends ({found.leaving}), and the next event starts another")
+            yield DoctorFinding("ok", "daemon", f"{text}; it ends ({found.leaving}), and the next event starts another")
         else:
-            yield Finding("ok", "daemon", text)
+            yield DoctorFinding("ok", "daemon", text)
 
-    def listens(self, addresses: Iterable[str]) -> Iterator[Finding]:
+    def listens(self, addresses: Iterable[str]) -> Iterator[DoctorFinding]:
         """Whether it is where entries ask over HTTP; nothing when none does."""
         own = self.status.http.rstrip("/") if self.status is not None else ""
         asked = list(dict.fromkeys(addresses))
         if asked and not client_env.environ().get(TOKEN_VARIABLE):
             text = f"{TOKEN_VARIABLE} is not set here; an agent that is started without it is refused"
             remedy = f'export {TOKEN_VARIABLE}="$(cat {self._root / "billhook" / "daemon" / "token"})"'
-            yield Finding("unknown", "daemon", text, remedy)
+            yield DoctorFinding("unknown", "daemon", text, remedy)
         for address in asked:
             if address != own:
                 text = f"entries ask {address}, and no daemon listens there"
                 remedy = f"billhook daemon start --http {address.partition('://')[2]}"
-                yield Finding("fail", "daemon", text, remedy)
+                yield DoctorFinding("fail", "daemon", text, remedy)
 
 
 # Which hooks apply inside an agent, and when it last asked.
@@ -111,36 +211,36 @@ def applying(host: Agent, config: Config) -> Applying:
     )
 
 
-def _never(row: Row, host: Agent) -> bool:
+def _never(row: HookRow, host: Agent) -> bool:
     return bool(row.events) and not any(event in host.spellings for event in row.events)
 
 
-def hook_findings(host: Agent, project: str) -> Iterator[Finding]:
+def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     """What applies, what waits, and what is wrong."""
     config = loader.load_for_cwd(project, host=host.name)
     found = applying(host, config)
-    yield Finding("ok", "hooks", _counted(found, host))
+    yield DoctorFinding("ok", "hooks", _counted(found, host))
     if host.name == "claude" and (others := plugin_hooks(project)):
         plugins = ", ".join(dict.fromkeys(one.plugin for one in others))
         what = "1 hook of a plugin is" if len(others) == 1 else f"{len(others)} hooks of plugins are"
-        yield Finding("ok", "hooks", f"{what} run by Claude Code itself: {plugins}")
+        yield DoctorFinding("ok", "hooks", f"{what} run by Claude Code itself: {plugins}")
     if found.waiting:
         what = "1 hook waits" if found.waiting == 1 else f"{found.waiting} hooks wait"
-        yield Finding("warn", "hooks", f"{what} for your approval, and don't run", "billhook trust")
+        yield DoctorFinding("warn", "hooks", f"{what} for your approval, and don't run", "billhook trust")
     if found.blocks:
         what = (
             "1 hook can't be used and refuses"
             if found.blocks == 1
             else f"{found.blocks} hooks can't be used and refuse"
         )
-        yield Finding("warn", "hooks", f"{what} what it would have judged", "billhook check")
+        yield DoctorFinding("warn", "hooks", f"{what} what it would have judged", "billhook check")
     for one in missing(config):
         text = gone_text(one, config).partition(" If that")[0]
-        yield Finding("warn", "hooks", text, "restore it, or: billhook trust --acknowledge")
+        yield DoctorFinding("warn", "hooks", text, "restore it, or: billhook trust --acknowledge")
     if config.problems:
         first = config.problems[0]
         number = "1 problem" if len(config.problems) == 1 else f"{len(config.problems)} problems"
-        yield Finding("warn", "hooks", f"{number}, the first: {first.place}: {first.message}", "billhook check")
+        yield DoctorFinding("warn", "hooks", f"{number}, the first: {first.place}: {first.message}", "billhook check")
 
 
 def _counted(found: Applying, host: Agent) -> str:
@@ -163,10 +263,10 @@ def last_asked(host: Agent, config: Config) -> str:
     log = log_of(config)
     if log is None:
         return ""
-    return next((record.time for record in Look(log, config.project, _NEWEST) if record.host == host.name), "")
+    return next((record.time for record in LogTailScan(log, config.project, _NEWEST) if record.host == host.name), "")
 
 
-def head_findings(project: str, root: Path) -> Iterator[Finding]:
+def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
     """Whether the heads of the log are exported, where the user wants that."""
     recording = loader.load_for_cwd(project).recording
     target = recording.options["export_head_to"] if recording else ""
@@ -174,30 +274,30 @@ def head_findings(project: str, root: Path) -> Iterator[Finding]:
         return
     folder = log_folder(root, project)
     try:
-        wrong = log_heads.overdue(Path(target), folder, root, recording.options["export_head_every"])
+        wrong = verify.overdue(Path(target), folder, root, recording.options["export_head_every"])
     except StoreError as error:
-        yield Finding("warn", "log", f"no head can be exported: {error.message} ({error.place})", error.hint)
+        yield DoctorFinding("warn", "log", f"no head can be exported: {error.message} ({error.place})", error.hint)
         return
     if wrong:
-        yield Finding("warn", "log", wrong, "billhook events verify --head")
+        yield DoctorFinding("warn", "log", wrong, "billhook events verify --head")
     else:
-        yield Finding("ok", "log", f"heads are exported to {target}")
+        yield DoctorFinding("ok", "log", f"heads are exported to {target}")
 
 
-def log_findings(host: Agent, project: str) -> Iterator[Finding]:
+def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     """Whether the agent ever asked."""
     config = loader.load_for_cwd(project, host=host.name)
     if not is_logged(host, project):
-        yield Finding("unknown", "log", "the event log is switched off, so nobody can tell when it last asked")
+        yield DoctorFinding("unknown", "log", "the event log is switched off, so nobody can tell when it last asked")
         return
     try:
         when = last_asked(host, config)
     except StoreError as error:
-        yield Finding("warn", "log", f"the event log can't be read: {error.message} ({error.place})", error.hint)
+        yield DoctorFinding("warn", "log", f"the event log can't be read: {error.message} ({error.place})", error.hint)
         return
     if when:
-        yield Finding("ok", "log", f"{host.title} last asked at {when}")
+        yield DoctorFinding("ok", "log", f"{host.title} last asked at {when}")
     else:
         provable = host.start is not None and path_of(host)
         remedy = f"billhook doctor {host.name} --canary" if provable else ""
-        yield Finding("unknown", "log", f"{host.title} has not asked yet in this project", remedy)
+        yield DoctorFinding("unknown", "log", f"{host.title} has not asked yet in this project", remedy)

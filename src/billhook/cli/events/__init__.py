@@ -18,7 +18,10 @@ COMMANDS = {
     "verify": "Check that nothing in the log was changed, removed or added.",
     "export": "The log's own lines, to keep or to send elsewhere.",
 }
-"""Every command with its one line of help. The module `events_NAME` holds a click command called `verb`."""
+"""Every command with its one line of help."""
+
+_MODULES = {"list": "sessions", "rename": "sessions", "search": "show", "files": "stats", "verify": "export"}
+"""The module of a command, where that has another name. It holds a click command called `NAME_verb`."""
 
 _EPILOG = """\b
 Examples:
@@ -47,7 +50,7 @@ class _View(click.Command):
         return ["[SESSION]", "[OPTIONS]"]
 
 
-class _Events(click.Group):
+class _EventsGroup(click.Group):
     """A group whose first word may also be a session. Modules are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -58,7 +61,8 @@ class _Events(click.Group):
             return _VIEW
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"billhook.cli.events_{cmd_name}").verb
+        module = importlib.import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}")
+        found: click.Command = getattr(module, f"{cmd_name}_verb")
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -94,4 +98,4 @@ _VIEW = _View(
     epilog=_EPILOG,
 )
 
-verb = _Events("events", help=view.__doc__, epilog=_EPILOG, add_help_option=True)
+verb = _EventsGroup("events", help=view.__doc__, epilog=_EPILOG, add_help_option=True)

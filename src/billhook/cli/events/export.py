@@ -9,8 +9,7 @@ from typing import IO, NamedTuple
 
 import click
 
-from billhook.cli.events.filters import Filters, chosen, filter_options, slice_options
-from billhook.cli.events.log import Slice, here
+from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.table import width
 from billhook.cli.events.view import counted_records, show_nothing
 from billhook.cli.options import loaded
@@ -18,9 +17,8 @@ from billhook.cli.screen import filled, note, picked, progress, say, say_json, s
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
-from billhook.store.log_heads import export, exported
-from billhook.store.log_query import Entry
-from billhook.store.log_verify import Head, Verified, export_head, exported_head, verify
+from billhook.store.log.query import LogEntry
+from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -156,7 +154,7 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
 # `billhook events export`:
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     records: int
     bytes: int
     with_side_files: int
@@ -192,16 +190,16 @@ def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, 
     return 0
 
 
-def _write(entries: Iterable[Entry], stream: IO[bytes]) -> Exported:
+def _write(entries: Iterable[LogEntry], stream: IO[bytes]) -> ExportResult:
     records = size = aside = 0
     for entry in entries:
         stream.write(entry.line + b"\n")
         records, size, aside = records + 1, size + len(entry.line) + 1, aside + (entry.record.side is not None)
     stream.flush()
-    return Exported(records, size, aside)
+    return ExportResult(records, size, aside)
 
 
-def _report(done: Exported, output: str | None, foreign: int | None, *, as_json: bool) -> None:
+def _report(done: ExportResult, output: str | None, foreign: int | None, *, as_json: bool) -> None:
     to_file = output not in (None, "-")
     if as_json and to_file:
         say_json({"output": os.path.abspath(output or ""), **done._asdict(), "skipped": foreign})

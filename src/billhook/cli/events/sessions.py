@@ -4,15 +4,24 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.events.filters import json_options, number
-from billhook.cli.events.log import Here, Logs, every_log, here, known_sum
-from billhook.cli.events.session_names import Names, is_logged, one
+from billhook.cli.events.query import (
+    Logs,
+    LogScope,
+    SessionNames,
+    every_log,
+    here,
+    is_logged,
+    json_options,
+    known_sum,
+    number,
+    one,
+)
 from billhook.cli.events.table import TRUST, aligned
 from billhook.cli.events.view import show_list, show_nothing
 from billhook.cli.screen import Progress, note, progress, say, say_json, shown_path
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, visible
-from billhook.store.record import Record, Wanted
+from billhook.store.log.record import Record, Wanted
 from billhook.store.sessions import Sessions, is_an_id
 from billhook.store.state import FileState
 
@@ -65,10 +74,10 @@ def list_verb(everywhere: bool, since: str | None, until: str | None, last: int 
 
 
 def sessions(
-    where: Here, wanted: Wanted, bar: Progress | None, *, everywhere: bool
+    where: LogScope, wanted: Wanted, bar: Progress | None, *, everywhere: bool
 ) -> tuple[list[Summary], int | None]:
     """The sessions in the order of their newest record; and the lines that are none of ours, where that is known."""
-    names, found = Names(where), dict[tuple[str, str], Summary]()
+    names, found = SessionNames(where), dict[tuple[str, str], Summary]()
     readers = every_log(where) if everywhere else [where.reader()]
     for reader in readers:
         for entry in reader.forward(wanted, bar):
@@ -141,7 +150,7 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
     return 0
 
 
-def _meant(word: str, where: Here, sessions: Sessions) -> tuple[str, str, list[str]]:
+def _meant(word: str, where: LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
     """Project and id of the session, and the ids of others that have its name: those it had before it was cleared."""
     found = one(word, where)
     elsewhere = "`billhook events list --all` shows those elsewhere"

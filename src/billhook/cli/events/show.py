@@ -10,19 +10,30 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.events.filters import FAILED, Filters, chosen, filter_options, json_options, slice_options
-from billhook.cli.events.log import Here, Slice, every_log, here, line_of
-from billhook.cli.events.session_names import Names
-from billhook.cli.events.table import Row, Table, about, cells, coloured, cut, told, turn, width, word
+from billhook.cli.events.query import (
+    FAILED,
+    Filters,
+    LogScope,
+    SessionNames,
+    Slice,
+    chosen,
+    every_log,
+    filter_options,
+    here,
+    json_options,
+    line_of,
+    slice_options,
+)
+from billhook.cli.events.table import EventRow, Table, about, cells, coloured, cut, told, turn, width, word
 from billhook.cli.events.view import Printer, format_options
 from billhook.cli.screen import filled, hint, progress, say, shown_path, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import flat, visible
 from billhook.store.files import StoreError, opened
-from billhook.store.log_query import Entry
-from billhook.store.log_reader import LogReader
-from billhook.store.record import Record, Said
+from billhook.store.log.query import LogEntry
+from billhook.store.log.reader import LogReader
+from billhook.store.log.record import OutcomeRecord, Record
 
 _LIMIT = 50
 _MOST_HITS = 3  # places of one record that are shown; the rest is counted
@@ -75,7 +86,7 @@ def search_verb(words: tuple[str, ...], filters: Filters, part: Slice, in_json: 
 
 
 def _screen(records: list[Record], query: str, printer: Printer) -> Iterator[str]:
-    rows = [Row(record) for record in records]
+    rows = [EventRow(record) for record in records]
     table = Table(rows, printer.names, quiet=True)
     yield table.head()
     for row in rows:
@@ -167,7 +178,7 @@ def show_verb(id_: str, in_json: bool) -> int:
     if in_json:
         click.echo(line_of(entry, record))
     else:
-        say("\n".join(_events_show_screen(record, entry, Names(where))))
+        say("\n".join(_events_show_screen(record, entry, SessionNames(where))))
     if problem:
         say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
@@ -175,7 +186,7 @@ def show_verb(id_: str, in_json: bool) -> int:
     return 0
 
 
-def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
+def found(id_: str, where: LogScope) -> tuple[LogReader, LogEntry]:
     """The record of a number or an id, here or in another project; UsageError when there is none, or several."""
     if _NUMBER.fullmatch(id_):
         return _numbered(int(id_), where.reader())
@@ -192,7 +203,7 @@ def found(id_: str, where: Here) -> tuple[LogReader, Entry]:
     return match
 
 
-def by_id(digits: str, where: Here, *, notes: bool) -> tuple[LogReader, Entry] | None:
+def by_id(digits: str, where: LogScope, *, notes: bool) -> tuple[LogReader, LogEntry] | None:
     """The record whose id begins so, here or in another project; StoreError when there are several."""
     own = where.reader()
     for reader in (own, *(other for other in every_log(where) if other.folder != own.folder)):
@@ -201,7 +212,7 @@ def by_id(digits: str, where: Here, *, notes: bool) -> tuple[LogReader, Entry] |
     return None
 
 
-def _numbered(number: int, reader: LogReader) -> tuple[LogReader, Entry]:
+def _numbered(number: int, reader: LogReader) -> tuple[LogReader, LogEntry]:
     """The record of a number: its id is found by the first bytes of its line, so that nothing else is decoded."""
     for path in reversed(reader.files()):
         with opened(reader.folder, reader.root) as folder:
@@ -229,7 +240,7 @@ def _line(folder: int, name: str, start: bytes) -> bytes:
     return b""
 
 
-def whole(reader: LogReader, entry: Entry) -> tuple[Record, str]:
+def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
     """The record with its side file; without it, when that is gone, and why."""
     try:
         return reader.whole(entry.record), ""
@@ -237,7 +248,7 @@ def whole(reader: LogReader, entry: Entry) -> tuple[Record, str]:
         return entry.record, f"a part of this record can't be shown: {error.place}: {error.message}"
 
 
-def _events_show_screen(record: Record, entry: Entry, names: Names) -> Iterator[str]:
+def _events_show_screen(record: Record, entry: LogEntry, names: SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
     yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
@@ -264,7 +275,7 @@ def _events_show_screen(record: Record, entry: Entry, names: Names) -> Iterator[
             yield from ("", click.style(title, bold=True), *_value(value))
 
 
-def _facts(record: Record, entry: Entry, names: Names) -> Iterator[str]:
+def _facts(record: Record, entry: LogEntry, names: SessionNames) -> Iterator[str]:
     when = times.local(record.time)
     yield ""
     yield from _labelled("time", when.isoformat(" ", "milliseconds") if when else record.time)
@@ -299,7 +310,7 @@ def _hooks(record: Record) -> Iterator[str]:
         yield f"  {cut(name, column):<{column}}  {cut(why, width() - column - 4)}"
 
 
-def _asked(said: Said, column: int) -> Iterator[str]:
+def _asked(said: OutcomeRecord, column: int) -> Iterator[str]:
     failed = said.status in FAILED
     shown = word_of(said)
     tone = "failed" if failed else said.decision

@@ -10,8 +10,7 @@ import msgspec
 
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
-from billhook.cli.events.filters import Filters, chosen, filter_options, json_options, number, plain_hook
-from billhook.cli.events.log import Logs, here
+from billhook.cli.events.query import Filters, Logs, chosen, filter_options, here, json_options, number, plain_hook
 from billhook.cli.events.table import aligned
 from billhook.cli.events.view import show_list, show_nothing
 from billhook.cli.screen import note, progress, say, say_json, shown_path, width
@@ -21,14 +20,14 @@ from billhook.config.history import budget_of
 from billhook.core import tools
 from billhook.core.text import counted, one_line
 from billhook.effects.rules import EDITS
-from billhook.store.log_query import called
-from billhook.store.record import Record
+from billhook.store.log.query import called
+from billhook.store.log.record import Record
 
 _READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS", "LSP"})
 _TELLING: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
 
 
-class Touched(msgspec.Struct, kw_only=True):
+class TouchedFile(msgspec.Struct, kw_only=True):
     """What happened to one file. A call and its result count once."""
 
     path: str
@@ -65,9 +64,9 @@ def files_verb(filters: Filters, last: int | None, in_json: bool) -> int:
     return show_list(found, _table, last, in_json=in_json, thing="file")
 
 
-def touched(records: Iterable[Record]) -> list[Touched]:
+def touched(records: Iterable[Record]) -> list[TouchedFile]:
     """Every file in the order in which it was touched last."""
-    found: dict[str, Touched] = {}
+    found: dict[str, TouchedFile] = {}
     calls: Counter[tuple[str, ...]] = Counter()
     for record in records:
         given = record.rewritten_input if record.rewritten_input is not None else record.input
@@ -76,7 +75,7 @@ def touched(records: Iterable[Record]) -> list[Touched]:
         if not paths or _counted_before(record, tuple(paths), calls):
             continue
         for path in paths:
-            one = found.pop(path, None) or Touched(path=path)
+            one = found.pop(path, None) or TouchedFile(path=path)
             _count(one, record)
             found[path] = one
     return list(found.values())
@@ -95,7 +94,7 @@ def _counted_before(record: Record, paths: tuple[str, ...], calls: Counter[tuple
     return False
 
 
-def _count(one: Touched, record: Record) -> None:
+def _count(one: TouchedFile, record: Record) -> None:
     one.last = max(one.last, record.time)
     if record.event == "PreToolUse" and record.decision == "deny":
         one.denied += 1
@@ -107,7 +106,7 @@ def _count(one: Touched, record: Record) -> None:
         one.other += 1
 
 
-def _table(shown: list[Touched]) -> str:
+def _table(shown: list[TouchedFile]) -> str:
     rows = [
         [shown_path(one.path), f"{one.reads:,}", f"{one.writes:,}", f"{one.other:,}", f"{one.denied:,}",
          times.minute(one.last)]

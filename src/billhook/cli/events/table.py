@@ -9,14 +9,13 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.events.filters import FAILED
-from billhook.cli.events.session_names import Names
+from billhook.cli.events.query import FAILED, SessionNames
 from billhook.cli.screen import word_of
 from billhook.core import strictjson, tools
 from billhook.core.events import EVENTS
 from billhook.core.text import flat
-from billhook.store.log_query import called
-from billhook.store.record import Record, Said
+from billhook.store.log.query import called
+from billhook.store.log.record import OutcomeRecord, Record
 
 TRUST: Final = "Trust"  # The event of an approval. It belongs to no session.
 
@@ -30,7 +29,7 @@ _TELLING: Final = (
 """Fields that say what something is about, where the event or the tool has none of its own for that."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class EventRow(msgspec.Struct, frozen=True):
     """One line of the table: a record, or a tool's call together with its result."""
 
     record: Record
@@ -57,19 +56,19 @@ class Row(msgspec.Struct, frozen=True):
         return sum(record.duration_ms for record in self.records)
 
 
-def joined(records: Iterable[Record]) -> list[Row]:
+def joined(records: Iterable[Record]) -> list[EventRow]:
     """Rows in the order of their first record. A pair has one session, tool and tool_use_id."""
-    rows: list[Row] = []
+    rows: list[EventRow] = []
     calls: dict[tuple[str | None, ...], int] = {}
     for record in records:
         key = (record.session_id, record.tool, record.tool_use_id)
         if record.event in _AFTER and key in calls:
             place = calls.pop(key)
-            rows[place] = Row(rows[place].record, record)
+            rows[place] = EventRow(rows[place].record, record)
             continue
         if record.event == "PreToolUse" and record.tool_use_id:
             calls[key] = len(rows)
-        rows.append(Row(record))
+        rows.append(EventRow(record))
     return rows
 
 
@@ -133,7 +132,7 @@ def turn(record: Record) -> str:
     return record.turn_id.removeprefix(prefix).replace(":s:", ".")
 
 
-def details(row: Row, hook: str | None = None) -> Iterator[tuple[str, str]]:
+def details(row: EventRow, hook: str | None = None) -> Iterator[tuple[str, str]]:
     """What else is to be said of a row, each with the word that gives it its colour. `hook`: what it did, too."""
     for record in row.records:
         decided = list(_deciding(record))
@@ -161,11 +160,11 @@ def _deciding(record: Record) -> Iterator[str]:
         yield record.reason
 
 
-def _failed(record: Record) -> list[Said]:
+def _failed(record: Record) -> list[OutcomeRecord]:
     return [said for said in record.outcomes if said.status in FAILED]
 
 
-def failure(said: Said) -> str:
+def failure(said: OutcomeRecord) -> str:
     """How a hook failed, and what that meant."""
     text = f"{said.hook} {said.status.replace('_', ' ')}{', let pass' if said.failed_open else ''}"
     return f"{text}: {said.error}" if said.error else text
@@ -226,7 +225,13 @@ class Table:
     """Draws rows. Widths follow the rows that it is made for; without any they fit what usually comes."""
 
     def __init__(
-        self, rows: Sequence[Row], names: Names, *, hook: str | None = None, alone: bool = False, quiet: bool = False
+        self,
+        rows: Sequence[EventRow],
+        names: SessionNames,
+        *,
+        hook: str | None = None,
+        alone: bool = False,
+        quiet: bool = False,
     ) -> None:
         """`alone`: all rows are of one session, which need not be said in each. `hook`: say what it did. `quiet`: no
         details below a row."""
@@ -244,7 +249,7 @@ class Table:
         titles = {name: column.title for name, column in _COLUMNS.items()}
         return click.style(self._line(titles), dim=True)
 
-    def lines(self, row: Row) -> Iterator[str]:
+    def lines(self, row: EventRow) -> Iterator[str]:
         """A row, the day before it where a new one begins, and below it what else is to be said."""
         day = times.day(row.record.time)
         if day != self._day:
@@ -257,7 +262,7 @@ class Table:
         if len(said) > _MOST_DETAILS:
             yield f"{' ' * _INDENT}and {len(said) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
-    def _cells(self, row: Row) -> dict[str, str]:
+    def _cells(self, row: EventRow) -> dict[str, str]:
         record = row.record
         return {
             "nr": str(record.seq),
@@ -294,7 +299,7 @@ def coloured(text: str, word: str) -> str:
     return click.style(text, fg=COLOURS[word]) if word in COLOURS else text
 
 
-def minimal(row: Row, names: Names) -> str:
+def minimal(row: EventRow, names: SessionNames) -> str:
     """A row in one short line, without a table around it."""
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)

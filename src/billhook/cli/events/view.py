@@ -9,17 +9,29 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from billhook.cli.events.filters import Filters, chosen, filter_options, json_options, plain_hook, slice_options
-from billhook.cli.events.log import Here, Logs, Slice, as_logged, here
-from billhook.cli.events.session_names import Names, newest_session
-from billhook.cli.events.table import Row, Table, joined, minimal
+from billhook.cli.events.query import (
+    Filters,
+    Logs,
+    LogScope,
+    SessionNames,
+    Slice,
+    as_logged,
+    chosen,
+    filter_options,
+    here,
+    json_options,
+    newest_session,
+    plain_hook,
+    slice_options,
+)
+from billhook.cli.events.table import EventRow, Table, joined, minimal
 from billhook.cli.options import words
 from billhook.cli.screen import filled, hint, note, progress, say, say_json, shown_path
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line, suggest, visible
-from billhook.store.log_query import Entry, called, hooks_of
-from billhook.store.record import Record
+from billhook.store.log.query import LogEntry, called, hooks_of
+from billhook.store.log.record import Record
 from billhook.store.sessions import VERBS
 
 IN_THE_TABLE = 100  # records that the table shows unless somebody asks for more
@@ -84,32 +96,34 @@ def _refuse_misplaced(sessions: tuple[str, ...]) -> None:
 class Printer:
     """Prints records as they were asked for."""
 
-    def __init__(self, where: Here, *, in_json: bool = False, minimal: bool = False, hook: str | None = None) -> None:
+    def __init__(
+        self, where: LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
+    ) -> None:
         self.in_json, self.minimal, self.hook = in_json, minimal, hook
-        self.names = Names(where)
+        self.names = SessionNames(where)
 
-    def show(self, logs: Logs, entries: Iterable[Entry]) -> int:
+    def show(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
         """Print them all; how many there were."""
         if self.in_json:
             return self._json(logs, entries)
         records = [logs.whole(entry) for entry in entries]
         if self.minimal:
-            say("\n".join(minimal(Row(record), self.names) for record in records)) if records else None
+            say("\n".join(minimal(EventRow(record), self.names) for record in records)) if records else None
         elif records:
             say("\n".join(self._table(records)))
         return len(records)
 
-    def one(self, logs: Logs, entry: Entry, table: Table) -> None:
+    def one(self, logs: Logs, entry: LogEntry, table: Table) -> None:
         """Print one that just came."""
         if self.in_json:
             self._json(logs, (entry,))
             sys.stdout.flush()
         elif self.minimal:
-            say(minimal(Row(logs.whole(entry)), self.names))
+            say(minimal(EventRow(logs.whole(entry)), self.names))
         else:
-            say("\n".join(table.lines(Row(logs.whole(entry)))))
+            say("\n".join(table.lines(EventRow(logs.whole(entry)))))
 
-    def _json(self, logs: Logs, entries: Iterable[Entry]) -> int:
+    def _json(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
         number = 0
         for entry in entries:
             number += 1

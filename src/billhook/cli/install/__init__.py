@@ -14,12 +14,11 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
-from billhook.cli.inside_agent import agent_around
-from billhook.cli.install import checks
-from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, Options
+from billhook.cli.install import files
+from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions
 from billhook.cli.install.plan import (
-    Change,
     FileChange,
+    InstallChange,
     Needs,
     Target,
     carry_out,
@@ -28,12 +27,12 @@ from billhook.cli.install.plan import (
     widened,
 )
 from billhook.cli.main import VERBS
-from billhook.cli.options import one_of
+from billhook.cli.options import agent_around, one_of
 from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.approve import approve_entry, record_trust
-from billhook.config.known_gates import acknowledge, missing
 from billhook.config.loader import load_config
+from billhook.config.notices import acknowledge, missing
 from billhook.core import client_env, strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, suggest, visible
@@ -121,21 +120,21 @@ _DONE = {"installed": "installed", "updated": "updated", "removed": "removed"}
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
 
 
-def show_difference(change: Change) -> None:
+def show_difference(change: InstallChange) -> None:
     """Print what changes in which file."""
     if change.state not in ("already", "absent"):
         for line in (line for one in change.files for line in diff(one)):
             say(line)
 
 
-def show_outcome(change: Change, *, dry: bool) -> None:
+def show_outcome(change: InstallChange, *, dry: bool) -> None:
     """Print what was done, or would be."""
     say("\n".join(_lines(change, dry)))
     for text in change.notes:
         note(with_shown_paths(text))
 
 
-def _lines(change: Change, dry: bool) -> Iterator[str]:
+def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
     title, file = change.host.title, visible(shown_path(change.file))
     if change.state == "already":
         yield f"{title}: already installed in {file}; nothing was changed"
@@ -161,7 +160,7 @@ def _lines(change: Change, dry: bool) -> Iterator[str]:
         yield "  nothing was written (--dry-run)"
 
 
-def _as_before(change: Change) -> str:
+def _as_before(change: InstallChange) -> str:
     if change.files[0].after is None:
         return ", and the file, which was made for them"
     return "; it is what it was before, byte for byte" if change.untouched else ""
@@ -195,7 +194,7 @@ def _coloured(line: str, *, head: bool) -> str:
     return click.style(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
 
 
-def as_data(change: Change, *, dry: bool) -> dict[str, Any]:
+def as_data(change: InstallChange, *, dry: bool) -> dict[str, Any]:
     """The same for programs."""
     wrote = change.state not in ("already", "absent")
     backup = str(change.shelf.backup) if wrote and not dry and change.shelf.backup.exists() else None
@@ -270,21 +269,21 @@ def verb(
         refuse_agents("install")
     project = project_here(where)
     options = _options(where, http, if_missing, program)
-    asked = _Asked(where, project, options, events, dry=dry, adopt=adopt, as_json=as_json)
-    here = checks.agents_here(where, project) if everybody else {}
+    asked = _InstallRequest(where, project, options, events, dry=dry, adopt=adopt, as_json=as_json)
+    here = files.agents_here(where, project) if everybody else {}
     code = one_by_one(hosts, partial(_install, asked=asked, here=here if everybody else None))
     asked.finish()
     return code
 
 
-class _Asked:
+class _InstallRequest:
     """What a person asked for, for every agent alike; and what came of it."""
 
     def __init__(
         self,
         scope: Scope,
         project: str,
-        options: Options,
+        options: EntryOptions,
         events: tuple[str, ...],
         *,
         dry: bool,
@@ -293,7 +292,7 @@ class _Asked:
     ) -> None:
         self.scope, self.project, self.options, self.events = scope, project, options, events
         self.dry, self.adopt, self.as_json = dry, adopt, as_json
-        self.done: list[Change] = []
+        self.done: list[InstallChange] = []
 
     def finish(self) -> None:
         """Say what is left for the person to do."""
@@ -302,7 +301,7 @@ class _Asked:
             say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
 
 
-def _options(scope: Scope, http: bool, if_missing: str, program: str) -> Options:
+def _options(scope: Scope, http: bool, if_missing: str, program: str) -> EntryOptions:
     if scope == "project":
         if program:
             raise UsageError("--program is for your own settings", hint=f"a project's call `{PROGRAM}` by its name")
@@ -311,13 +310,13 @@ def _options(scope: Scope, http: bool, if_missing: str, program: str) -> Options
             raise UsageError(message, hint="leave out --http, or --project")
         if not shutil.which(PROGRAM, path=client_env.environ().get("PATH")):
             note(f"`{PROGRAM}` is not on PATH here, so these entries will act as if billhook were missing")
-        return Options(scope=scope, if_missing="allow" if if_missing == "allow" else "deny")
-    path = checks.named(program) if program else checks.lasting()
-    if program and (place := checks.soon_gone(path)):
+        return EntryOptions(scope=scope, if_missing="allow" if if_missing == "allow" else "deny")
+    path = files.named(program) if program else files.lasting()
+    if program and (place := files.soon_gone(path)):
         note(f"{path} is in {place}; when it is gone, your agents refuse what it would have judged")
-    if not program and (owner := checks.of_a_project(path)):
+    if not program and (owner := files.of_a_project(path)):
         note(f"your settings will call the billhook of {owner}; `uv tool install billhook` gives you one of your own")
-    return Options(
+    return EntryOptions(
         scope=scope,
         program=path,
         if_missing="allow" if if_missing == "allow" else "deny",
@@ -336,7 +335,7 @@ def _daemon_address() -> str:
     return found.http.rstrip("/") if found is not None and found.http else f"http://{_ADDRESS}"
 
 
-def _install(host: Agent, asked: _Asked, here: dict[str, str] | None) -> bool:
+def _install(host: Agent, asked: _InstallRequest, here: dict[str, str] | None) -> bool:
     if here is not None and not here[host.name]:
         lacking = "nothing of it in" if os.path.exists(host.home()) else "no"
         _skipped(host, f"not found: no `{host.program}` on PATH, {lacking} {host.home()}", asked)
@@ -366,14 +365,14 @@ def _install(host: Agent, asked: _Asked, here: dict[str, str] | None) -> bool:
     return True
 
 
-def _skipped(host: Agent, why: str, asked: _Asked) -> None:
+def _skipped(host: Agent, why: str, asked: _InstallRequest) -> None:
     if asked.as_json:
         say(strictjson.dumps({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why}))
     else:
         say(f"{host.title}: skipped, {with_shown_paths(why)}")
 
 
-def _approve(change: Change, asked: _Asked) -> None:
+def _approve(change: InstallChange, asked: _InstallRequest) -> None:
     """Hooks that a person moves here run on: they were shown, and the agent has run them so far."""
     if not change.adopted or change.scope != "project":
         return
@@ -385,7 +384,7 @@ def _approve(change: Change, asked: _Asked) -> None:
     acknowledge(config, missing(config))
 
 
-def _next_steps(change: Change, options: Options) -> Iterator[str]:
+def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
     host = change.host
     if change.state == "already":
         return

@@ -9,10 +9,10 @@ from billhook.agents.base import Agent
 from billhook.agents.names import own_events
 from billhook.cli.install.entries import Handler, is_written
 from billhook.cli.install.files import Adopted, Moved
-from billhook.config.declared import Action, Exec, Run, Url, checked_name, free_name, made_name
+from billhook.config.declaration import Action, Exec, RunAction, Url, checked_name, free_name, made_name
 from billhook.config.edit_yaml import hooks_in, pieces_of
 from billhook.config.fields import BUILTINS
-from billhook.config.own_entries import is_billhook
+from billhook.config.installation import is_billhook
 from billhook.core.dialect_traits import meanings
 from billhook.core.tools import NAMINGS
 
@@ -134,12 +134,12 @@ def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
         return None
     if isinstance(args, list) and all(isinstance(one, str) for one in args):
         return Exec((command, *args))
-    return Run(command)
+    return RunAction(command)
 
 
 def _does(action: Action) -> dict[str, Any]:
     match action:
-        case Run(text):
+        case RunAction(text):
             return {"run": text}
         case Exec(argv):
             return {"exec": list(argv)}
@@ -149,7 +149,7 @@ def _does(action: Action) -> dict[str, Any]:
 
 
 def _keys_of(action: Action, host: Agent) -> tuple[str, ...]:
-    of_it = {Run: (host.command_key, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
+    of_it = {RunAction: (host.command_key, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
     return (*of_it, host.timeout_key)
 
 

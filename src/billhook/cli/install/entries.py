@@ -45,7 +45,7 @@ _WARNED: Final = REFUSED_WITHOUT | {"SessionStart"}
 IfMissing = Literal["deny", "allow"]
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a person chose for the entries."""
 
     scope: Scope
@@ -55,7 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Mapping[str, float] = {}  # events whose hooks need more time than usual
 
 
-def entry(host: Agent, event: str, options: Options) -> dict[str, Any]:
+def entry(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
     """One entry, as it stands in the list of an event."""
     handler = _http(host, event, options) if options.http and event not in host.no_http else _run(host, event, options)
     if host.fail_closed and is_refused(host, event):
@@ -68,7 +68,7 @@ def is_refused(host: Agent, event: str) -> bool:
     return whole(event) in REFUSED_WITHOUT or event in host.also_refused
 
 
-def _run(host: Agent, event: str, options: Options) -> dict[str, Any]:
+def _run(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
     seconds, deadline = times(host, event, options.seconds.get(event, 0))
     return {
         **({"name": NAME} if host.named else {}),
@@ -78,7 +78,7 @@ def _run(host: Agent, event: str, options: Options) -> dict[str, Any]:
     }
 
 
-def _http(host: Agent, event: str, options: Options) -> dict[str, Any]:
+def _http(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
     seconds, deadline = times(host, event, options.seconds.get(event, 0))
     rule = "on_failure=deny&" if event in REFUSED_WITHOUT else ""
     return {
@@ -104,7 +104,7 @@ def _margin(seconds: float) -> float:
     return min(2.0, max(0.5, seconds / 10))
 
 
-def command(host: Agent, event: str, options: Options, deadline: int) -> str:
+def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> str:
     """The command line: billhook where it is there, and otherwise what shall happen without it."""
     # of a narrower event it says that only the hooks for just that event are meant: the others hear of the whole one
     argument = f" {host.spellings[event]}" if host.event_argument or whole(event) != event else ""
@@ -115,7 +115,7 @@ def command(host: Agent, event: str, options: Options, deadline: int) -> str:
     return f"command -v {program} >/dev/null 2>&1 || {_without(host, event, options)}; {run}"
 
 
-def _without(host: Agent, event: str, options: Options) -> str:
+def _without(host: Agent, event: str, options: EntryOptions) -> str:
     """What a shell does in billhook's place."""
     if options.if_missing == "allow":
         return _warning(host) if event in _WARNED else "exit 0"
@@ -172,7 +172,7 @@ def _is_our_address(handler: dict[str, Any]) -> bool:
     return re.fullmatch(r"/hook/[a-z-]+", parts.path) is not None and "deadline=" in parts.query
 
 
-def wanted(host: Agent, events: Iterable[str], options: Options) -> dict[str, dict[str, Any]]:
+def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[str, dict[str, Any]]:
     """The entries of these canonical events, by what the agent calls each."""
     return {host.spellings[event]: entry(host, event, options) for event in events}
 

@@ -13,11 +13,10 @@ from billhook.agents.base import Agent, Scope
 from billhook.agents.names import NARROWER, canonical_event
 from billhook.cli.install import files
 from billhook.cli.install.adopt import Adoption, moved_into
-from billhook.cli.install.checks import notes_about
 from billhook.cli.install.entries import (
     SECONDS,
+    EntryOptions,
     Handler,
-    Options,
     checked,
     handlers,
     holds,
@@ -27,9 +26,9 @@ from billhook.cli.install.entries import (
     with_entries,
     without,
 )
-from billhook.cli.install.files import Adopted, Kept, Moved, Shelf, digest
+from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, digest, notes_about
 from billhook.config import sources
-from billhook.config.declared import Declared, Layer, needs_consent
+from billhook.config.declaration import Declared, Layer, needs_consent
 from billhook.config.edit_json import Document, at_path, decoded, measured
 from billhook.config.edit_yaml import is_bare, names_in, says_parallel, with_hooks
 from billhook.config.loader import load_config
@@ -48,7 +47,7 @@ class FileChange(msgspec.Struct, frozen=True):
     after: bytes | None
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class InstallChange(msgspec.Struct, frozen=True, kw_only=True):
     """What installing or uninstalling does to one agent."""
 
     host: Agent
@@ -60,7 +59,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     shelf: Shelf
     untouched: bool = False  # nobody has changed the agent's file since we did
-    kept: Kept | None = None
+    kept: InstallBackup | None = None
     restore: bytes | None = None  # the agent's file as it shall be without us
     yaml_restore: bytes | None = None  # The hooks.yaml as it shall be then
 
@@ -158,8 +157,8 @@ def _each(document: Document, host: Agent) -> list[str]:
 
 
 def plan_install(
-    target: Target, events: Iterable[str], options: Options, *, adopt: bool, seconds: Mapping[str, float]
-) -> Change:
+    target: Target, events: Iterable[str], options: EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
+) -> InstallChange:
     """What installing would change. `events` are canonical names, `seconds` what configured hooks need."""
     host = target.host
     clean = target.clean()
@@ -203,8 +202,8 @@ def _made(
     *,
     notes: tuple[str, ...] = (),
     adopted: tuple[str, ...] = (),
-) -> Change:
-    return Change(
+) -> InstallChange:
+    return InstallChange(
         host=target.host,
         scope=target.scope,
         state=state,
@@ -225,9 +224,9 @@ def _understood(after: bytes, target: Target, entries: Mapping[str, dict[str, ob
         raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
 
 
-def _kept(target: Target, after: bytes, moved: Moved | None) -> Kept:
+def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
     before = target.kept
-    return Kept(
+    return InstallBackup(
         host=target.host.name,
         scope=target.scope,
         file=target.real,
@@ -284,7 +283,7 @@ def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
     return change.after if change is not None else None
 
 
-def plan_uninstall(target: Target) -> Change:
+def plan_uninstall(target: Target) -> InstallChange:
     """What uninstalling would change."""
     restored = target.restored()
     notes: list[str] = []
@@ -317,7 +316,7 @@ def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | Non
     return FileChange(moved.file, moved.file, data, after)
 
 
-def carry_out(change: Change) -> None:
+def carry_out(change: InstallChange) -> None:
     """Make the change. What has to be put back one day is remembered before anything is written."""
     if change.state == "already":
         return
@@ -335,14 +334,14 @@ def carry_out(change: Change) -> None:
     change.shelf.keep(_with_folders(change.kept, made, change.files[0].real), None, None)
 
 
-def _with_folders(kept: Kept, made: Mapping[str, list[str]], real: str) -> Kept:
+def _with_folders(kept: InstallBackup, made: Mapping[str, list[str]], real: str) -> InstallBackup:
     moved = kept.moved
     if moved is not None and made.get(moved.file):
         moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
     return msgspec.structs.replace(kept, made=tuple(made[real]) or kept.made, moved=moved)
 
 
-def _take_out(change: Change) -> None:
+def _take_out(change: InstallChange) -> None:
     for one in change.files:
         if one.before == one.after:
             continue
@@ -354,7 +353,7 @@ def _take_out(change: Change) -> None:
         change.shelf.forget()
 
 
-def _made_for(one: FileChange, kept: Kept | None) -> list[str]:
+def _made_for(one: FileChange, kept: InstallBackup | None) -> list[str]:
     """The folders that go with a file, when they are empty."""
     if kept is None:
         return []

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from billhook.cli.inside_agent import agent_around
+from billhook.cli.options import agent_around
 from billhook.cli.screen import hint, note, picked, say, say_json, shown_path, unreadable
 from billhook.cli.trust.screen import (
     Pending,
@@ -28,9 +28,9 @@ from billhook.cli.trust.screen import (
 from billhook.config import loader
 from billhook.config.approve import ChangedError, approve_entry, approve_rules, record_trust
 from billhook.config.config import Config, Entry
-from billhook.config.declared import needs_consent
-from billhook.config.known_gates import acknowledge, missing
+from billhook.config.declaration import needs_consent
 from billhook.config.loader import load_config
+from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import Waiting, in_force
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest, visible

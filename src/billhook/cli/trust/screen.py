@@ -10,7 +10,7 @@ import click
 
 from billhook.cli.screen import picked, shown_path
 from billhook.config.config import Config, Entry, kind_of
-from billhook.config.declared import Exec, Python, Run, Say, Url, needs_consent
+from billhook.config.declaration import Exec, Python, RunAction, Say, Url, needs_consent
 from billhook.config.fingerprint import FileMark, Fingerprint, changes, text_of
 from billhook.config.permissions import NAME, Waiting
 from billhook.core import strictjson
@@ -235,7 +235,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     if declared.when:
         yield "if", declared.when
     yield from _action(entry)
-    if isinstance(declared.action, Run | Exec | Python | Url):
+    if isinstance(declared.action, RunAction | Exec | Python | Url):
         yield "dialect", declared.dialect
         yield "timeout", f"{declared.timeout:g} s" if declared.timeout is not None else f"{_default(entry)} (default)"
     if declared.background:
@@ -261,7 +261,7 @@ def _action(entry: Entry) -> Iterator[tuple[str, str]]:
     """What exactly runs."""
     declared = entry.declared
     match declared.action:
-        case Run(text, shell, login):
+        case RunAction(text, shell, login):
             yield "runs", text
             how = [shell] if shell else []
             how += ["as a login shell"] if login == "exact" else []

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from billhook.config.declared import Declared, Exec, Run
+from billhook.config.declaration import Declared, Exec, RunAction
 from billhook.config.lint.codes import finding
 from billhook.config.lint.commands import lint_command, lint_exits, lint_module
 from billhook.config.lint.hooks import lint_timing, lint_url
@@ -44,7 +44,11 @@ def _two_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
     seen: dict[str, list[Declared]] = {}
     for hook in hooks:
         others = seen.setdefault(hook.file, [])
-        if not hook.file or not isinstance(hook.action, Run | Exec) or hook.dialect in {one.dialect for one in others}:
+        if (
+            not hook.file
+            or not isinstance(hook.action, RunAction | Exec)
+            or hook.dialect in {one.dialect for one in others}
+        ):
             continue
         if others:
             message = f"`{hook.dialect}` and `{others[0].dialect}` in one file: exit codes mean different things"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from billhook.config.declared import Declared
+from billhook.config.declaration import Declared
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import Finding
 

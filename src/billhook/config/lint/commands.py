@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from billhook.config import sources
-from billhook.config.declared import Declared, Exec, Python, Run, Url
+from billhook.config.declaration import Declared, Exec, Python, RunAction, Url
 from billhook.config.lint.codes import edit, finding, kinds
 from billhook.core.events import Block
 from billhook.core.text import Finding, nearest
@@ -60,7 +60,7 @@ _BUILTINS: Final = """
 BUILTINS: Final = frozenset(_BUILTINS.split())
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedProgram(msgspec.Struct, frozen=True):
     """One program or script of a hook."""
 
     word: str  # as the file has it, variables aside
@@ -70,10 +70,10 @@ class Named(msgspec.Struct, frozen=True):
     of_project: bool  # it lies in whichever project is open
 
 
-def named(hook: Declared) -> list[Named]:
+def named(hook: Declared) -> list[NamedProgram]:
     """Everything that the hook's action names."""
     match hook.action:
-        case Run(text) if hook.action.shell != "powershell" and len(text) <= LONGEST:
+        case RunAction(text) if hook.action.shell != "powershell" and len(text) <= LONGEST:
             return list(itertools.islice(dict.fromkeys(_of_text(text, hook.folder)), MOST))
         case Exec(argv):
             words = tuple(_known(word) for word in argv)
@@ -93,7 +93,7 @@ def _shown(word: str) -> str:
     return word.replace(_PROJECT, "$CLAUDE_PROJECT_DIR").replace(_HOME, "$HOME")
 
 
-def _of_text(text: str, folder: str) -> Iterator[Named]:
+def _of_text(text: str, folder: str) -> Iterator[NamedProgram]:
     parsed = shell.parse(_known(text))
     if "[[" in text:
         return  # its tests are no commands: what it looks for before it runs it is not known
@@ -116,7 +116,7 @@ def _of_text(text: str, folder: str) -> Iterator[Named]:
                 yield found
 
 
-def _of_words(words: tuple[str, ...], folder: str, *, by_shell: bool, here: bool) -> Iterator[Named]:
+def _of_words(words: tuple[str, ...], folder: str, *, by_shell: bool, here: bool) -> Iterator[NamedProgram]:
     if not words or not _plain(words[0]):
         return
     name = os.path.basename(words[0])
@@ -157,18 +157,18 @@ def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
     return ""
 
 
-def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> Named:
+def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> NamedProgram:
     relative = _relative(word) if direct else not word.startswith(("/", "~"))
     of_project = relative or word.startswith(_PROJECT + "/")
     if direct and "/" not in word:
-        return Named(_shown(word), "", direct, by_shell, of_project)
+        return NamedProgram(_shown(word), "", direct, by_shell, of_project)
     path = word.replace(_PROJECT, folder).replace(_HOME, os.path.expanduser("~"))
     if by_shell and path.startswith("~"):
         path = os.path.expanduser(path)
-    return Named(_shown(word), os.path.normpath(os.path.join(folder, path)), direct, by_shell, of_project)
+    return NamedProgram(_shown(word), os.path.normpath(os.path.join(folder, path)), direct, by_shell, of_project)
 
 
-def scripts(hook: Declared) -> Iterator[tuple[Named, str]]:
+def scripts(hook: Declared) -> Iterator[tuple[NamedProgram, str]]:
     """The text of every script that the hook names, its first 256 KiB; programs and what can't be read are left out."""
     for found in named(hook):
         if not found.path or found.path.startswith(_SYSTEM) or not os.path.isfile(found.path):
@@ -235,7 +235,7 @@ _COMMENT = re.compile(r"^[ \t]*(?:#|//).*$", re.M)
 _BLOCKS_WITH_2 = frozenset({"claude", "claw", "claw-text"})
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ExitFacts(msgspec.Struct, frozen=True):
     """What one text says about its exits. A line of 0: it says nothing of the kind."""
 
     exits_1: int
@@ -249,10 +249,10 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 @functools.lru_cache(maxsize=256)
-def facts(text: str) -> Facts:
+def facts(text: str) -> ExitFacts:
     """Looked up once for each text: many hooks may name one script."""
     code = _COMMENT.sub("", text)  # the lines stay where they are
-    return Facts(
+    return ExitFacts(
         exits_1=_line(_EXIT_1, code) or _line(_EXIT_WITH_TEXT, code),
         exits_2=_line(_EXIT_2, code),
         computed=_COMPUTED.search(code) is not None,
@@ -296,8 +296,8 @@ def lint_exits(hook: Declared) -> Iterator[Finding]:
     events = kinds(hook)
     if not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
         return
-    evidence = [("", facts(hook.action.text))] if isinstance(hook.action, Run) else []
-    if isinstance(hook.action, Run | Exec):
+    evidence = [("", facts(hook.action.text))] if isinstance(hook.action, RunAction) else []
+    if isinstance(hook.action, RunAction | Exec):
         evidence += [(named.word, facts(text)) for named, text in scripts(hook)]
     wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
     yield from wrong
@@ -306,7 +306,7 @@ def lint_exits(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH506", "action", message, _closing(hook))
 
 
-def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[Finding]:
+def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterator[Finding]:
     every = [known for _, known in evidence]
     if any(known.decides or known.computed for known in every):
         return
@@ -328,7 +328,7 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, Facts]]) -> Iterator[F
                 return
 
 
-def _refusal(hook: Declared, word: str, known: Facts) -> int:
+def _refusal(hook: Declared, word: str, known: ExitFacts) -> int:
     if known.refuses_with_1 or hook.gate:  # to ask by way of a failure may be meant
         return known.refuses_with_1
     # A line that stands in the file and exits with 1 was hardly written to report a failure.
@@ -340,7 +340,7 @@ def _instead(wanted: str, word: str, line: int) -> str:
     return f"write `{wanted}` in {word}:{line}" if word else f"write `{wanted}` instead"
 
 
-def _is_guard(hook: Declared, every: list[Facts]) -> bool:
+def _is_guard(hook: Declared, every: list[ExitFacts]) -> bool:
     if isinstance(hook.action, Python | Url):
         return "PreToolUse" in hook.events and bool(_GUARD.search(f"{hook.name} {hook.title}"))
     if any(known.denies for known in every):
@@ -613,7 +613,7 @@ def lint_command(hook: Declared) -> Iterator[Finding]:
             yield from _at_path(hook, one)
 
 
-def _anybodys_script(hook: Declared, one: Named) -> Finding:
+def _anybodys_script(hook: Declared, one: NamedProgram) -> Finding:
     owner = "the user's own hook" if hook.layer == "user" else "a managed hook"
     message = f"{owner} runs `{one.word}` of whichever project is open"
     home = "~/.claude/hooks" if hook.layer == "user" else "/etc/billhook"
@@ -621,7 +621,7 @@ def _anybodys_script(hook: Declared, one: Named) -> Finding:
     return finding(hook, "BH511", "action", message, hint)
 
 
-def _in_path(hook: Declared, one: Named) -> Iterator[Finding]:
+def _in_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     if shutil.which(one.word) is not None:
         return
     beside = os.path.join(hook.folder, one.word)
@@ -635,7 +635,7 @@ def _in_path(hook: Declared, one: Named) -> Iterator[Finding]:
     yield finding(hook, "BH403", "action", f"`{one.word}` is not on PATH", hint)
 
 
-def _at_path(hook: Declared, one: Named) -> Iterator[Finding]:
+def _at_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     if not os.path.exists(one.path):
         yield finding(hook, "BH401", "action", f"`{one.word}` does not exist", _where_it_is(hook, one))
         return
@@ -651,7 +651,7 @@ def _at_path(hook: Declared, one: Named) -> Iterator[Finding]:
     yield from _writable(hook, one)
 
 
-def _where_it_is(hook: Declared, one: Named) -> str:
+def _where_it_is(hook: Declared, one: NamedProgram) -> str:
     """A file of the same or a near name, in that folder or in those where hooks usually lie."""
     folder, name = os.path.split(one.path)
     for place in (folder, *(os.path.join(hook.folder, sub) for sub in (".claude/hooks", "scripts", "hooks", ""))):
@@ -667,7 +667,7 @@ def _where_it_is(hook: Declared, one: Named) -> str:
     return f"create it, or mend the path{from_where}"
 
 
-def _cannot_start(hook: Declared, one: Named) -> Iterator[Finding]:
+def _cannot_start(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     convert = f"sed -i 's/\\r$//' {shlex.quote(one.path)}"
     if one.direct:
         found = diagnose([one.path], os.environ, None) if os.access(one.path, os.X_OK) else None
@@ -688,7 +688,7 @@ def _crlf(path: str) -> bool:
         return False
 
 
-def _writable(hook: Declared, one: Named) -> Iterator[Finding]:
+def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     if _WINDOWS:
         return
     folder = os.path.dirname(one.path)

@@ -12,8 +12,8 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.config.declared import Declared, Say, Url
-from billhook.config.history import NOT_WANTED, Facts, Quiet, Slow
+from billhook.config.declaration import Declared, Say, Url
+from billhook.config.history import NOT_WANTED, HookHistory, Quiet, Slow
 from billhook.config.lint.codes import edit, finding, kinds, listed
 from billhook.config.sources import agent_of
 from billhook.core.answers import SkipReason
@@ -175,7 +175,7 @@ def _header(hook: Declared) -> str:
 # What the event log says against hooks that nothing is wrong with on paper:
 
 
-def lint_log(facts: Facts, warn_ms: float | None) -> Iterator[Finding]:
+def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
     """A note for each hook that never fired, and for each that is slow."""
     yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
     yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)

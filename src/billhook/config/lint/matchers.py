@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from billhook.config.declared import Declared
+from billhook.config.declaration import Declared
 from billhook.config.lint.codes import edit, finding, kinds, listed
 from billhook.config.sources import agent_of
 from billhook.core.dialect_traits import Meanings, meanings

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from billhook.config.declared import Declared, Say
+from billhook.config.declaration import Declared, Say
 from billhook.config.lint.codes import edit, finding, listed
 from billhook.config.lint.matchers import LONGEST, TOOLS, slip_of
 from billhook.config.permissions import Permitted, Rules
@@ -17,7 +17,7 @@ from billhook.core.text import Finding
 from billhook.effects.rules import Rule
 
 
-class Deed(msgspec.Struct, frozen=True):
+class CommandDeed(msgspec.Struct, frozen=True):
     """One thing that a command is told to do, and how that is spelt."""
 
     command: tuple[str, ...]
@@ -29,17 +29,17 @@ class Deed(msgspec.Struct, frozen=True):
 MOST = 100  # Rules that are held against each other. Who has more has them from a generator.
 
 DEEDS = (
-    Deed(("git", "push"), ("--force", "-f"), anywhere=True),
-    Deed(("git", "reset"), ("--hard",), anywhere=True),
-    Deed(("git", "commit"), ("--no-verify", "-n"), anywhere=True),
-    Deed(("git", "clean"), ("-fd", "-df", "-f -d", "-d -f")),
-    Deed(("git", "clean"), ("-fdx", "-xdf", "-dfx", "-f -d -x")),
-    Deed(("git", "branch"), ("-D", "--delete --force", "-d -f")),
-    Deed(("rm",), ("-rf", "-fr", "-r -f", "-f -r", "--recursive --force")),
-    Deed(("chmod",), ("777", "0777", "a+rwx")),
-    Deed(("npm", "install"), ("-g", "--global"), anywhere=True),
-    Deed(("docker", "system", "prune"), ("-af", "-fa", "-a -f", "--all --force")),
-    Deed(("terraform", "apply"), ("-auto-approve", "--auto-approve"), anywhere=True),
+    CommandDeed(("git", "push"), ("--force", "-f"), anywhere=True),
+    CommandDeed(("git", "reset"), ("--hard",), anywhere=True),
+    CommandDeed(("git", "commit"), ("--no-verify", "-n"), anywhere=True),
+    CommandDeed(("git", "clean"), ("-fd", "-df", "-f -d", "-d -f")),
+    CommandDeed(("git", "clean"), ("-fdx", "-xdf", "-dfx", "-f -d -x")),
+    CommandDeed(("git", "branch"), ("-D", "--delete --force", "-d -f")),
+    CommandDeed(("rm",), ("-rf", "-fr", "-r -f", "-f -r", "--recursive --force")),
+    CommandDeed(("chmod",), ("777", "0777", "a+rwx")),
+    CommandDeed(("npm", "install"), ("-g", "--global"), anywhere=True),
+    CommandDeed(("docker", "system", "prune"), ("-af", "-fa", "-a -f", "--all --force")),
+    CommandDeed(("terraform", "apply"), ("-auto-approve", "--auto-approve"), anywhere=True),
 )
 
 
@@ -73,7 +73,7 @@ def _sees(rule: Rule, command: str) -> bool:
     return rule.strikes("Bash", {"command": command})
 
 
-def _seen_by(rule: Rule) -> Iterator[tuple[Deed, list[str]]]:
+def _seen_by(rule: Rule) -> Iterator[tuple[CommandDeed, list[str]]]:
     """The deeds that a rule is about, each with a command that it sees: `git push --force x`."""
     specifier = rule.specifier or ""
     specifier = f"{specifier[:-2]} *" if specifier.endswith(":*") else specifier
@@ -83,7 +83,7 @@ def _seen_by(rule: Rule) -> Iterator[tuple[Deed, list[str]]]:
             yield deed, words
 
 
-def _place(deed: Deed, words: list[str]) -> tuple[int, int] | None:
+def _place(deed: CommandDeed, words: list[str]) -> tuple[int, int] | None:
     for spelling in sorted(deed.spellings, key=len, reverse=True):
         wanted = spelling.split()
         for start in range(len(deed.command), len(words)):
@@ -92,7 +92,7 @@ def _place(deed: Deed, words: list[str]) -> tuple[int, int] | None:
     return None
 
 
-def _variants(deed: Deed, words: list[str]) -> list[str]:
+def _variants(deed: CommandDeed, words: list[str]) -> list[str]:
     place = _place(deed, words)
     assert place is not None
     start, length = place

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from billhook.agents.child import HOOK_VARIABLES
-from billhook.config.declared import Declared, Run
+from billhook.config.declaration import Declared, RunAction
 from billhook.config.lint.codes import edit, finding
 from billhook.config.lint.commands import LONGEST, scripts
 from billhook.config.sources import agent_of
@@ -61,7 +61,7 @@ _FIELDS: Final = (
 def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Variables that no agent sets and nothing else does: they are empty, and the hook judges nothing. `given` are
     those that the file sets itself."""
-    if not isinstance(hook.action, Run) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
+    if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
     text = hook.action.text
     names = [name for name in _unset(text) if name not in given and _is_invented(name, hook)]
@@ -132,7 +132,7 @@ _LIKE_BASH: Final = frozenset({"bash", "zsh", "ksh", "ksh93", "mksh", "busybox",
 
 def lint_bash(hook: Declared) -> Iterator[Finding]:
     """Bash in a line that `sh` runs, where `sh` is another shell."""
-    if not isinstance(hook.action, Run) or hook.action.shell or len(hook.action.text) > LONGEST:
+    if not isinstance(hook.action, RunAction) or hook.action.shell or len(hook.action.text) > LONGEST:
         return
     if agent_of(hook.file) not in ("", "claude", "plugin"):
         return  # other agents have shells of their own choice

@@ -1,0 +1,132 @@
+"""Who really calls a hook that was installed for Claude Code.
+
+Other agents read Claude Code's settings, or import them once, and run the hooks in them: with a payload and an
+environment of their own, and with their own response format. The payload decides: an agent that was started by another
+one has the variables of both. An unknown caller is Claude Code.
+
+This runs at every tool call, so the records of the other agents are only imported for payloads that Claude Code never
+sends.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from billhook.agents import EVERY_AGENT, TABLE
+from billhook.core import strictjson, tools
+from billhook.core import tools as spellings
+from billhook.core.errors import ContradictionError, EventError, StrictJSONError
+from billhook.core.events import EVENTS
+
+if TYPE_CHECKING:
+    from billhook.core.answers import Answer
+
+
+OTHERS: Final = frozenset(TABLE) - {"claude"}
+"""The agents that may bring the same call twice, and that can't be told everything at every event."""
+_FOREIGN: Final = frozenset(
+    ("timestamp", "turn_id", "conversation_id", "cursor_version", "hookEventName", "sessionId", "original_event_name")
+)
+"""Fields that Claude Code does not send."""
+
+
+def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    """The agent that this payload is from, where `--as` said `claude`; else the one that was said."""
+    if said != "claude" or not _may_be_foreign(payload):
+        return said
+    found = max(EVERY_AGENT.values(), key=lambda agent: agent.sends(payload, environ))
+    return found.name if found.sends(payload, environ) else said
+
+
+def _may_be_foreign(payload: Mapping[str, Any]) -> bool:
+    if not _FOREIGN.isdisjoint(payload) or payload.get("hook_event_name") not in EVENTS:
+        return True
+    return "model" in payload and "/.claude/" not in str(payload.get("transcript_path"))
+
+
+def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
+    """The answer with its rewritten input in the names that an agent sent, where these are not those of its dialect."""
+    input_for = EVERY_AGENT[agent].input_for
+    if input_for is None:
+        return answer
+    from msgspec.structs import replace
+
+    from billhook.core import strictjson
+
+    sent = strictjson.loads_leniently(stdin, max_depth=400).get("tool_input")
+    return replace(answer, updated_input=input_for(answer.updated_input or {}, sent if isinstance(sent, dict) else {}))
+
+
+# What an agent sends, made canonical:
+
+
+Payload = dict[str, Any]
+
+
+def received_object(stdin: bytes) -> Payload:
+    """The JSON object that an agent sent. Raises EventError."""
+    try:
+        payload = msgspec.json.decode(stdin)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        # One odd escape in a command must not switch guards off.
+        try:
+            payload = strictjson.loads_leniently(stdin, max_depth=400)
+        except StrictJSONError as error:
+            raise EventError(f"not JSON: {error.message}", path="$") from None
+    if not isinstance(payload, dict):
+        raise EventError("expected an object")
+    return payload
+
+
+def consistent(payload: Payload) -> Payload:
+    """The same payload. Raises ContradictionError where two spellings of a field say different things."""
+    if why := spellings.contradictory_event(payload):
+        raise ContradictionError(why)
+    return payload
+
+
+def with_canonical_tool(payload: Payload, naming: str) -> Payload:
+    """The same with our name of the tool and of what it is given, and an id where the agent has none."""
+    called = payload.get("tool_name")
+    if not isinstance(called, str):
+        return payload
+    tool = mcp_name(payload) or tools.canonical(called, naming)
+    if tool != called:
+        payload.update({"tool_name": tool, "original_tool_name": called})
+    if "tool_input" in payload:
+        payload["tool_input"], renamed = tools.canonical_input(tool, payload["tool_input"], naming)
+        if renamed:
+            payload["original_input_keys"] = renamed
+    if _has_id(payload.get("hook_event_name")) and not payload.get("tool_use_id"):
+        payload["tool_use_id"] = tool_use_id(payload.get("session_id"), tool, payload.get("tool_input"))
+    return payload
+
+
+def _has_id(name: object) -> bool:
+    return isinstance(name, str) and name in EVENTS and "tool_use_id" in EVENTS[name].__struct_fields__
+
+
+def tool_use_id(session: object, tool: str, given: object) -> str:
+    """An id for a call that came without one: the same before and after the tool, and for no other call of the session
+    that differs in anything."""
+    from hashlib import blake2b
+
+    text = strictjson.utf8([session or "", tool, _ordered(given)])
+    return f"made_{blake2b(text, digest_size=12).hexdigest()}"
+
+
+def _ordered(value: object) -> object:
+    """The same value, whatever the order of its keys was."""
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    return [_ordered(one) for one in value] if isinstance(value, list) else value
+
+
+def mcp_name(payload: Payload) -> str:
+    """Our name of a tool of an MCP server, where the agent says which server it is."""
+    context = payload.get("mcp_context")
+    if not isinstance(context, dict):
+        return ""
+    server, tool = context.get("server_name"), context.get("tool_name")
+    return f"mcp__{server}__{tool}" if isinstance(server, str) and isinstance(tool, str) and server and tool else ""

@@ -1,0 +1,92 @@
+"""Agents' own transcripts: the tool calls that a session made, as the agent itself wrote them down.
+
+A transcript may be a hundred megabytes long, and is somebody else's: lines are read one by one, those without a call
+are passed over by their bytes, and what can't be read is counted.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, Final, Literal
+
+import msgspec
+
+LONGEST_LINE: Final = 16 << 20  # Bytes. Longer ones are passed over, and counted.
+_CHUNK: Final = 1 << 20
+
+
+class TranscriptCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool call of a transcript."""
+
+    id: str
+    tool: str  # in the agent's own words
+    input: Mapping[str, Any] = {}
+    time: str = ""  # UTC, ISO 8601
+    session: str = ""
+    agent: str = ""  # the subagent that made it; empty: the agent itself
+    cwd: str = ""
+    elsewhere: bool = False  # it ran at the model's own service, where no hook is
+
+
+class CallResult(msgspec.Struct, frozen=True):
+    """What came of a call."""
+
+    id: str
+    came: Literal["ran", "refused", "stopped"] = "ran"
+    """`refused`: by the agent itself, before any hook: a tool that it has not, or called wrongly. `stopped`: by the
+    person, before it began or while it ran."""
+
+
+Found = TranscriptCall | CallResult
+
+
+class TranscriptFile(msgspec.Struct, frozen=True):
+    """One file, and how to read it."""
+
+    path: str
+    read: "Callable[[TranscriptLines], Iterator[Found]]"
+
+
+class TranscriptLines:
+    """The lines of one file that have any of some words in them, and what could not be read."""
+
+    def __init__(self, path: str, words: Iterable[bytes] = ()) -> None:
+        self.path, self.words = path, tuple(words)
+        self.unread = 0
+        self.bytes = 0
+
+    def having(self, *words: bytes) -> Iterator[bytes]:
+        """Those lines, in turn. A file that can't be read counts as one line that can't."""
+        try:
+            with open(self.path, "rb") as file:
+                for line in self._lines(file):
+                    self.bytes += len(line)
+                    if any(word in line for word in words):
+                        yield line
+        except OSError:
+            self.unread += 1
+
+    def _lines(self, file: BinaryIO) -> Iterator[bytes]:
+        while line := file.readline(LONGEST_LINE):
+            if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+                yield line
+                continue
+            self.unread += 1
+            while (rest := file.readline(_CHUNK)) and not rest.endswith(b"\n"):
+                pass
+
+
+def named(folder: str, ending: str, *, since: float = 0.0) -> Iterator[str]:
+    """Files below a folder that end so and were written since then, in a steady order. Links are not followed."""
+    for above, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(above, name)
+            if name.endswith(ending) and not os.path.islink(path) and _written(path) >= since:
+                yield path
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return -1.0

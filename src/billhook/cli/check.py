@@ -1,0 +1,472 @@
+"""Findings as people and machines read them: text, lines of JSON, GitHub's annotations, SARIF."""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from billhook import __version__
+from billhook.agents import AGENTS, TABLE
+from billhook.agents.base import Agent
+from billhook.cli.install import READS_OTHERS
+from billhook.cli.install.entries import checked, ours, times
+from billhook.cli.options import one_of, words
+from billhook.cli.screen import filled, hint, note, picked, say, shown_path
+from billhook.config import loader, sources
+from billhook.config.config import Config
+from billhook.config.declaration import Declared
+from billhook.config.history import budget_of, facts, log_of
+from billhook.config.host_limits import Host, HostLimit, limits
+from billhook.config.lint import lint
+from billhook.config.lint.codes import Section, is_note, sections
+from billhook.config.lint.hooks import lint_log
+from billhook.config.lint.rules import lint_permissions
+from billhook.config.loader import load_config
+from billhook.core import strictjson
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import Finding, counted, one_line, suggest, visible
+from billhook.store.files import StoreError
+
+Format = Callable[[Sequence[Finding], int, int], str]
+
+
+def shown(file: str) -> str:
+    """A path as people write it: relative when it is below the folder that we are in."""
+    try:
+        here = os.path.realpath(os.getcwd())
+    except FileNotFoundError:
+        return file
+    return os.path.relpath(file, here) if file.startswith(here.rstrip("/") + "/") else file
+
+
+def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One line each, the hint below it, and a last line that counts."""
+    lines = [line for finding in findings for line in _lines(finding)]
+    notes = [finding for finding in findings if is_note(finding)]
+    touched = {finding.file for finding in findings if not is_note(finding)}
+    if len(notes) < len(findings):
+        last = f"{counted(len(findings) - len(notes), 'finding')} in {counted(len(touched), 'file')}"
+    else:
+        last = f"no findings in {counted(hooks, 'hook')} of {counted(files, 'file')}"
+    return "\n".join([*lines, *([""] if lines else []), last + (f"; {counted(len(notes), 'note')}" if notes else "")])
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    place = ":".join(str(part) for part in (_one_line(shown(finding.file)), finding.line, finding.column) if part)
+    start = click.style(f"{place}:", bold=True) + " " if place else ""
+    yield f"{start}{click.style(finding.code, fg='yellow')} {_one_line(finding.message)}"
+    if finding.hint:
+        yield f"  {click.style('hint:', fg='cyan')} {_one_line(finding.hint)}"
+
+
+def _one_line(text: str) -> str:
+    return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def as_json(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One object a line, nothing else."""
+    return "\n".join(strictjson.dumps(_check_formats_data(finding)) for finding in findings)
+
+
+def _check_formats_data(finding: Finding) -> dict[str, object]:
+    about = picked(finding, "code message file line? column? hint? hook? note")
+    return {**about, "file": shown(finding.file) or None, "note": is_note(finding)}
+
+
+def as_github(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """Annotations that a workflow of GitHub shows beside the lines."""
+    return "\n".join(_annotation(finding) for finding in findings)
+
+
+def _annotation(finding: Finding) -> str:
+    given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
+    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
+    return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(_with_hint(finding))}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for char in f"%\r\n{more}":
+        text = text.replace(char, f"%{ord(char):02X}")
+    return visible(text)
+
+
+def as_sarif(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One run of SARIF 2.1.0; only the rules that were found are described."""
+    codes = sorted({finding.code for finding in findings})
+    rules = [_rule(code, sections().get(code)) for code in codes]
+    run = {
+        "tool": {"driver": {"name": "billhook", "version": __version__, "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, codes.index(finding.code)) for finding in findings],
+    }
+    whole = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    return json.dumps(whole, indent=2)
+
+
+def _rule(code: str, section: Section | None) -> dict[str, object]:
+    if section is None:
+        return {"id": code}
+    words = "".join(char if char.isalnum() else " " for char in section.title.replace("'", "")).split()
+    return {
+        "id": code,
+        "name": "".join(word[0].upper() + word[1:] for word in words),
+        "shortDescription": {"text": section.title},
+        "fullDescription": {"text": section.summary},
+        "help": {"text": section.text, "markdown": section.text},
+    }
+
+
+def _with_hint(finding: Finding) -> str:
+    return f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
+
+
+def _result(finding: Finding, index: int) -> dict[str, object]:
+    result: dict[str, object] = {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": "note" if is_note(finding) else "error" if finding.code < "BH3" else "warning",
+        "message": {"text": _with_hint(finding)},
+    }
+    if finding.file:
+        place: dict[str, object] = {"artifactLocation": {"uri": _uri(shown(finding.file))}}
+        if finding.line:
+            place["region"] = {"startLine": finding.line, "startColumn": max(finding.column, 1)}
+        result["locations"] = [{"physicalLocation": place}]
+    return result
+
+
+def _uri(path: str) -> str:
+    if os.path.isabs(path):
+        return Path(path).as_uri()
+    return quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
+
+
+FORMATS: dict[str, Format] = {"text": as_text, "json": as_json, "github": as_github, "sarif": as_sarif}
+
+
+# `billhook check --host NAME`:
+
+
+_DEADLINE: Final = re.compile(r"(?:--deadline |[?&]deadline=)(\d{1,9})\b")
+
+
+class Hosted(msgspec.Struct, frozen=True):
+    """One agent, and what it does with the hooks."""
+
+    host: Agent
+    hooks: tuple[Declared, ...]  # those that were looked at
+    found: tuple[HostLimit, ...]
+    left: int = 0  # hooks that the agent runs itself, in its own way
+
+    @property
+    def sure(self) -> bool:
+        """Something that a hook says or needs is not honoured."""
+        return any(limit.sure for limit in self.found)
+
+
+def host_named(name: str, *also: str) -> Agent:
+    """The agent of that name; UsageError with the nearest, of which `also` are some, when there is none."""
+    if name not in AGENTS:
+        raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, [*AGENTS, *also]))
+    return AGENTS[name]
+
+
+def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> Hosted:
+    """What an agent can't honour of these hooks, in the order of the files."""
+    installed = _deadlines(host, projects)
+
+    def seconds(event: str, wanted: float) -> float:
+        there = times(host, event, wanted)[1] / 1000
+        return min(there, installed.get(event, there))
+
+    agent = Host(host.name, host.title, seconds)
+    return Hosted(host, tuple(hooks), tuple(limit for hook in hooks for limit in limits(hook, agent)), left)
+
+
+def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
+    """The seconds that billhook has on each event, as it is installed for this agent."""
+    canonical = {own: event for event, own in host.spellings.items()}
+    found: dict[str, float] = {}
+    for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:
+        try:
+            with open(file, encoding="utf-8") as opened:
+                handlers = ours(checked(opened.read(), host, file), host)
+        except (OSError, ValueError, BillhookError):
+            continue
+        for handler in handlers:
+            said = _DEADLINE.search(str(handler.data.get(host.command_key) or handler.data.get("url")))
+            event = canonical.get(handler.event)
+            if said and event:
+                found[event] = min(int(said[1]) / 1000, found.get(event, 1e9))
+    return found
+
+
+def host_text(about: Sequence[Hosted]) -> str:
+    """Each agent below its own line, each hook with its sentences."""
+    return "\n".join(line for place, one in enumerate(about) for line in (*([""] if place else []), *_screen(one)))
+
+
+def _screen(one: Hosted) -> Iterator[str]:
+    title, all_ = one.host.title, len(one.hooks)
+    touched = len({(limit.file, limit.line, limit.hook) for limit in one.found if limit.sure})
+    if touched:
+        are = "is" if touched == 1 else "are"
+        heading = f"{title}: {touched} of {counted(all_, 'hook')} {are} not honoured as written"
+    else:
+        heading = f"{title}: {counted(all_, 'hook')}, and nothing is lost for certain" if all_ else f"{title}: no hooks"
+    yield click.style(heading, bold=True)
+    for hook in one.hooks:
+        said = [
+            limit for limit in one.found if (limit.file, limit.line, limit.hook) == (hook.file, hook.line, hook.name)
+        ]
+        if said:
+            place = f"{shown_path(hook.file)}:{hook.line}" if hook.line else shown_path(hook.file)
+            name = click.style(one_line(hook.name, 40), fg="cyan")
+            yield f"  {name}  {visible(place)}"
+        for limit in said:
+            for line in filled(limit.sentence, 4):
+                yield click.style(line, fg="yellow") if limit.sure else line
+    if one.left:
+        yield from filled(
+            f"{counted(one.left, 'more hook')} {'is' if one.left == 1 else 'are'} run by {title} itself", 2
+        )
+
+
+def host_json(about: Sequence[Hosted]) -> str:
+    """One object a line, nothing else."""
+    return "\n".join(strictjson.dumps(_data(one.host, limit)) for one in about for limit in one.found)
+
+
+def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
+    return {
+        "host": host.name,
+        **picked(limit, "hook file line? events"),
+        "file": shown(limit.file) or None,
+        "host_events": [host.spellings.get(event) for event in limit.events],
+        **picked(limit, "wants becomes sure"),
+        "message": limit.sentence,
+    }
+
+
+# `billhook check`:
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What was looked at, and what was found there."""
+
+    findings: tuple[Finding, ...]
+    hooks: int
+    files: int
+
+    @property
+    def unread(self) -> bool:
+        """A file could not be opened or read at all: what it holds is not known."""
+        return any(finding.code in ("BH101", "BH102", "BH103") for finding in self.findings)
+
+
+@click.command(
+    "check",
+    epilog=f"""\b
+Examples:
+  billhook check
+  billhook check .claude/settings.json hooks.yaml
+  billhook check --ignore BH306,BH5 ../other-project
+  billhook check --format github
+  billhook check --json | jq -r .code | sort | uniq -c
+  billhook check --host {[*AGENTS][1]}
+
+\b
+Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
+be read. With --host: 1 when a hook says or needs something that this agent
+does not honour; what a hook only may say is a note.""",
+)
+@click.argument("paths", nargs=-1, metavar="[PATH ...]")
+@click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")
+@click.option("--select", metavar="CODES", multiple=True, help="Only these codes, or beginnings of codes: BH3,BH506.")
+@click.option("--ignore", metavar="CODES", multiple=True, help="All but these codes, or beginnings of codes.")
+@click.option("--host", metavar="NAME", help=f"What this agent can't honour: {', '.join([*AGENTS][:3])} ..., or all.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def verb(
+    paths: tuple[str, ...],
+    format_: str,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    host: str | None,
+    as_json: bool,
+) -> int:
+    """Look for what is wrong with hooks, and say how to mend it. No hook is run.
+
+    Hooks that never fired and hooks that are slow, as the event log has it, are noted, too.
+
+    PATH is a file, or the folder of a project. Without any: everything that applies here, your own files included.
+    `billhook rule CODE` says what a code means.
+    """
+    wanted, unwanted = _codes(select, "--select"), _codes(ignore, "--ignore")
+    if host is not None:
+        if wanted or unwanted or format_ not in ("text", "json"):
+            raise UsageError("--host has no codes", hint="give --json, or nothing beside it")
+        return _for_host(host, paths, as_json=as_json or format_ == "json")
+    found = checked_hooks(paths)
+    kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not one.code.startswith(unwanted)]
+    text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
+    if text:
+        say(text)
+    if not found.files and format_ == "text" and not as_json:
+        hint("`billhook init` writes a first file with hooks that work")
+    if format_ == "text" and not as_json:
+        _name_waiting(_folders(paths))
+    return 2 if found.unread else 1 if any(not is_note(one) for one in kept) else 0
+
+
+def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
+    """What one agent, or each, makes of the hooks; the exit code."""
+
+    about, unread = [], False
+    for host in list(AGENTS.values()) if name == "all" else [host_named(name, "all")]:
+        configs = [_of_path(path, host.name) for path in paths] or [_here(host.name)]
+        entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
+        standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]
+        hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
+        about.append(hosted(host, hooks, len(standing) - len(hooks), {one.project for one in configs}))
+        unread = any(config.unreadable for config in configs)
+    text = host_json(about) if as_json else host_text(about)
+    if text:
+        say(text)
+    if unread:
+        note("a file can't be read, so its hooks are not among these: `billhook check` says why")
+    return 2 if unread else 1 if any(one.sure for one in about) else 0
+
+
+def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
+    """What loading and lint find in these files and projects; in none of them, in all that applies here. `with_log`:
+    also what the event log says against hooks."""
+    configs = [_of_path(path) for path in paths] or [_here()]
+    entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
+    findings = [finding for config in configs for finding in config.problems]
+    tops = {read.source.path: read.places for config in configs for read in config.sources}
+    hooks = [_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"]
+    variables = {read.source.path: read.variables for config in configs for read in config.sources}
+    findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks], variables)
+    for rules in (config.permissions for config in configs):
+        findings += [*rules.problems, *lint_permissions(rules)]
+    if with_log:
+        named = {(hook.file, hook.name) for hook in hooks}
+        findings += [one for folder in _folders(paths) for one in _of_the_log(folder, named)]
+    distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in findings}
+    twice = {(one.file, one.line, one.column) for one in findings if one.code == "BH105"}
+    # a key that is there twice is a name that is there twice: one of the two is enough
+    kept = [one for one in distinct.values() if one.code != "BH211" or (one.file, one.line, one.column) not in twice]
+    ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
+    files = {read.source.path for config in configs for read in config.sources}
+    return Checked(tuple(ordered), len(entries), len(files))
+
+
+def _name_waiting(folders: Iterable[str]) -> None:
+    """One line about allow rules that are not approved: nothing is wrong with them, but they have no effect."""
+    waiting = [one.shown for folder in folders for one in loader.load_for_cwd(folder).permissions.pending]
+    if waiting:
+        say(
+            f"\nhint: not approved, so that agents still ask: {visible(', '.join(waiting))} (`billhook trust`)",
+            err=True,
+        )
+
+
+def _folders(paths: Sequence[str]) -> list[str]:
+    """The projects whose logs have a say: a file alone is no project."""
+    return [path for path in paths if os.path.isdir(path)] if paths else ["."]
+
+
+def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
+    """What the event log of a project says against hooks that are checked here, and run."""
+    config = loader.load_for_cwd(folder)
+    try:
+        log = log_of(config)
+        found = lint_log(facts(log, config), budget_of(config)) if log is not None else ()
+        return [one for one in found if (one.file, one.hook) in looked_at]
+    except StoreError as error:
+        note(f"the event log has no say: {error.message} ({error.place})")
+        return []
+
+
+def _here(host: str = "") -> Config:
+    try:
+        return load_config(builtins=False, trust="all", env=_set_variables(), host=host)
+    except FileNotFoundError:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+
+
+def _of_path(path: str, host: str = "") -> Config:
+    """A file as a file of its project, a folder as a project. Nothing is run, so nothing needs approval."""
+    given: dict[str, Any] = {"builtins": False, "trust": "all", "env": _set_variables(), "host": host}
+    if os.path.isdir(path):
+        return load_config(path, layers=("project", "local"), **given)
+    if not os.path.exists(path):
+        raise UsageError(f"`{path}` does not exist", hint=_beside(path))
+    return load_config(project_of(path), files=[path], **given)
+
+
+def _set_variables() -> dict[str, str]:
+    """Which variables are set, and nothing of what they hold: nobody has approved what is checked here."""
+    return dict.fromkeys(os.environ, "x")
+
+
+def project_of(file: str) -> str:
+    """The folder that relative paths in a file start from."""
+    real = os.path.realpath(file)
+    folder = os.path.dirname(real)
+    agent = sources.agent_of(real)
+    if agent in TABLE and TABLE[agent].folders:
+        return os.path.dirname(os.path.dirname(folder))
+    return os.path.dirname(folder) if agent or os.path.basename(folder) in (".claude", ".billhook") else folder
+
+
+def _beside(path: str) -> str:
+    """The file of that folder that was likely meant."""
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return "name a settings file, a hooks.yaml, or the folder of a project"
+    there = [one for one in sources.PROJECT_FILES if os.path.exists(os.path.join(folder, one))]
+    known = {one: one for one in names[:1000]} | {os.path.basename(one): one for one in there}
+    if near := difflib.get_close_matches(name, known, 1, 0.7):
+        return f"did you mean `{os.path.join(folder, known[near[0]])}`?"
+    if there:
+        return f"hooks are in {', '.join(os.path.join(folder, one) for one in there)}"
+    return "name a settings file, a hooks.yaml, or the folder of a project"
+
+
+def _in_its_layer(declared: Declared) -> Declared:
+    """The user's own file stays that, also when it is named on the command line."""
+    if declared.layer == "explicit" and declared.file in sources.user_files():
+        return msgspec.structs.replace(declared, layer="user")
+    return declared
+
+
+def _with_the_files_place(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
+    """A time-out that a hook has from the head of its file is wrong there, once, and not in each hook."""
+    if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
+        return declared
+    return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})
+
+
+def _key(declared: Declared) -> tuple[Any, ...]:
+    return declared.file, declared.line, declared.column, declared.name
+
+
+def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
+    """Codes and beginnings of codes, separated by commas; one that no code begins with is a slip."""
+    found = tuple(word.upper() for word in words(given))
+    for word in found:
+        if not any(code.startswith(word) for code in sections()):
+            near = suggest(word, sections())
+            remedy = near if near.startswith("did") else "`billhook rule` lists them all"
+            raise UsageError(f"{option}: no code begins with `{word}`", hint=remedy)
+    return found

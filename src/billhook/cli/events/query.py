@@ -1,0 +1,584 @@
+"""The event log that a command looks at: this project's, or those of the projects that somebody's sessions ran in."""
+
+import functools
+import heapq
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from billhook.cli import times
+from billhook.cli.options import words
+from billhook.cli.options import words as split
+from billhook.cli.screen import Progress
+from billhook.core import strictjson, tools
+from billhook.core.answers import Decision
+from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS
+from billhook.core.text import folded, suggest
+from billhook.serve.hook_server import canonical
+from billhook.store import sessions
+from billhook.store.files import StoreError, log_folder, opened, read_in, state_root
+from billhook.store.log.query import LogEntry
+from billhook.store.log.reader import LogReader
+from billhook.store.log.record import Record, Wanted
+from billhook.store.sessions import VERBS, SessionRecord, Sessions
+from billhook.store.state import FOLDERS, LARGEST, FileState
+
+
+class LogScope(NamedTuple):
+    """Where somebody asks. Needs no configuration: a broken one must not keep anybody from the log."""
+
+    project: str
+    root: Path
+
+    def reader(self, project: str = "") -> LogReader:
+        return LogReader(log_folder(self.root, project or self.project), self.root)
+
+
+def here() -> LogScope:
+    """The project of the folder that we are in, and where its state lies."""
+    from billhook.config import sources
+    from billhook.config.loader import standing
+
+    return LogScope(sources.find(standing(".")).project, state_root())
+
+
+def every_log(where: LogScope) -> list[LogReader]:
+    """The logs of all projects, the one that changed last first."""
+    path = where.root / "hooks"
+    with opened(path, where.root) as folder:
+        entries = [one for one in os.scandir(folder) if one.is_dir(follow_symlinks=False)] if folder is not None else []
+        entries.sort(key=lambda entry: -entry.stat(follow_symlinks=False).st_mtime)
+    return [LogReader(path / entry.name, where.root) for entry in entries]
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the records that pass the filters are shown. They are shown oldest first in any case."""
+
+    first: int | None = None
+    last: int | None = None
+    limit: int | None = None  # 0: all
+    offset: int = 0
+
+    @property
+    def end(self) -> int | None:
+        """How many records are met, those that the offset leaves out included; None: all."""
+        numbers = [one for one in (self.first, self.last, self.limit or None) if one is not None]
+        return self.offset + min(numbers) if numbers else None
+
+    @property
+    def given(self) -> bool:
+        """The user asked for a number of records."""
+        return not self.first is self.last is self.limit is None
+
+
+class Logs:
+    """The records that are wanted, of one log or several, as if they were one."""
+
+    def __init__(
+        self,
+        wanted: Mapping[str, Wanted],
+        here: LogScope,
+        keep: Callable[[Record], bool] | None = None,
+        *,
+        notes: bool = False,
+    ) -> None:
+        """`wanted` says for each project what is wanted of its log; `keep` is asked beyond that. `notes`: also what the
+        log says about itself.
+
+        That a record is of its project is asked of the record here: where nothing else is wanted, every line is looked
+        at, and what others wrote is counted.
+        """
+        self.here = here
+        self._by_folder: dict[Path, LogReader] = {}
+        self._wanted: list[tuple[LogReader, Wanted]] = []
+        for project, of_it in wanted.items():  # two projects may have one folder
+            reader = here.reader(project)
+            self._wanted.append((self._by_folder.setdefault(reader.folder, reader), of_it))
+        self._projects = frozenset(wanted)
+        self._keep = keep
+        self._notes = notes
+
+    @property
+    def readers(self) -> list[LogReader]:
+        return list(self._by_folder.values())
+
+    @property
+    def foreign(self) -> int | None:
+        """Lines that are none of ours; None as long as not every line was looked at: a filter passes over most."""
+        return known_sum(reader.skipped for reader in self.readers)
+
+    @property
+    def unread(self) -> int:
+        """Records met so far that could not be looked at whole."""
+        return sum(len(reader.unread) for reader in self.readers)
+
+    def forward(self, progress: Progress | None = None, *, notes: bool = False) -> Iterator[LogEntry]:
+        """Oldest first."""
+        notes = notes or self._notes
+        each = [reader.forward(wanted, progress, notes=notes) for reader, wanted in self._wanted]
+        return self._kept(_merged(each, newest_first=False))
+
+    def backward(self, progress: Progress | None = None) -> Iterator[LogEntry]:
+        """Newest first; no more is read than is asked for."""
+        each = [reader.backward(wanted, progress, notes=self._notes) for reader, wanted in self._wanted]
+        return self._kept(_merged(each, newest_first=True))
+
+    def chosen(self, part: Slice, progress: Progress | None = None, *, notes: bool = False) -> Iterator[LogEntry]:
+        """The part that is wanted, oldest first. Without `--first`, what is left out is counted from the newest."""
+        if part.first is not None:
+            return islice(self.forward(progress), part.offset, part.end)
+        if part.end is not None:
+            newest = list(islice(self.backward(progress), part.offset, part.end))
+            return iter(newest[::-1])
+        return _all_but_last(self.forward(progress, notes=notes), part.offset)
+
+    def followed(self, newest: Slice) -> Iterator[LogEntry]:
+        """The newest, and then what comes, for ever. UsageError for more than one log."""
+        if len(self._wanted) > 1:
+            raise UsageError("these sessions belong to several projects", hint="follow one of them at a time")
+        reader, wanted = self._wanted[0]
+        # before the existing records are read: nothing falls in between
+        coming = self._kept(reader.follow(wanted, notes=self._notes))
+        shown = 0
+        for entry in self.chosen(newest):
+            shown = entry.record.seq
+            yield entry
+        for entry in coming:
+            if entry.record.seq > shown:
+                shown = 0  # whatever comes now is new, even if somebody takes the log away and it begins anew
+                yield entry
+
+    def whole(self, entry: LogEntry) -> Record:
+        """The record with what lies in its side file; without, when that is gone."""
+        try:
+            return self._by_folder[entry.file.parent].whole(entry.record)
+        except StoreError:
+            return entry.record
+
+    def count(self) -> int:
+        """How many records there are, about the logs themselves included: they are numbered without a gap."""
+        return sum(map(_length, self.readers))
+
+    def _kept(self, entries: Iterator[LogEntry]) -> Iterator[LogEntry]:
+        for entry in entries:
+            if entry.record.project not in self._projects and entry.record.note is None:
+                continue
+            if self._keep is None or self._keep(self.whole(entry)):
+                yield entry
+
+
+def known_sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum; None when one of them is not known."""
+    known = list(numbers)
+    return None if None in known else sum(number for number in known if number is not None)
+
+
+def as_logged(entry: LogEntry, logs: Logs) -> bytes:
+    """The record as one line of JSON, whole: the line as it is, unless a part lies elsewhere; and at its end `payload`,
+    the event as it came."""
+    return line_of(entry, entry.record if entry.record.side is None else logs.whole(entry))
+
+
+def line_of(entry: LogEntry, whole: Record) -> bytes:
+    """As `as_logged`, of a record that was put together before."""
+    as_it_is = entry.record.side is None and entry.line.isascii() and b"\x7f" not in entry.line
+    line = entry.line if as_it_is else _with_side(entry, whole)  # a line that was edited may hold escape sequences
+    if whole.note is not None or not line.endswith(b"}"):
+        return line
+    return b'%b,"payload":%b}' % (line[:-1], strictjson.encode(msgspec.to_builtins(whole.payload)))
+
+
+def _with_side(entry: LogEntry, whole: Record) -> bytes:
+    """The line with the part of it that lies in a side file; fields that this version does not know stay."""
+    data: dict[str, Any] = strictjson.loads_leniently(entry.line, max_depth=500)
+    fields = entry.record.side.fields if entry.record.side else ()
+    data |= {field: msgspec.to_builtins(getattr(whole, field)) for field in fields if hasattr(whole, field)}
+    return strictjson.encode(data)
+
+
+def _merged(each: Sequence[Iterator[LogEntry]], *, newest_first: bool) -> Iterator[LogEntry]:
+    if len(each) == 1:
+        return each[0]
+    return heapq.merge(*each, key=lambda entry: entry.record.time, reverse=newest_first)
+
+
+def _all_but_last(entries: Iterator[LogEntry], number: int) -> Iterator[LogEntry]:
+    held: deque[LogEntry] = deque()
+    for entry in entries:
+        held.append(entry)
+        if len(held) > number:
+            yield held.popleft()
+
+
+def _length(reader: LogReader) -> int:
+    newest = next(reader.backward(notes=True), None)
+    oldest = next(reader.forward(notes=True), None)
+    return newest.record.seq - oldest.record.seq + 1 if newest and oldest else 0
+
+
+# Which session somebody means:
+
+
+FEWEST: Final = 6  # characters of an id that name it
+_RECORD = re.compile(r"[1-9][0-9]*|0[0-9a-f]{11,31}")
+_NAMED = 8  # sessions that a hint names
+
+Ids = dict[str, frozenset[str]]  # session ids by project
+
+
+class SessionNames:
+    """What sessions are called today. A log keeps the name that a session had; people look for the one it has."""
+
+    def __init__(self, here: LogScope) -> None:
+        self._sessions = Sessions(FileState(here.root))
+        self._known: dict[str, str] = {}
+
+    def of(self, record: Record) -> str:
+        """Its name, else the beginning of its id; empty for a record without a session."""
+        return self.name(record) or record.session_id[:8]
+
+    def name(self, record: Record) -> str:
+        """Its name; empty when it has none."""
+        key = record.session_id
+        if key not in self._known:
+            self._known[key] = self._named(key) or record.session_name
+        return self._known[key]
+
+    def _named(self, session_id: str) -> str:
+        try:
+            found = self._sessions.get(session_id) if session_id else None
+        except StoreError:
+            return ""
+        return found.name if found else ""
+
+
+def meant(words: Iterable[str], here: LogScope) -> Ids:
+    """The sessions that are meant by words, each of which may be several with commas between; UsageError for one that
+    means nothing, and when there is none. Empty when `.` is all that was asked for and the log is empty."""
+    each = split(words) or ("",)
+    found: dict[str, set[str]] = {}
+    for word in each:
+        for project, ids in one(word, here).items():
+            found.setdefault(project, set()).update(ids)
+    return {project: frozenset(ids) for project, ids in found.items()}
+
+
+def one(word: str, here: LogScope) -> Ids:
+    """The sessions that one word means. A whole id means its session, whatever others are called."""
+    if not word:
+        raise _no_word()
+    if word == ".":
+        newest = newest_session(here)
+        return {} if newest is None else {here.project: frozenset((newest,))}
+    ids = _by_id(word, here) or _known_here(word, here) or _in_the_log(word, here) or _elsewhere(word, here)
+    if not ids:
+        raise _unknown(word, here)
+    return ids
+
+
+def newest_session(here: LogScope) -> str | None:
+    """The session of the newest record here that has one; empty: there are records, and none of them names one."""
+    records = (entry.record for entry in here.reader().backward(Wanted(project=here.project)))
+    newest = None
+    for record in records:
+        newest = record.session_id
+        if newest:
+            break
+    return newest
+
+
+def _by_id(word: str, here: LogScope) -> Ids:
+    """The session with exactly this id, here or elsewhere."""
+    sessions = Sessions(FileState(here.root))
+    if any(session.session_id == word for session in sessions.recent(here.project)):
+        return {here.project: frozenset((word,))}
+    found = sessions.get(word)
+    if found is not None:
+        return {found.project: frozenset((word,))}
+    return {here.project: frozenset((word,))} if not _is_made_up(word) and is_logged(word, here) else {}
+
+
+def is_logged(session_id: str, here: LogScope) -> bool:
+    """Whether a record of this project is of that session."""
+    wanted = Wanted(sessions=frozenset((session_id,)), project=here.project)
+    return next(here.reader().backward(wanted), None) is not None
+
+
+def _is_made_up(word: str) -> bool:
+    """Whether it is a name that billhook gives, and so nobody's id: a long log need not be searched for it."""
+    adjective, _, animal = word.partition("-")
+    return adjective in sessions.ADJECTIVES and animal.partition("-")[0] in sessions.ANIMALS
+
+
+def _known_here(word: str, here: LogScope) -> Ids:
+    """By what is remembered of this project's recent sessions: a name, or the beginning of an id."""
+    recent = Sessions(FileState(here.root)).recent(here.project)
+    named = frozenset(session.session_id for session in recent if session.name == word)
+    ids = frozenset(session.session_id for session in recent)
+    return {here.project: named} if named else _begun(word, {here.project: ids})
+
+
+def _in_the_log(word: str, here: LogScope) -> Ids:
+    """By the records themselves: sessions without a name, and those that are not remembered any more."""
+    named, begun = set(), set()
+    for entry in here.reader().forward(Wanted(text=word, project=here.project)):
+        if entry.record.session_name == word:
+            named.add(entry.record.session_id)
+        elif entry.record.session_id.startswith(word):
+            begun.add(entry.record.session_id)
+    return {here.project: frozenset(named)} if named else _begun(word, {here.project: frozenset(begun)})
+
+
+def _elsewhere(word: str, here: LogScope) -> Ids:
+    """By the records of all sessions that ever had a name, whatever their project."""
+    named: dict[str, set[str]] = {}
+    begun: dict[str, set[str]] = {}
+    for session in every_session(here):
+        if session.name == word:
+            named.setdefault(session.project, set()).add(session.session_id)
+        begun.setdefault(session.project, set()).add(session.session_id)
+    if named:
+        return {project: frozenset(ids) for project, ids in named.items()}
+    return _begun(word, {project: frozenset(ids) for project, ids in begun.items()})
+
+
+def _begun(word: str, known: Ids) -> Ids:
+    """The one session whose id begins with a word that is long enough; UsageError when there are several."""
+    if len(word) < FEWEST:
+        return {}
+    found = [(project, id_) for project, ids in known.items() for id_ in sorted(ids) if id_.startswith(word)]
+    if len(found) > 1:
+        named = ", ".join(id_ for _, id_ in found[:_NAMED])
+        raise UsageError(f"the ids of {len(found)} sessions begin with `{word}`", hint=f"give more of it: {named}")
+    return {project: frozenset((id_,)) for project, id_ in found}
+
+
+def every_session(here: LogScope) -> Iterator[SessionRecord]:
+    """All sessions with a name, in no order."""
+    path = here.root / FOLDERS["sessions"]
+    with opened(path, here.root) as folder:
+        if folder is None:
+            return
+        for name in os.listdir(folder):
+            if not name.endswith(".json"):
+                continue
+            try:
+                yield msgspec.json.decode(read_in(folder, path / name, LARGEST) or b"", type=SessionRecord)
+            except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
+                continue  # somebody else's file, or gone meanwhile
+
+
+def _no_word() -> UsageError:
+    return UsageError("the session is empty", hint="`.` is the newest one here; `billhook events list` shows them all")
+
+
+def _unknown(word: str, here: LogScope) -> UsageError:
+    recent = Sessions(FileState(here.root)).recent(here.project)
+    known = [*dict.fromkeys(session.name for session in recent), *(session.session_id for session in recent), *VERBS]
+    if word in VERBS:
+        hint = f"`{word}` is a command; `billhook events list` shows the sessions"
+        return UsageError(f"no session is called `{word}`", hint=hint)
+    hint = suggest(word, known)
+    if not hint.startswith("did you mean"):
+        hint = "`billhook events list` shows the sessions of this project, and with --all those of every project"
+    if _RECORD.fullmatch(word):
+        hint = f"`billhook events show {word}` shows a record by its number or id"
+    if 0 < len(word) < FEWEST and any(session.session_id.startswith(word) for session in recent):
+        hint = f"give at least {FEWEST} characters of an id"
+    return UsageError(f"no session `{word}`", hint=hint)
+
+
+# The filters of `billhook events` and its commands:
+
+
+_DECISIONS = {one.value: one.value for one in Decision} | {
+    "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
+    "asked": "ask", "deferred": "defer",
+}  # fmt: skip
+_NOTES = "log"  # the event of records that are about the log itself
+FAILED = frozenset({"failed", "timed_out", "could_not_start"})  # how asking a hook can go wrong
+
+Verb = Callable[..., Any]
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for on the command line."""
+
+    sessions: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    decisions: frozenset[str] | None = None
+    hook: str | None = None
+    failed: bool = False
+    since: str | None = None
+    until: str | None = None
+    text: str | None = None
+
+
+def filter_options(verb: Verb) -> Verb:
+    """The options that choose records. The verb gets them as `filters`, together with its `sessions`."""
+
+    @functools.wraps(verb)
+    def with_filters(**given: Any) -> Any:
+        taken = {name: given.pop(name) for name in Filters.__struct_fields__ if name in given}
+        if taken["since"] and taken["until"] and taken["since"] > taken["until"]:
+            raise UsageError("--since is later than --until", hint="nothing can be between them: swap them?")
+        return verb(filters=Filters(**taken), **given)
+
+    return _with(_OPTIONS, with_filters)
+
+
+def _with(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
+    for option in reversed(list(options)):
+        verb = option(verb)
+    return verb
+
+
+def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    found = words(value)
+    if value and not found:
+        raise UsageError(f"{param.opts[0]} is empty", hint=f"`{ctx.command_path} --help` shows how it is meant")
+    return found
+
+
+def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str] | None:
+    found = _words(ctx, param, value)
+    for word in found:
+        if word.lower() not in _DECISIONS:
+            raise UsageError(f"no decision `{word}`", hint=suggest(word, [one.value for one in Decision]))
+    return frozenset(_DECISIONS[word.lower()] for word in found) or None
+
+
+_OPTIONS = (
+    click.option("--event", "-e", "events", metavar="E,..", multiple=True, callback=_words,
+                 help="Only these events, in any spelling; `log` is what the log notes about itself."),
+    click.option("--tool", "-t", "tools", metavar="T,..", multiple=True, callback=_words,
+                 help="Only these tools, by any name that a dialect has for them."),
+    click.option("--decision", "-d", "decisions", metavar="D,..", multiple=True, callback=_decisions,
+                 help="Only these decisions: none, allow, ask, defer, deny."),
+    click.option("--hook", metavar="H",
+                 help="Only where this hook was asked, or was not, with the reason; `guard` is also project/guard and "
+                 "user/guard#2."),
+    click.option("--failed", is_flag=True, help="Only where a hook failed, timed out or could not start."),
+    times.option("--since", "--from-time", "since", end=False,
+                        help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time "
+                        "unless it names a zone)."),
+    times.option("--until", "--to-time", "until", end=True,
+                        help="Up to then, that included; a day alone means its end."),
+)  # fmt: skip
+
+
+def number(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    """Reads a count: 0 or more."""
+    if value is not None and value < 0:
+        raise UsageError(f"{param.opts[0]} {value} is less than nothing", hint=f"as in {param.opts[0]} 5")
+    return value
+
+
+def slice_options(limit: str) -> Callable[[Verb], Verb]:
+    """`--last`, `--first`, `--limit`, `--offset`, which the verb gets as `part`; `limit` describes the default."""
+    texts = {
+        ("--last", "-n", "last"): "The newest N.",
+        ("--first", "first"): "The oldest N.",
+        ("--limit", "limit"): f"At most N, the newest unless --first is given; 0: all.  [default: {limit}]",
+        ("--offset", "offset"): "Leave out N, and take those before them; with --first, those after.",
+    }
+    options = [click.option(*names, type=int, metavar="N", callback=number, help=text) for names, text in texts.items()]
+
+    def with_options(verb: Verb) -> Verb:
+        @functools.wraps(verb)
+        def with_part(first: int | None, last: int | None, limit: int | None, offset: int | None, **given: Any) -> Any:
+            if first is not None and last is not None:
+                raise UsageError("--first and --last exclude each other", hint="leave one of them out")
+            return verb(part=Slice(first=first, last=last, limit=limit, offset=offset or 0), **given)
+
+        return _with(options, with_part)
+
+    return with_options
+
+
+def json_options(
+    text: str = "One line of JSON for each. This is what a pipe gets.", human: str = "The table, also in a pipe."
+) -> Callable[[Verb], Verb]:
+    """`--json` and `--human`. The verb gets `in_json`: JSON was asked for, or standard output is no terminal."""
+
+    def with_options(verb: Verb) -> Verb:
+        @functools.wraps(verb)
+        def with_format(as_json: bool, human: bool, **given: Any) -> Any:
+            if as_json and human:
+                raise UsageError("--json and --human exclude each other", hint="leave one of them out")
+            on_terminal = sys.stdout is not None and sys.stdout.isatty()
+            return verb(in_json=as_json or not (human or on_terminal), **given)
+
+        as_table = click.option("--human", is_flag=True, help=human)(with_format)
+        return click.option("--json", "as_json", is_flag=True, help=text)(as_table)
+
+    return with_options
+
+
+def chosen(filters: Filters, here: LogScope) -> Logs:
+    """The records that pass; no logs when `.` is meant and the log is empty."""
+    ids = meant(filters.sessions, here) if filters.sessions else {here.project: None}
+    events = frozenset(_events(filters.events, here, ids or {here.project: None}))
+    wanted = Wanted(
+        events=events or None,
+        tools=frozenset(_tools(filters.tools, here)) or None,
+        decisions=filters.decisions,
+        hook=plain_hook(filters.hook),
+        since=filters.since,
+        until=filters.until,
+        text=filters.text,
+    )
+    each = {project: msgspec.structs.replace(wanted, sessions=sessions) for project, sessions in ids.items()}
+    return Logs(each, here, failed if filters.failed else None, notes=_NOTES in events)
+
+
+def failed(record: Record) -> bool:
+    """Whether a hook failed, timed out or could not start."""
+    return record.failed_open > 0 or any(said.status in FAILED for said in record.outcomes)
+
+
+def plain_hook(name: str | None) -> str | None:
+    """A hook's name without the event that seed 002 puts at the end of its ids: `turn-tracker-PreToolUse`."""
+    base, _, event = (name or "").rpartition("-")
+    return base if base and event in EVENTS else name
+
+
+def _events(words: Iterable[str], here: LogScope, projects: Iterable[str]) -> Iterator[str]:
+    """Agents have events of their own: what nobody knows is matched with what the logs have, in any spelling."""
+    logged: set[str] | None = None
+    for word in words:
+        known = _NOTES if folded(word) == _NOTES else canonical(word)
+        if known:
+            yield known
+            continue
+        if logged is None:
+            logged = {entry.record.event for one in projects for entry in here.reader(one).forward()}
+        found = [name for name in logged if folded(name) == folded(word)]
+        if not found:
+            raise UsageError(f"no event `{word}`", hint=suggest(word, [*EVENTS, *sorted(logged - {*EVENTS})]))
+        yield from found
+
+
+def _tools(words: Iterable[str], here: LogScope) -> Iterator[str]:
+    """Tools are an open set: a name that nobody knows counts if a record has it."""
+    from billhook.config.lint.matchers import TOOLS
+
+    known = {folded(name): name for name in TOOLS}
+    for word in words:
+        name = tools.canonical(word)
+        occurs = here.reader().backward(Wanted(tools=frozenset((name,))))
+        if name not in TOOLS and not name.startswith("mcp__") and next(occurs, None) is None:
+            name = known.get(folded(word), "") or tools.canonical(word.lower())
+            if name not in TOOLS:
+                raise UsageError(f"no tool `{word}`, and no record names one", hint=suggest(word, sorted(TOOLS)))
+        yield name

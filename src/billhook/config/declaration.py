@@ -1,0 +1,268 @@
+"""A hook as a file declares it: plain data, before anything is looked up, interpolated or run.
+
+Everything that reads configuration ends in `Declared`, whatever the shape of the file; everything that judges it
+(trust, lint, the screens) and everything that makes it run begins there.
+"""
+
+import itertools
+import os
+import re
+from collections.abc import Container, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from billhook.core.answers import OnFailure
+from billhook.core.hook import listens
+from billhook.effects import shell
+
+Layer = Literal["managed", "user", "explicit", "project", "local"]
+LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
+FROM_REPOSITORY: frozenset[Layer] = frozenset({"project", "local"})
+"""The layers that come with a repository: what they declare needs consent."""
+
+Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
+
+
+class RunAction(msgspec.Struct, frozen=True, tag="run"):
+    """A shell command."""
+
+    text: str
+    shell: str = ""  # Empty: what the dialect uses. `bash` or `powershell` where the file says so.
+    login: Literal["auto", "exact", "no"] = "auto"
+
+
+class Exec(msgspec.Struct, frozen=True, tag="exec"):
+    """A program and its arguments."""
+
+    argv: tuple[str, ...]
+
+
+class Python(msgspec.Struct, frozen=True, tag="python"):
+    """`module:function`, in a worker process."""
+
+    target: str
+    interpreter: str = ""
+
+
+class Url(msgspec.Struct, frozen=True, tag="url"):
+    """An HTTP endpoint."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    allowed_env: tuple[str, ...] = ()  # the variables that may be put into headers
+
+
+class Say(msgspec.Struct, frozen=True, tag="say"):
+    """Always the same answer."""
+
+    decision: Literal["deny", "ask", "allow", "inject"]
+    text: str
+
+
+class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
+    """A handler that we know, but don't run: `mcp_tool`, `prompt`, `agent`."""
+
+    kind: str
+
+
+Action: TypeAlias = RunAction | Exec | Python | Url | Say | NotYet
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook of one file."""
+
+    name: str
+    named: bool = False  # the file gives the name; else it was made from what the hook does
+    title: str = ""
+    action: Action | None = None  # none: it is broken, or only switches another one off
+    events: tuple[str, ...] = ()  # canonical names; none: every event
+    match: str | None = None
+    part: str = ""
+    """An agent's own name for a part of the event, such as Cursor's `beforeShellExecution`: then it gets and gives what
+    that agent's hooks do there, and `match` is a pattern for what that event is about."""
+    when: str = ""  # the rule of `if`
+    priority: int | float = 100
+    after: tuple[str, ...] = ()
+    timeout: float | None = None
+    on_failure: OnFailure = "allow"
+    background: bool = False
+    always: bool = False
+    dialect: str = "claude"
+    enabled: bool = True
+    broken: str = ""  # Why it can't be used. A broken gate blocks what it would have judged.
+    layer: Layer = "explicit"
+    file: str = ""  # absolute
+    line: int = 0
+    column: int = 0
+    folder: str = ""  # what its relative paths start from: the project, absolute
+    shape: Shape = "yaml"
+    ours: bool = False
+    """It is billhook itself, installed into an agent's file: never run, only here in case it took a gate's place."""
+    places: dict[str, tuple[int, int]] = {}
+    """Line and column of its values, by field: `match`, `when`, `timeout`, `action`, `on_failure`, `events` ..."""
+
+    @property
+    def gate(self) -> bool:
+        """It does not fail open."""
+        return self.on_failure != "allow"
+
+    def wants(self, event: str) -> bool:
+        """Whether it listens for events of this name."""
+        return listens(self.events, self.dialect, event)
+
+    @property
+    def module_folder(self) -> str:
+        """Where Python modules are looked up: in the project for its own hooks, else beside the file. A clone must not
+        put a module of its own in the place of a user's."""
+        return self.folder if needs_consent(self.layer) else os.path.dirname(self.file)
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def does(self) -> str:
+        """What it does, in one line."""
+        match self.action:
+            case RunAction(text):
+                return text
+            case Exec(argv):
+                import shlex
+
+                return shlex.join(argv)
+            case Python(target):
+                return f"python {target}"
+            case Url(url):
+                return f"POST {without_secrets(url)}"
+            case Say(decision, text):
+                return f"{decision}: {text}"
+            case NotYet(kind):
+                return f"{kind} (not run yet)"
+            case _:
+                return "switched off" if not self.enabled and not self.broken else "nothing that can run"
+
+
+def without_secrets(url: str) -> str:
+    """An address as it may be shown: a password in it and the values of its query are not."""
+    url = re.sub(r"(?<=://)[^/?#@]*@", "***@", url, count=1)
+    return re.sub(r"(?<==)[^&#]+", "***", url) if "?" in url else url
+
+
+def needs_consent(layer: Layer) -> bool:
+    """Whether what this layer declares came with a repository, and needs consent."""
+    return layer in FROM_REPOSITORY
+
+
+# The names of hooks:
+
+
+_LONGEST_NAME: Final = 200
+
+
+def made_name(action: Action | None, event: str = "") -> str:
+    """A name for a hook that has none: its script, else the tool that it calls, else its event and first program."""
+    match action:
+        case RunAction(text):
+            return _of_commands([command.words for command in shell.parse(text[:4096]).commands], event)
+        case Exec(argv):
+            return _of_commands([argv], event)
+        case Python(target):
+            return target.rpartition(":")[2]
+        case Url(url):
+            from urllib.parse import urlsplit
+
+            try:
+                return urlsplit(url).hostname or "http"
+            except ValueError:
+                return "http"
+        case Say(decision):
+            return decision
+        case NotYet(kind):
+            return kind
+        case _:
+            return "hook"
+
+
+def free_name(stem: str, event: str, taken: Container[str]) -> str:
+    """The name, or one with the event if another hook has it; with a number only if that one is taken, too."""
+    for name in (stem, f"{stem}-{_kebab(event)}" if event else stem):
+        if name not in taken:
+            return name
+    return next(f"{name}-{number}" for number in itertools.count(2) if f"{name}-{number}" not in taken)
+
+
+_INTERPRETERS = re.compile(
+    r"(?:ba|z|da|k)?sh|python[\d.]*|py|node|ruby|perl|php|deno|bun|uv|uvx|npx|bunx|pnpx|tsx|ts-node|env|run|exec|dlx"
+    r"|sudo|cd|pwsh|powershell|timeout|nohup|nice|time|command|go|npm|pnpm|yarn|poetry|pipx|pipenv|hatch|rye"
+)
+"""They run what is meant."""
+_WORDS: Final = """
+    awk cat cp curl cut date echo export eval exit false find gh git grep head jq kill ls mkdir mv printf pwd
+    read return rg rm sed set sleep sort source tail tee test touch tr trap true uniq unset wc wget which xargs
+    [ [[ . : if then else fi for while until do done case esac in !
+"""
+_EVERYDAY: Final = frozenset(_WORDS.split())  # they say little of what a hook is for
+_SCRIPT: Final = re.compile(r".+\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|mts|cts|rb|pl|php|ps1|go|lua|fish|exe|bat|cmd)")
+_GENERAL: Final = frozenset({"main", "index", "hook", "hooks", "run", "cli", "__main__", "script", "mod"})
+_FOLDERS: Final = frozenset({"hooks", "scripts", "src", "dist", "bin", "lib", "tools", "build", "out", "cmd", ""})
+_NAME = re.compile(r"[\w.+@-]+")
+
+
+def _of_commands(commands: Sequence[Sequence[str]], event: str) -> str:
+    script = next((name for words in commands for word in words if (name := _script(word))), "")
+    if script:
+        return script
+    for words in commands:
+        name = _tool(words)
+        if name and name not in _EVERYDAY:
+            return name
+    first = next((stem for words in commands for word in words[:1] if (stem := _stem(word))), "command")
+    return f"{_kebab(event)}-{first}" if event else first
+
+
+def _script(word: str) -> str:
+    """The name of a script file, or of a program that is given by its path; of a `main.py` that of its folder."""
+    path = word.rstrip("/")
+    folder, name = os.path.split(path)
+    if not (_SCRIPT.fullmatch(name) or (folder and _stem(name) and not path.startswith(_SYSTEM))) or "://" in path:
+        return ""
+    stem, above = _stem(name), _stem(os.path.basename(folder))
+    return above if stem in _GENERAL and above not in _FOLDERS else "" if _INTERPRETERS.fullmatch(stem) else stem
+
+
+def _tool(words: Sequence[str]) -> str:
+    words = list(words)
+    for place, word in enumerate(words):
+        if word == "-m" and place and place + 1 < len(words):
+            return _stem(words[place + 1].rpartition(".")[2])
+        if word.startswith("-") and word[1:2] in "ce" and not word.startswith("--"):
+            return ""  # the rest is code
+        stem = _stem(word)
+        if stem and not _INTERPRETERS.fullmatch(stem):
+            return stem
+        if not stem and not word.startswith("-"):
+            return ""
+    return ""
+
+
+_SYSTEM: Final = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/", "/dev/", "/tmp/", "/etc/", "/System/")
+
+
+def _stem(word: str) -> str:
+    """The name of a file without its folder, suffix and version; nothing when the word is no name."""
+    name = os.path.basename(word)
+    name = name[:1] + name[1:].partition("@")[0]
+    stem = (os.path.splitext(name)[0] if _SCRIPT.fullmatch(name) else name).strip("-.")
+    return stem[:_LONGEST_NAME] if _NAME.fullmatch(stem) and not name.startswith("-") else ""
+
+
+def _kebab(event: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", event).lower()
+
+
+def checked_name(name: str) -> str:
+    """Why a name can't be one; nothing when it can."""
+    if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        return "a name is printable, and has at most 200 characters"
+    return ""

@@ -1,0 +1,240 @@
+/* One call of the client: what is known of it, its end when there is no answer, and waiting that ends in time. */
+
+#ifndef BILLHOOK_CLIENT_CALL
+#define BILLHOOK_CLIENT_CALL
+
+#include "system.h"
+#include "words.h"
+
+enum {
+    MOST_BYTES = 64 << 20, /* of a request */
+    MOST_ARGUMENTS = 64,
+    MOST_VARIABLES = 8192,
+    MOST_ANSWER = (16 << 20) + 9, /* of a frame: both texts, their lengths and the code */
+    CHUNK = 4096,     /* a pipe that polls as writable takes that much without blocking */
+    GRACE_MS = 500,   /* for `billhook hook` to answer by itself when a signal came */
+    EARLY_MS = 50,    /* before the deadline, when it is asked to; a tenth of the time, if that is less */
+    BURIAL_MS = 2000, /* for it to end its hooks after we have answered */
+    EXIT_MS = 100,    /* between the end of its stdout and its own; later than that, a hook of it answers later */
+    SILENCE_MS = 500, /* after which a whole document on stdin counts as all that comes */
+    START_MS = 5000,  /* for the daemon to begin; half of the deadline, if that is less */
+#ifndef ANSWER_MS
+    ANSWER_MS = 600000, /* for the daemon to answer once it began, when there is no deadline */
+#endif
+};
+static const int64_t NEVER = INT64_MAX, MILLISECOND = 1000000;
+
+struct bytes {
+    char *at;
+    size_t n, room;
+};
+
+static char *program;    /* as it was called */
+static char **arguments; /* without the program's name */
+static int argument_count;
+static const char *dialect = "claude", *argument_event = "";
+static int lets_pass;           /* --on-failure allow */
+static long deadline_ms;        /* as asked for; 0: none */
+static int64_t deadline;        /* on our clock, or NEVER */
+static struct bytes request, reply;
+static size_t stdin_at;         /* where the caller's stdin begins in the request */
+static int more_stdin;          /* there is more of it, not read yet */
+static int stdout_begun;
+static sigset_t callers_mask;
+static volatile sig_atomic_t caught;
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK, &t);
+    return (int64_t)t.tv_sec * 1000 * MILLISECOND + t.tv_nsec;
+}
+
+/* -- the failure answer ------------------------------------------------------------------------------------------- */
+
+/* The closing quote of the string whose opening quote is at `i`, or `n`. */
+static size_t end_of_string(const char *s, size_t n, size_t i) {
+    for (i++; i < n && s[i] != '"'; i++)
+        if (s[i] == '\\') i++;
+    return i < n ? i : n;
+}
+
+static int is_space(char byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
+
+static size_t skip_space(const char *s, size_t n, size_t i) {
+    while (i < n && is_space(s[i])) i++;
+    return i;
+}
+
+/* Copies the value of the first "hook_event_name" at the top level: a tool's input may hold the same words deeper. */
+static int event_in_json(const char *s, size_t n, char *name) {
+    static const char key[] = "\"hook_event_name";
+    long depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '{' || s[i] == '[') depth++;
+        if ((s[i] == '}' || s[i] == ']') && --depth <= 0) return 0;
+        if (s[i] != '"') continue;
+        size_t start = i, end = i = end_of_string(s, n, i);
+        if (depth != 1 || end - start != sizeof key - 1 || memcmp(s + start, key, sizeof key - 1)) continue;
+        start = skip_space(s, n, end + 1);
+        if (start >= n || s[start] != ':') continue; /* no key, but a value that looks like it */
+        start = skip_space(s, n, start + 1);
+        if (start >= n || s[start] != '"') return 0;
+        end = end_of_string(s, n, start++);
+        if (end >= n || end == start || end - start > LONGEST_EVENT) return 0;
+        memcpy(name, s + start, end - start);
+        name[end - start] = 0;
+        return 1;
+    }
+    return 0;
+}
+
+/* Short words for somebody who may not be listening: they are not waited for. */
+static int say(int fd, const char *words) {
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    ssize_t n = (ssize_t)strlen(words);
+    return poll(&p, 1, 100) > 0 && write(fd, words, (size_t)n) == n;
+}
+
+static const char *variable_or_nothing(const char *name) {
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
+/* The dialect of who calls: Copilot reads Claude Code's settings, and does not say what Claude Code says at each call. */
+static const char *spoken(void) {
+    static const char mode[] = "\"permission_mode\"";
+    int copilots = *variable_or_nothing("COPILOT_PROJECT_DIR") || *variable_or_nothing("COPILOT_CLI");
+    if (strcmp(dialect, "claude") || !copilots || !request.at) return dialect;
+    return memmem(request.at + stdin_at, request.n - stdin_at, mode, sizeof mode - 1) ? dialect : "copilot";
+}
+
+/* The end of a call that got no answer. */
+static _Noreturn void fail(const char *why) {
+    char event[LONGEST_EVENT + 1], text[2048];
+    if (!request.at || !event_in_json(request.at + stdin_at, request.n - stdin_at, event))
+        snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable_or_nothing("HOOK_EVENT"));
+    enum kind kind = kind_of(event);
+    const struct wording *row = wording_for(spoken(), kind);
+    int passes = lets_pass || !row->form, refuses = row->code ? row->code : 2;
+    snprintf(text, sizeof text, "billhook: %s\n%s", why,
+             passes ? "billhook: the event passes without having been judged\n" : "");
+    say(2, text);
+    if (passes) _exit(0);
+    if (!*row->form || stdout_begun) _exit(refuses);
+    spell(text, sizeof text, row->form, why);
+    _exit(say(1, text) ? row->code : refuses);
+}
+
+static _Noreturn void fail_for_time(void) {
+    char why[80];
+    if (caught) snprintf(why, sizeof why, "ended by signal %d before there was a verdict", (int)caught);
+    else snprintf(why, sizeof why, "no answer within %ld ms", deadline_ms ? deadline_ms : ANSWER_MS);
+    fail(why);
+}
+
+/* -- waiting ------------------------------------------------------------------------------------------------------ */
+
+static void catch(int number) {
+    if (number != SIGCHLD) caught = number;
+}
+
+/* Every signal that would end us without an answer, but those of our own faults; and that of a child. */
+static const int SIGNALS[] = {SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,
+                              SIGXCPU, SIGPROF, SIGVTALRM, SIGIO,   SIGCHLD,
+#ifdef SIGPWR
+                              SIGPWR,
+#endif
+};
+enum { MOST_SIGNALS = sizeof SIGNALS / sizeof *SIGNALS };
+
+/* From here on signals come in only while we wait: none is missed between looking for it and waiting. */
+static void hold_signals(void) {
+    struct sigaction ours = {.sa_handler = catch}, before;
+    sigset_t held;
+    sigemptyset(&held);
+    for (int i = 0; i < MOST_SIGNALS; i++) sigaddset(&held, SIGNALS[i]);
+    sigprocmask(SIG_BLOCK, &held, &callers_mask);
+    for (int i = 0; i < MOST_SIGNALS; i++) {
+        sigaction(SIGNALS[i], &ours, &before);
+        if (before.sa_handler == SIG_IGN && SIGNALS[i] != SIGCHLD) sigaction(SIGNALS[i], &before, NULL);
+    }
+    sigdelset(&callers_mask, SIGCHLD);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* `ulimit -f`: the write fails, and we answer */
+}
+
+/* 1: the descriptor is ready; without one (-1), something happened. 0: the time is over, or a signal says so. */
+static int wait_for(int fd, short events, int64_t until) {
+    struct pollfd p = {.fd = fd, .events = events};
+    for (int64_t left = 1; left > 0;) {
+        left = until == NEVER ? NEVER : until - now();
+        struct timespec t = {.tv_sec = left / MILLISECOND / 1000, .tv_nsec = left % (1000 * MILLISECOND)};
+        int ready = left > 0 ? poll_with(&p, fd >= 0, until == NEVER ? NULL : &t, &callers_mask) : 0;
+        if (caught) return 0;
+        if (ready > 0 || (ready < 0 && (fd < 0 || errno != EINTR))) return 1;
+    }
+    return 0;
+}
+
+static void await(int fd, short events) {
+    if (!wait_for(fd, events, deadline)) fail_for_time();
+}
+
+/* The same with less patience: 0 when that is over, while there is still time for something else. */
+static int awaited(int fd, short events, int64_t until) {
+    if (wait_for(fd, events, until)) return 1;
+    if (caught || now() >= deadline) fail_for_time();
+    return 0;
+}
+
+static int not_yet(void) { return errno == EAGAIN || errno == EINTR; }
+
+/* Descriptors 0 to 2 may be closed, and nothing of ours must be taken for them. */
+static int out_of_the_way(int fd) {
+    if (fd < 0 || fd > 2) return fd;
+    int higher = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    close(fd);
+    return higher;
+}
+
+static void make_room(struct bytes *b, size_t more) {
+    size_t room = b->room ? b->room : 1 << 18;
+    while (room - b->n < more) room *= 2;
+    if (room == b->room) return;
+    char *at = realloc(b->at, room);
+    if (!at) fail("out of memory");
+    b->at = at;
+    b->room = room;
+}
+
+/* Whether all that was opened in a text is closed again. */
+static int is_whole(const char *s, size_t n) {
+    long depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '{' || s[i] == '[') depth++;
+        if (s[i] == '}' || s[i] == ']') depth--;
+        if (s[i] == '"' && (i = end_of_string(s, n, i)) == n) return 0;
+    }
+    return depth == 0;
+}
+
+/* Whether an agent that leaves the pipe open has said all: a whole document, and then nothing for a while. */
+static int said_all(const char *s, size_t n) {
+    size_t end = n, least = n > 64 ? n - 64 : 0;
+    while (end > least && is_space(s[end - 1])) end--;
+    if (end == least || s[end - 1] != '}') return 0;
+    int64_t quiet = now() + SILENCE_MS * MILLISECOND;
+    return !awaited(0, POLLIN, quiet < deadline ? quiet : deadline) && is_whole(s, n);
+}
+
+/* Reads some of stdin; 0 at its end, and where there is none to read. */
+static size_t read_stdin(char *into, size_t most) {
+    for (;;) {
+        await(0, POLLIN);
+        ssize_t n = read(0, into, most);
+        if (n >= 0) return (size_t)n;
+        if (!not_yet()) return 0;
+    }
+}
+
+#endif

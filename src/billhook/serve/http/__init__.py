@@ -1,0 +1,378 @@
+"""What is served, as OpenAPI 3.1: `openapi.json` beside this file, with what only the running server knows."""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import os
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from billhook import __version__
+from billhook.core import client_env, strictjson
+from billhook.core.client_env import Caller
+from billhook.core.errors import BillhookError, UsageError
+from billhook.runners.process_tree import MARKER
+from billhook.serve.hook_server import DIALECTS, HookResponse
+from billhook.serve.http.access import PLAIN, drain, problem, said
+from billhook.serve.http.answer import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
+from billhook.serve.http.stream import EventResponse, EventStream
+
+if TYPE_CHECKING:
+    from billhook.serve.engine_pool import Served
+
+
+def described(url: str) -> dict[str, Any]:
+    """The whole description; `url` is where the server is."""
+    description: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
+    description["info"]["version"] = __version__
+    description["servers"] = [{"url": url}]
+    return description
+
+
+# The routes:
+
+
+LARGEST: Final = 8 * 1024 * 1024  # bytes of a body
+_TOO_LARGE: Final = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
+SLOWEST: Final = 30.0  # seconds for a body to come in
+PROJECT: Final = "x-billhook-project"
+NOTE: Final = "X-Billhook-Note"
+INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME", MARKER)
+"""The variables of the daemon's own environment that hooks get; who asks over HTTP sends none. The last is the mark of
+everything that this daemon starts."""
+_MOST_ENVIRONMENTS: Final = 64
+_MOST_NOTES: Final = 8
+_LONGEST_NOTE: Final = 400
+_UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]+")
+_log = logging.getLogger("billhook.serve")
+
+
+class App:
+    """What is served over HTTP. Lives as long as the server."""
+
+    def __init__(self, served: "Served") -> None:
+        self.busy = self.taken = 0
+        self.touched = asyncio.get_running_loop().time()
+        self.stream = EventStream()
+        self._served = served
+        served.observers.append(self.stream.tell)
+        self._environments: dict[str, dict[str, str]] = {}
+        routes = [
+            Route("/healthz", self._health),
+            Route("/openapi.json", self._openapi),
+            Route("/events", self._events),
+            Route("/fire", self._fire, methods=["POST"]),
+            Route("/hook/{dialect}", self._hook, methods=["POST"]),
+        ]
+        self.starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _crashed})
+        self.starlette.router.redirect_slashes = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != "/healthz":
+            self.touched = asyncio.get_running_loop().time()
+        try:
+            await self.starlette(scope, receive, send)
+        except ClientDisconnect:
+            pass
+        except Exception:  # an answer of a crash was sent already
+            _log.exception("a fault of billhook's own, over HTTP")
+
+    # -- about itself
+
+    async def _health(self, request: Request) -> Response:
+        return said({"status": "ok", "version": __version__})
+
+    async def _openapi(self, request: Request) -> Response:
+        return said(described(str(request.base_url).rstrip("/")))
+
+    async def _events(self, request: Request) -> Response:
+        return EventResponse.wanted(self.stream, request.query_params.multi_items())
+
+    # -- events of agents
+
+    async def _hook(self, request: Request) -> Response:
+        dialect = request.path_params["dialect"]
+        if dialect not in DIALECTS:
+            await drain(request.scope, request.receive)
+            error = BillhookError(f"no dialect `{dialect[:100]}`", place="path", hint=f"one of {', '.join(DIALECTS)}")
+            return problem(404, error, headers={"connection": "close"})
+        try:
+            answering, heard = await self._answered(request, dialect, f"http:{dialect}")
+            return self._worded(answering, heard)
+        except (ClientDisconnect, HTTPException):
+            raise
+        except Exception as error:  # a status would let the event pass
+            _log.exception("a fault of billhook's own, over HTTP")
+            if request.query_params.get("on_failure") == "allow":
+                raise
+            return said(held(f"a fault of billhook's own: {type(error).__name__}", dialect))
+
+    def _worded(self, answering: OverHttp, heard: HookResponse) -> Response:
+        body = heard.stdout
+        if not body and heard.code:
+            body = strictjson.encode(held(answering.why, answering.spoken))
+        if not body and not answering.waved_through:
+            return self._unjudged(answering)
+        response = Response(
+            (body or b"{}") + b"\n", media_type="application/json", headers={**PLAIN, **_parting(answering)}
+        )
+        for line in heard.lines[:_MOST_NOTES]:  # on stderr elsewhere
+            response.headers.append(NOTE, _UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip())
+        return response
+
+    async def _fire(self, request: Request) -> Response:
+        answering, heard = await self._answered(request, "claude", "http")
+        if answering.verdict is not None and not answering.why:
+            return said(answering.verdict.to_dict())
+        if answering.fault is None and (heard.stdout or heard.code):
+            return said(refusal(answering).to_dict())
+        return self._unjudged(answering)
+
+    def _unjudged(self, answering: OverHttp) -> Response:
+        fault = answering.fault
+        error = fault if fault is not None else BillhookError(answering.why)
+        return problem(answering.status, error, headers=_parting(answering))
+
+    async def _answered(self, request: Request, dialect: str, host: str) -> tuple[OverHttp, HookResponse]:
+        """The answer to the event of a request. Who goes away takes its hooks along."""
+        self.busy += 1
+        self.taken += 1
+        try:
+            sent = await _sent(request)
+            query = request.query_params.multi_items()
+            answering = OverHttp(self._served, sent, query, dialect=dialect, host=host)
+            with client_env.Serving(Caller(self._environment(sent.project), sent.project)):
+                task = asyncio.ensure_future(answering.answer([]))
+            gone = asyncio.ensure_future(asyncio.sleep(SLOWEST) if sent.unread else _gone(request))
+            try:
+                await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                gone.cancel()
+                if not task.done():
+                    leave_behind(task)
+            if not task.done():
+                raise ClientDisconnect
+            return answering, task.result()
+        finally:
+            self.busy -= 1
+
+    def _environment(self, project: str) -> dict[str, str]:
+        """The same object for the same project: what is worked out from it is found again by that."""
+        kept = self._environments.get(project)
+        if kept is None:
+            if len(self._environments) >= _MOST_ENVIRONMENTS:
+                self._environments.clear()
+            kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            if project:
+                kept["CLAUDE_PROJECT_DIR"] = project
+            self._environments[project] = kept
+        return kept
+
+
+async def _gone(request: Request) -> None:
+    """Comes back when the other side is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _sent(request: Request) -> Sent:
+    """The body, as far as it is taken."""
+    project = request.headers.get(PROJECT, "").encode("latin-1").decode("utf-8", "surrogateescape")
+    project = "" if project.startswith("$") else project  # an agent that knows no such variable
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise HTTPException(415, "the body is compressed; send it as it is")
+    announced = request.headers.get("content-length", "")
+    if announced and (len(announced) > 15 or int(announced) > LARGEST) and "expect" in request.headers:
+        return Sent(b"", unread=_TOO_LARGE, project=project)
+    parts = bytearray()
+    try:
+        async with asyncio.timeout(SLOWEST):
+            unread = await _taken(request, parts)
+    except TimeoutError:
+        unread = f"the body did not come within {SLOWEST:g} s"
+    return Sent(bytes(parts[:GLIMPSE] if unread else parts), unread=unread, project=project)
+
+
+async def _taken(request: Request, parts: bytearray) -> str:
+    """Take the body; why it was not taken to its end."""
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(parts) > LARGEST:
+            if more:  # otherwise we would wait for what never comes
+                await drain(request.scope, request.receive)
+            return _TOO_LARGE
+    return ""
+
+
+def _parting(answering: OverHttp) -> dict[str, str]:
+    """Nobody waits for the rest of what was not read to its end."""
+    return {"connection": "close"} if answering.unread else {}
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = {**(error.headers or {}), "connection": "close"}
+    await drain(request.scope, request.receive)
+    path = request.url.path[:200]
+    if error.status_code == 404:
+        return problem(
+            404, f"there is nothing at `{path}`", hint="GET /openapi.json says what there is", headers=headers
+        )
+    if error.status_code == 405:
+        hint = f"use {headers.get('Allow', '')}"
+        return problem(405, f"{request.method} is not for `{path}`", hint=hint, headers=headers)
+    return problem(error.status_code, error.detail, headers=headers)
+
+
+async def _crashed(request: Request, error: Exception) -> Response:
+    return problem(500, f"a fault of billhook's own: {type(error).__name__}", hint="the daemon's log says more")
+
+
+# The daemon over HTTP:
+
+
+PATIENCE: Final = 30.0  # seconds that those who still wait for an answer have, when the server is closed
+_BACKLOG: Final = 512
+_IDLE: Final = 15  # seconds that a connection may be idle between two requests
+
+
+class Http:
+    """A server that listens. Lives until it is closed."""
+
+    def __init__(self, url: str, token: Path, app: "App", listener: asyncio.AbstractServer, state: Any) -> None:
+        self.url = url  # Where it listens, `http://127.0.0.1:8123`
+        self.token = token  # the file with the token
+        self._app, self._listener, self._state = app, listener, state
+
+    @property
+    def busy(self) -> int:
+        """How many events are being judged."""
+        return self._app.busy
+
+    @property
+    def taken(self) -> int:
+        """How many events have come."""
+        return self._app.taken
+
+    @property
+    def touched(self) -> float:
+        """When somebody with the token last asked, by the loop's clock."""
+        return self._app.touched
+
+    async def close(self, seconds: float = PATIENCE) -> None:
+        """Take no more requests, end the streams, and let those who wait have their answers."""
+        self._listener.close()
+        self._app.stream.end()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if self._state.tasks:
+            _, late = await asyncio.wait(list(self._state.tasks), timeout=seconds)
+            for task in late:
+                task.cancel()
+        for connection in list(self._state.connections):
+            if not connection.transport.is_closing():
+                connection.transport.abort()
+        await asyncio.sleep(0)
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8123`, `localhost:8123` or `[::1]:8123`; port 0 takes a free one. Raises
+    UsageError."""
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    sound = colon and bare and (":" not in bare or bare != host) and port.isascii() and port.isdecimal()
+    if not sound or int(port) > 65535:
+        raise UsageError(f"`{text}` is no address", hint="HOST:PORT, as in 127.0.0.1:8123 or [::1]:8123")
+    return bare, int(port)
+
+
+async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed: bool = False) -> Http:
+    """Listen, in the running loop, and answer with the engines of `served`; `folder` is the daemon's, for the token.
+
+    Raises UsageError when the extra is not installed, when the port is taken, and when the address is not on the
+    loopback and `exposed` does not say that this is meant; StoreError when the token's file can't be made or believed.
+    """
+    try:
+        import uvicorn
+        from uvicorn.server import ServerState
+
+        from billhook.serve.http.access import Careful
+    except ImportError as error:
+        from billhook.core.extras import install_command
+
+        raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
+    from billhook.serve.http.access import LARGEST_HEAD, Door, token_in
+
+    token, file = token_in(folder)
+    sock = await _bound(host, port, exposed=exposed)
+    app = App(served)
+    bound = sock.getsockname()[1]
+    config = uvicorn.Config(
+        Door(app, token, host=host, port=bound, exposed=exposed),
+        http=Careful,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,  # nobody stands between us and who asks
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_IDLE,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+    )
+    config.load()
+    state = ServerState()
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(lambda: Careful(config, state, {}), sock=sock, backlog=_BACKLOG)
+    return Http(f"http://{_shown(host)}:{bound}", file, app, listener, state)
+
+
+async def _bound(host: str, port: int, *, exposed: bool) -> socket.socket:
+    """A socket at the address, once it is clear who can reach it there."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"there is no address `{host}`: {error}", hint="use 127.0.0.1") from None
+    for *_, place in found:
+        if not exposed and not ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback:
+            raise UsageError(
+                f"`{host}` can be reached from other machines; HTTP is for this one",
+                hint="use 127.0.0.1; or --exposed, if this is meant: the token would cross the network unencrypted, "
+                "and whoever has it can have your hooks run",
+            )
+    family, kind, protocol, _, place = found[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(place)
+    except OSError as error:
+        sock.close()
+        raise UsageError(
+            f"can't listen at {_shown(host)}:{port}: {error.strerror}", hint="choose another port"
+        ) from None
+    return sock
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

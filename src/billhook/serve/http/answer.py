@@ -1,0 +1,276 @@
+"""One event over HTTP: the words of its answer, in JSON only.
+
+No status refuses anything: agents let the event pass when their HTTP hook fails. So everything that refuses is a 200
+with a JSON body that the dialect obeys, also when billhook itself could not judge the event; an error status is given
+only where the event would pass anyhow.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from billhook.agents import AGENTS
+from billhook.agents.codec import AgentDialect
+from billhook.agents.inbound import OTHERS
+from billhook.config.loader import NotLoadedError
+from billhook.core import client_env, strictjson
+from billhook.core.answer_writer import write_output
+from billhook.core.answers import UNSET, Answer, Decision, Exit, Verdict
+from billhook.core.errors import BillhookError, EventError, UsageError
+from billhook.core.events import Event
+from billhook.core.functions import in_thread
+from billhook.serve.hook_server import Answering, Arguments, HookResponse, MistypedError, began_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from billhook.agents.child import Dialect
+    from billhook.config.config import Config
+    from billhook.serve.engine_pool import Served
+
+GLIMPSE: Final = 64 * 1024
+"""Bytes of an event that is too large or came too slowly, in which its name and folder are looked for."""
+GRACE: Final = 0.2  # seconds after its deadline in which the engine may still say what became of an event
+PARAMETERS: Final = ("on_failure", "deadline", "event")
+_EVENT: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
+_CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*")')
+_left_behind: set[asyncio.Task[Any]] = set()  # tasks that were cancelled and are not waited for
+
+
+class Sent:
+    """What somebody sent. Lives as long as its request."""
+
+    def __init__(self, body: bytes, *, unread: str = "", project: str = "") -> None:
+        self.body = body  # all of it; of a body that could not be read to its end, the beginning
+        self.unread = unread  # why it could not
+        self.project = project
+
+
+class OverHttp(Answering):
+    """One event that came over HTTP."""
+
+    may_be_another = False
+
+    def __init__(
+        self, served: "Served", sent: Sent, query: Sequence[tuple[str, str]], *, dialect: str, host: str
+    ) -> None:
+        super().__init__(lambda: sent.body, self._fire)
+        self.arguments.dialect = dialect
+        self.agent = dialect if dialect in OTHERS else ""
+        self._host = host
+        self.verdict: Verdict | None = None
+        self.why = ""  # why it could not be judged
+        self.fault: BillhookError | None = None  # what is wrong with what was sent
+        self._served, self._sent, self._query = served, sent, query
+
+    def prepare(self, argv: list[str]) -> HookResponse | None:
+        try:
+            argv = [f"--as={self.arguments.dialect}", *_argv(self._query)]
+            self.arguments.take(argv)
+        except UsageError as error:
+            self.fault = _as_parameter(error)
+            raise self.fault from None
+        self.arguments = Arguments(dialect=self.arguments.dialect)
+        return super().prepare(argv)
+
+    async def _prepared(self, argv: list[str]) -> HookResponse | None:
+        self.read_files = False
+        try:
+            return self.prepare(argv)
+        except NotLoadedError:
+            self.read_files = True
+            return await in_thread(lambda: self.prepare(argv))
+
+    async def judge(self) -> HookResponse:
+        """Ask the hooks, for as long as the agent waits: nobody stands between us and it with a watch."""
+        seconds = self.arguments.seconds
+        if seconds is None:
+            return await super().judge()
+        task = asyncio.ensure_future(super().judge())
+        try:
+            await asyncio.wait({task}, timeout=seconds + GRACE)
+        finally:
+            if not task.done():
+                leave_behind(task)
+        return task.result() if task.done() else self.fail(f"there was no answer within {seconds:g} s")
+
+    @property
+    def host(self) -> str:
+        return self._host
+
+    async def _fire(self, config: "Config", event: Event) -> Verdict:
+        self.verdict = await self._served.fire(self, config, event)
+        return self.verdict
+
+    def _read(self, env: Mapping[str, str], here: str) -> Event:
+        self.stdin = self._sent.body
+        if self._sent.unread:
+            self.fault = BillhookError(self._sent.unread, hint="a guard for that must be a command hook")
+            raise ValueError(self._sent.unread)
+        try:
+            if self._sent.project and not os.path.isabs(self._sent.project):
+                raise EventError("not an absolute path", path="X-Billhook-Project")
+            event = super()._read(env, here)
+            if event.cwd and not os.path.isabs(event.cwd):
+                raise EventError("not an absolute path", path="$.cwd")
+            if not event.cwd and not self._sent.project:
+                hint = "the folder whose hooks apply, or the header X-Billhook-Project"
+                raise EventError("missing field", path="$.cwd", hint=hint)
+        except (EventError, MistypedError) as error:
+            self.fault = error
+            raise
+        return event
+
+    def _folder(self, environ: Mapping[str, str]) -> str:
+        """Also from a broken event: whose gates there are decides whether it is refused."""
+        said = super()._folder(environ)
+        said = said if os.path.isabs(said) else _folder_in(self._sent.body)
+        about = self.event or self.remains
+        if about is None or self._sent.project or not self._host.startswith("http:"):
+            return said
+        return began_in(about.session_id, said)
+
+    def _gated(self, event: Event | None) -> bool:
+        return not self._folder(client_env.environ()) or super()._gated(event)  # whose event it is, nobody can tell
+
+    def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> HookResponse:
+        self.why = why.replace("the event on stdin", "the event")
+        return super().fail(self.why, passing=passing, sure=sure)
+
+    def _notice(self, event: Event, why: str) -> str:
+        return ""  # a status says it
+
+    def _heard(
+        self,
+        event: Event,
+        answer: Answer,
+        warnings: "Iterable[str]",
+        notes: "Iterable[str]" = (),
+        written: object = None,
+    ) -> HookResponse:
+        worded = as_json(self.dialect, event, answer)
+        name = self.arguments.dialect
+        lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]
+        lines = [*warnings, *(f"the `{name}` dialect can't say everything: {one}" for one in lost)]
+        lines += [f"note: {note}" for note in notes]
+        return HookResponse(0, strictjson.encode(worded.output), lines=tuple(lines))
+
+    @property
+    def unread(self) -> bool:
+        """Its body was not read to the end."""
+        return bool(self._sent.unread)
+
+    @property
+    def waved_through(self) -> bool:
+        """Its sender chose that an event which can't be judged passes."""
+        return self.arguments.on_failure == "allow"
+
+    @property
+    def status(self) -> int:
+        """The status of an event that was not judged and was not refused for that."""
+        if self._sent.unread:
+            return 408 if "within" in self._sent.unread else 413
+        return 500 if self.fault is None else 400
+
+
+class Worded(NamedTuple):
+    """An answer in JSON alone."""
+
+    output: dict[str, Any]
+    lost: Sequence[str]
+    held: str = ""  # context that waits for an event which can carry it
+
+
+def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
+    """An answer in JSON alone, and what is lost; what refuses does so without an exit code."""
+    if isinstance(dialect, AgentDialect):
+        return _of_agent(dialect, event, answer)
+    unfit = ""
+    if dialect.meanings.name == "claude" and answer.updated_output is not UNSET:
+        from billhook.agents.downgrade import shape_output
+
+        answer, unfit = shape_output(event, answer)
+    output, lost = write_output(event, answer, dialect.meanings)
+    if answer.stop and event.gates and not _refuses(dialect, event, output):
+        # A run can't be ended at every event, but what was about to happen can be refused.
+        reason = answer.reason or answer.stop_reason or "a hook stopped the run"
+        denied = replace(answer, decision=Decision.DENY, reason=reason, stop=False, stop_reason="")
+        output, more = write_output(event, denied, dialect.meanings)
+        lost = ["stop became a deny", *more]
+    return Worded(output, [*lost, unfit] if unfit else lost)
+
+
+def _of_agent(dialect: AgentDialect, event: Event, answer: Answer) -> Worded:
+    """What the agent's command hook would print. A refusal that it would say by its exit code stands in the words that
+    most agents obey."""
+    ended, lost, waits = dialect.write_exit(event, answer)
+    output = strictjson.loads(ended.stdout) if ended.stdout else {}
+    if ended.code and not _refuses(dialect, event, output):
+        output = {"decision": "block", "reason": ended.stderr_text.strip()}
+    return Worded(output, lost, waits)
+
+
+def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> bool:
+    return dialect.read_exit(event, Exit(code=0, stdout=strictjson.encode(output))).answer.objects
+
+
+def held(why: str, dialect: str = "claude") -> dict[str, Any]:
+    """A refusal of an event that nobody knows the kind of: on every event something in it holds, and on none does it
+    keep an agent going that wants to stop, if that agent can be told to."""
+    reason = f"billhook: {why}"
+    refuse = AGENTS[dialect].refuse_unknown if dialect in AGENTS else None
+    if refuse is not None:
+        return refuse(reason)
+    return {"continue": False, "stopReason": reason, "decision": "block", "reason": reason}
+
+
+def refusal(answering: OverHttp) -> Verdict:
+    """The verdict on an event that was refused without having been judged."""
+    about = answering.event or answering.remains
+    assert about is not None
+    return Verdict(about, decision=Decision.DENY, reason=f"billhook: {answering.why}")
+
+
+def _argv(query: Sequence[tuple[str, str]]) -> list[str]:
+    """The query as the command line that it stands for. Raises UsageError."""
+    given: dict[str, str] = {}
+    for name, value in query:
+        if name not in PARAMETERS:
+            raise UsageError(f"no parameter `{name[:100]}`", hint=f"{', '.join(PARAMETERS)} are known")
+        if name in given:
+            raise UsageError(f"`{name}` is given twice", hint="give it once")
+        given[name] = value
+    if "event" in given and not _EVENT.fullmatch(given["event"]):
+        raise UsageError("`event` is no name of an event", hint="PreToolUse, for example")
+    options = [f"--{name.replace('_', '-')}={given[name]}" for name in ("on_failure", "deadline") if name in given]
+    return [*options, *([given["event"]] if "event" in given else [])]
+
+
+def _as_parameter(error: UsageError) -> UsageError:
+    """What is wrong with an option, in the words of a query."""
+    message = error.message.replace("--on-failure", "on_failure").replace("--deadline", "deadline")
+    return UsageError(message, place="query", hint=error.hint.replace("--deadline ", "deadline="))
+
+
+def _folder_in(body: bytes) -> str:
+    """The folder that a text which is no event seems to be about."""
+    found = _CWD.search(body[:GLIMPSE])
+    try:
+        said = strictjson.loads(found[1]) if found else ""
+    except BillhookError:
+        return ""
+    return said if os.path.isabs(said) and "\0" not in said else ""
+
+
+def leave_behind(task: asyncio.Task[Any]) -> None:
+    """Cancel a task that nobody waits for."""
+    _left_behind.add(task)
+    task.add_done_callback(_left_behind.discard)
+    task.cancel()
+
+
+__all__ = ["GLIMPSE", "PARAMETERS", "OverHttp", "Sent", "as_json", "held", "leave_behind", "refusal"]

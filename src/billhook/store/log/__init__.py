@@ -1,0 +1,1 @@
+"""The event log: one line per verdict, chained by hashes; queries, verification, repair."""

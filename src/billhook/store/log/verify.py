@@ -1,0 +1,392 @@
+"""Check an event log: every line is the one that was written, and none is missing, moved or added.
+
+A chain of hashes shows every change that does not rewrite all that follows it. Against that, and against cutting off
+the end, helps only a head (`12:<hash>`) that was kept elsewhere: the log must still contain it.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from billhook.store import files, side_files
+from billhook.store.files import StoreError
+from billhook.store.locks import locked
+from billhook.store.log import files as blocks
+from billhook.store.log import record as lines
+from billhook.store.log import tail
+from billhook.store.log.files import LogFile, Progress, open_log_files, sizes
+from billhook.store.log.record import LineEnds, Side
+from billhook.store.log.tail import CURRENT, LOCK
+
+MOST_FINDINGS: Final = 1000  # more are counted, and not listed
+_PENDING: Final = 64  # Lines that one torn line and its repairs can leave. Of more, only the last are.
+_CONFIG: Final = re.compile(rb'"config":"([0-9a-f]{64})"')
+"""What may be the hash of a record's configuration: to decode every line would take several times as long."""
+_HEADS: Final = ("billhook", "heads")
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The last record of a log at some moment."""
+
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash}"
+
+    @classmethod
+    def from_text(cls, text: str) -> "Head":
+        """Read what `str` printed. Raises ValueError."""
+        seq, _, digest = text.strip().partition(":")
+        if not (seq.isascii() and seq.isdecimal() and len(seq) < 19 and _is_digest(digest)):
+            raise ValueError(f"`{text.strip()[:100]}` is not a head: `12:` and 64 hex digits")
+        return cls(int(seq), digest)
+
+
+class Broken(NamedTuple):
+    """Something that is not as it was written."""
+
+    file: Path
+    line: int  # from 1; 0 when it is about the file
+    seq: int | None  # the record's number, where one can be told
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}" if self.line else f"{self.file}: {self.what}"
+
+
+class Verified(NamedTuple):
+    """What a log was found to be."""
+
+    records: int  # all of them, `notes` included
+    notes: int  # records about the log itself: a torn line, a full file
+    files: int
+    first_seq: int | None
+    head: Head | None
+    findings: list[Broken]
+    foreign: int  # lines that are no records of ours
+    torn: int  # Lines that were never finished, and noted as such when the log was repaired. They are no findings.
+    more: int  # findings beyond those that are listed
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+def verify(folder: Path, root: Path, *, progress: Progress | None = None, expected: Iterable[Head] = ()) -> Verified:
+    """Read the whole log of a folder, the full files first. `expected` are heads that it must contain.
+
+    Only reads, and may be done while others write. Raises StoreError for a log that can't be read.
+    """
+    walk = _LogWalk(folder, root, progress or (lambda done, total: None), expected)
+    with open_log_files(folder, root) as log:
+        for opened in () if log is None else map(log.opened, log.names):
+            with opened as file:
+                if file is not None:
+                    walk.file(file)
+    return walk.result()
+
+
+def export_head(folder: Path, root: Path, head: Head) -> None:
+    """Remember a head as one that was given out: from now on the log of this folder must contain it."""
+    data = msgspec.json.encode(head) + b"\n"
+    files.write_atomically(root.joinpath(*_HEADS, f"{folder.name}.json"), data, root=root)
+
+
+def exported_head(folder: Path, root: Path) -> Head | None:
+    """The head that was given out last; None: none was. Raises StoreError for one that can't be read."""
+    path = root.joinpath(*_HEADS, f"{folder.name}.json")
+    data = files.read_bytes(path, 1000, root=root)
+    if data is None:
+        return None
+    try:
+        return Head.from_text(str(msgspec.json.decode(data, type=Head)))
+    except ValueError as error:
+        hint = f"remove it: rm {path}; and compare with a head that you kept elsewhere"
+        raise StoreError(f"damaged: {error}", place=str(path), hint=hint) from None
+
+
+class _Foreign(NamedTuple):
+    """A line that is no record, until it is known whether a note accounts for it."""
+
+    line: int
+    start: int
+    what: str
+
+
+class _LogWalk:
+    """One look at a log from its first line to its last."""
+
+    def __init__(self, folder: Path, root: Path, progress: Progress, expected: Iterable[Head]) -> None:
+        self.folder, self.root, self.progress = folder, root, progress
+        self.expected: dict[int, set[str]] = {}
+        for head in expected:
+            self.expected.setdefault(head.seq, set()).add(head.hash)
+        self.records = self.notes = self.files = self.foreign = self.torn = self.more = 0
+        self.first: int | None = None
+        self.last: LineEnds | None = None
+        self.rewritten = False
+        self.findings: list[Broken] = []
+        self.configs: set[bytes] = set()  # hashes of configurations that were looked at
+        self.done, self.total = 0, sum(sizes(folder, root).values())
+
+    def file(self, file: LogFile) -> None:
+        """The next file of the log."""
+        self.files += 1
+        self.open, self.number, self.at_start = file, 0, True
+        self.pending: list[_Foreign] = []
+        size = self._size()
+        for block in blocks.forward(file.descriptor, closed=True, end=size):
+            for start, line in block.lines():
+                self._line(start, line)
+            if block.lost:
+                self._line(block.offset - 1, None)
+            self.done += block.stop
+            self.progress(self.done, max(self.done, self.total))
+        self._settle(None, b"", size)
+
+    def _size(self) -> int:
+        """How much of the file is looked at. The line that is being written now is waited for."""
+        size = self.open.size
+        if blocks.end_of_lines(self.open.descriptor, size) == size:
+            return size
+        try:
+            with locked(self.folder / LOCK, root=self.root):
+                return self.open.size
+        except StoreError:
+            return size  # a disk that is read-only now: nobody is writing
+
+    def result(self) -> Verified:
+        self._check_expected()
+        head = Head(self.last.seq, self.last.hash) if self.last else None
+        return Verified(
+            self.records, self.notes, self.files, self.first, head, self.findings, self.foreign, self.torn, self.more
+        )  # fmt: skip
+
+    def _check_expected(self) -> None:
+        if not self.expected:
+            return
+        missing = max(self.expected)
+        last = self.last.seq if self.last else 0
+        ends = f"it ends with record {last}" if last else "it has no record"
+        cut = "the log was cut off" if missing > last else "records are missing"
+        what = f"{cut}: the head that was exported, record {missing}, is not in the log: {ends}"
+        self._add(Broken(self.folder / CURRENT, 0, missing, what))
+
+    def _line(self, start: int, line: bytes | None) -> None:
+        self.number += 1
+        record = None if line is None else lines.read_line(line)
+        if record is not None and line is not None:
+            self._settle(record, line, start)
+            self._record(record, line)
+            return
+        self.pending.append(_Foreign(self.number, start, _what_else(line)))
+        if len(self.pending) > _PENDING:
+            self._foreign(self.pending.pop(0))
+
+    def _record(self, record: LineEnds, line: bytes) -> None:
+        before, self.last = self.last, record
+        self.records += 1
+        self.notes += bool(record.note)
+        if self.first is None:
+            self.first = record.seq
+        self._follows(record, before)
+        self._belongs_here(record, before)
+        if not lines.is_whole(line):
+            self._found(record, "hash mismatch: the record was changed")
+        if b'"side":{"sha256":"' in line:
+            self._side(record, line)
+        if b'"config":"' in line and not self.configs.issuperset(_CONFIG.findall(line)):
+            self._config(record, line)
+        expected = self.expected.pop(record.seq, None)
+        if expected and expected != {record.hash} and not self.rewritten:
+            self.rewritten = True  # later ones differ as well
+            self._found(record, "it is not the record whose head was exported: the log was rewritten up to here")
+
+    def _follows(self, record: LineEnds, before: LineEnds | None) -> None:
+        seq, digest = (before.seq, before.hash) if before else (0, "")
+        if record.seq == seq + 1:
+            if record.prev != digest:
+                self._found(record, f"it doesn't follow record {seq} as that is now" if seq else "it is not the first")
+        elif record.seq > seq:
+            gone = f"record {seq + 1} is" if record.seq == seq + 2 else f"records {seq + 1} to {record.seq - 1} are"
+            self._found(record, f"{gone} missing before it")
+        else:
+            self._found(record, f"it stands after record {seq}: moved, or there twice")
+
+    def _belongs_here(self, record: LineEnds, before: LineEnds | None) -> None:
+        """Whether files begin and end where they did: a record can't be moved from one to the next."""
+        first, self.at_start = self.at_start, False
+        in_order = before is not None and record.seq == before.seq + 1
+        begins_with = _seq_in_name(self.open.path.name) if self.open.closed else None
+        if first and begins_with not in (None, record.seq):
+            self._found(record, f"it is not the first of this file, which was record {begins_with}")
+        elif first and before and in_order and before.note != "rotated":
+            self._found(record, "the file before this one doesn't end with the note that it is full")
+        elif not first and before and in_order and before.note == "rotated" and self.open.closed:
+            self._found(record, "it stands after the note that the file is full")
+
+    def _config(self, record: LineEnds, line: bytes) -> None:
+        named = str(_decoded(line).get("config"))
+        if not side_files.is_hash(named) or named.encode() in self.configs:
+            return  # words of a tool's input that look like ours, or a record without one
+        self.configs.add(named.encode())
+        wrong = side_files.what_is_wrong(self.root, named)
+        if wrong:
+            path = side_files.snapshot_path(self.root, named)
+            self._found(record, f"the configuration of its time {wrong}: {path}")
+
+    def _settle(self, record: LineEnds | None, line: bytes, start: int) -> None:
+        """Of the lines since the last record: those that a note accounts for were torn, the others are foreign."""
+        noted = record is not None and record.note == "torn"
+        begin = self._torn_from(line, start) if noted else start
+        for one in self.pending:
+            if one.start >= begin:
+                self.torn += 1
+            else:
+                self._foreign(one)
+        self.pending.clear()
+        if record is not None and noted and begin == start:
+            self._found(record, "the unfinished line that it speaks of is not there as it was")
+
+    def _torn_from(self, line: bytes, start: int) -> int:
+        """Where the fragment begins that the note at `start` speaks of; `start` itself when it is not there."""
+        given = _decoded(line).get("input")
+        said = given if isinstance(given, dict) else {}
+        size = said.get("bytes")
+        if not isinstance(size, int) or not 0 < size < start:
+            return start
+        there = tail.fragment(self.open.descriptor, start - 1 - size, start - 1)
+        return there.start if there.sha256 == said.get("sha256") else start
+
+    def _foreign(self, one: _Foreign) -> None:
+        self.foreign += 1
+        self._add(Broken(self.open.path, one.line, None, one.what))
+
+    def _side(self, record: LineEnds, line: bytes) -> None:
+        said = _decoded(line).get("side")
+        if said is None:
+            return  # words of a tool's input that look like ours
+        try:
+            side = msgspec.convert(said, Side)
+            if not _is_digest(side.sha256):
+                raise ValueError("no digest")
+            data = side_files.read_side(self.folder, self.root, side)
+        except (ValueError, StoreError) as error:
+            why = error.message if isinstance(error, StoreError) else str(error)
+            self._found(record, f"its side file can't be read: {why}")
+            return
+        if data is None:
+            path = side_files.side_path(self.folder, side.sha256)
+            self._found(record, f"its side file was {'changed' if path.exists() else 'removed'}: {path}")
+
+    def _found(self, record: LineEnds, what: str) -> None:
+        self._add(Broken(self.open.path, self.number, record.seq, f"record {record.seq}: {what}"))
+
+    def _add(self, finding: Broken) -> None:
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(finding)
+        else:
+            self.more += 1
+
+
+def _what_else(line: bytes | None) -> str:
+    if line is None:
+        return "the line was never finished"
+    return (
+        "it was changed, and is no record now" if line.startswith(lines.START) else "it is no record: somebody added it"
+    )
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    import json  # the standard library's, because a line may hold a lone surrogate, which msgspec refuses
+
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _seq_in_name(name: str) -> int:
+    return int(name[len("hooks-") : -len(".jsonl")])
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+# Heads of a log in a folder of the user's choice:
+
+
+_LARGEST: Final = 64 << 20
+_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class ExportedHead(NamedTuple):
+    """A head that lies in the folder."""
+
+    head: Head
+    time: str  # when it was exported, in UTC
+
+
+def heads_file(target: Path, folder: Path) -> Path:
+    """Where the heads of a log are, by the name of the log's folder."""
+    return target / f"{folder.name.lstrip('-') or 'root'}.heads"
+
+
+def exported(target: Path, folder: Path) -> list[ExportedHead]:
+    """All heads of a log, the oldest first. Raises StoreError for a folder or file that can't be read."""
+    path = heads_file(target, folder)
+    if not target.is_dir():
+        raise StoreError("the folder for heads does not exist", place=str(target), hint="make or mount it")
+    try:
+        lines = (files.read_bytes(path, _LARGEST) or b"").decode().splitlines()
+        pairs = [line.partition(" ") for line in lines]
+        return [ExportedHead(Head.from_text(head), when) for head, _, when in pairs]
+    except ValueError as error:
+        hint = "fix or remove that line, and find out who changed it"
+        raise StoreError(f"damaged: {error}", place=str(path), hint=hint) from None
+
+
+def export(target: Path, folder: Path, root: Path) -> Head | None:
+    """Append the head of a log, unless it is the last that was; None for an empty log. Raises StoreError."""
+    head = current(folder, root)
+    before = exported(target, folder)
+    if head is None or (before and before[-1].head == head):
+        return head
+    path = heads_file(target, folder)
+    with files.explained("write", path), open(os.open(path, _FLAGS, 0o600), "wb") as stream:
+        stream.write(f"{head} {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n".encode())
+    return head
+
+
+def current(folder: Path, root: Path) -> Head | None:
+    """The last record of a log; None when it has none."""
+    with files.opened(folder, root) as opened:
+        if opened is None:
+            return None
+        names = [CURRENT, *reversed(tail.rotated_names(opened))]
+        last = tail.last_of(opened, [folder / name for name in names])
+    return None if last is None else Head(last.seq, last.hash)
+
+
+def overdue(target: Path, folder: Path, root: Path, every: float) -> str:
+    """What is wrong with the heads of a log: records that have been in none for longer than the interval; or nothing.
+
+    Raises StoreError."""
+    head, before = current(folder, root), exported(target, folder)
+    last = before[-1] if before else None
+    if head is None or (last and last.head.seq >= head.seq):
+        return ""
+    if last is None:
+        return f"no head has been exported to {target} yet"
+    age = time.time() - heads_file(target, folder).stat().st_mtime
+    if age < 2 * every:
+        return ""
+    return f"the newest head in {target} is of record {last.head.seq} ({last.time}); the log is at record {head.seq}"

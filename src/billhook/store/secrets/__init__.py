@@ -1,0 +1,1 @@
+"""Recognising secrets: by name, by shape, in assignments and in commands."""

@@ -164,7 +164,9 @@ class Hooked(RunHooks[Any]):
             return asyncio.run(self.run(agent, input, **options))
         raise UsageError("`run_sync` can't wait inside a running event loop", hint="`await hooked.run(...)`")
 
-    async def _until_done(self, run: runs.AdapterRun, agent: Agent[Any], given: Any, options: dict[str, Any]) -> RunResult:
+    async def _until_done(
+        self, run: runs.AdapterRun, agent: Agent[Any], given: Any, options: dict[str, Any]
+    ) -> RunResult:
         while True:
             try:
                 result = await Runner.run(agent, given, **options)

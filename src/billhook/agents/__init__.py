@@ -3,19 +3,18 @@
 Imports: core.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.core.errors import UsageError
+from billhook.core.registry import LazyTable
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
     from billhook.agents.child import ChildCall, Dialect, Written
     from billhook.agents.names import canonical_event
     from billhook.agents.reference import CLAUDE, SPEC
-
-T = TypeVar("T")
 
 
 class AgentRow(NamedTuple):
@@ -48,29 +47,6 @@ _CODECS: Final = {
     "universal": "universal",
 }
 """By dialect: the module that has it, in its `DIALECTS`."""
-
-
-class LazyTable(Mapping[str, T], Generic[T]):
-    """A table whose names are known and whose values are made when they are used."""
-
-    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
-        self._names, self._make = dict.fromkeys(names), make
-        self._made: dict[str, T] = {}
-
-    def __getitem__(self, name: str) -> T:
-        made = self._made.get(name)
-        if made is None:
-            made = self._made[name] = self._make(name)
-        return made
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def _agent(name: str) -> "Agent":

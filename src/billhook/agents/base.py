@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from billhook.agents import AGENTS, LazyTable
+from billhook.agents import AGENTS
 from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.dialect_traits import Meanings
+from billhook.core.registry import LazyTable
 
 if TYPE_CHECKING:
     from typing import Protocol

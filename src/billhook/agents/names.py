@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from billhook.agents import AGENTS, LazyTable
+from billhook.agents import AGENTS
 from billhook.core.events import EVENTS
+from billhook.core.registry import LazyTable
 
 EVENT_NAMES: Final = LazyTable[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
 """By agent: our name of an event, and its own, as it is spelt in that agent's settings."""

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from billhook.agents import AGENTS, LazyTable
 from billhook.core.errors import UsageError
+from billhook.core.registry import AGENTS, LazyTable
 
 Matching = Literal["claude", "glob", "wildcard", "exact"]
 
@@ -120,7 +120,7 @@ UNIVERSAL = Meanings(name="universal", join="\n\n", timeout=30.0)
 
 _OURS = {row.name: row for row in (CLAUDE, SPEC, CLAW, CLAW_TEXT, LESSON, UNIVERSAL)}
 MEANINGS: Mapping[str, Meanings] = LazyTable(
-    dict.fromkeys(("claude", "spec", "claw", "claw-text", "lesson", *AGENTS, "universal")),
+    lambda: ("claude", "spec", "claw", "claw-text", "lesson", *AGENTS, "universal"),
     lambda dialect: _OURS.get(dialect) or AGENTS[dialect].meanings,
 )
 """By dialect. Those of coding agents are in their records."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from billhook.agents import AGENTS, LazyTable
+from billhook.core.registry import AGENTS, LazyTable
 
 FILE_TOOLS: Final = frozenset(
     {"Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "Read", "NotebookRead", "Grep", "Glob", "LS"}
@@ -161,7 +161,7 @@ def folders(given: Mapping[str, Any]) -> list[str]:
 _SEED: Final = {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"}
 _OURS: Final[Mapping[str, Mapping[str, str]]] = {"canonical": {}, "seed": _SEED}
 NAMINGS: Final[Mapping[str, Mapping[str, str]]] = LazyTable(
-    (*_OURS, *(name for name in AGENTS if name != "claude")),
+    lambda: (*_OURS, *(name for name in AGENTS if name != "claude")),
     lambda naming: _OURS[naming] if naming in _OURS else AGENTS[naming].tools,
 )
 """By naming (`seed`, or an agent): its own name of a tool, and the canonical one; the first of several is used."""

@@ -84,7 +84,9 @@ class Served:
         said = self.begin(asked)
         return said if isinstance(said, HookResponse) else await said
 
-    async def _in_turn(self, loading: "asyncio.Task[HookResponse | None]", asked: protocol.CallerRequest) -> HookResponse:
+    async def _in_turn(
+        self, loading: "asyncio.Task[HookResponse | None]", asked: protocol.CallerRequest
+    ) -> HookResponse:
         await asyncio.wait({loading})
         return await self.answer(asked)
 

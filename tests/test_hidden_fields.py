@@ -13,7 +13,7 @@ from billhook import Engine, agents
 from billhook.builtins.self_protection import self_protection
 from billhook.core.errors import ContradictionError
 from billhook.core.events import PreToolUse
-from billhook.effects.calls import Protected
+from billhook.effects.protected_paths import Protected
 from billhook.effects.rules import Rule
 
 GUARDED = ".billhook/hooks.yaml"

@@ -9,7 +9,7 @@ import pytest
 from billhook import Engine
 from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
-from billhook.effects.calls import Protected
+from billhook.effects.protected_paths import Protected
 
 NAMES = frozenset({".billhook/hooks.yaml", "hooks.yaml", ".claude/settings.json"})
 MAKE = """

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from billhook import PreToolUse
 from billhook.builtins.self_protection import READING_TOOLS, TELLERS, does_nothing, judged, self_protection
 from billhook.core.hook import Context
-from billhook.effects.calls import READ_ONLY, Protected
+from billhook.effects.calls import READ_ONLY
+from billhook.effects.protected_paths import Protected
 
 PROTECTED = Protected(
     files=("/p/.claude/settings.json", "/p/.hooks.json"), folders=("/p/.billhook",), state=("/s/billhook",)

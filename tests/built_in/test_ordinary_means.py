@@ -10,7 +10,7 @@ import pytest
 from billhook import Engine
 from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
-from billhook.effects.calls import Protected
+from billhook.effects.protected_paths import Protected
 from built_in.test_self_protection import World, make_world
 
 SITE = "home/.local/share/uv/tools/x/lib/python3.12/site-packages"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from billhook import Engine
 from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
-from billhook.effects.calls import Protected
+from billhook.effects.protected_paths import Protected
 
 NAMES = frozenset(
     {

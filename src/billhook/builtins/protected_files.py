@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.calls import MAX_PATHS, Protected, Touched
+from billhook.effects.calls import MAX_PATHS, Touched
 from billhook.effects.paths import (
     LONGEST_PATH,
     any_matches,
@@ -27,6 +27,7 @@ from billhook.effects.paths import (
     upwards,
 )
 from billhook.effects.programs import Touch
+from billhook.effects.protected_paths import Protected
 from billhook.effects.rules import Glob, path_matches, segment_matches
 from billhook.effects.script import UNKNOWN
 

@@ -14,9 +14,10 @@ from billhook.core import tools as spellings
 from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
-from billhook.effects.calls import Protected, Touched, takes_arguments, touched
+from billhook.effects.calls import Touched, touched
 from billhook.effects.paths import LONGEST_PATH
 from billhook.effects.programs import Writes
+from billhook.effects.protected_paths import Protected, takes_arguments
 from billhook.effects.script import UNKNOWN
 from billhook.effects.shell import SimpleCommand
 from billhook.effects.writers import READERS, writes

@@ -24,8 +24,8 @@ from billhook.cli.agent.chat import Interrupts
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events.query import Filters, Logs, chosen, here
 from billhook.cli.events.view import Printer
-from billhook.cli.fire import catch_signals
 from billhook.cli.screen import filled, note, say
+from billhook.cli.signals import catch_signals
 from billhook.config.approve import approve_entry
 from billhook.config.config import Config
 from billhook.config.loader import load_config

@@ -3,9 +3,7 @@
 import asyncio
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +14,7 @@ from billhook.agents import DIALECTS
 from billhook.agents.names import others
 from billhook.cli.options import json_of, json_or_text, one_of, seconds, text_of
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
+from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
 from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
@@ -213,67 +212,6 @@ def _own_fields(name: str) -> list[str]:
         for field in msgspec.structs.fields(EVENTS[name])
         if field.name not in base or field.name in EVENTS[name].__annotations__  # it may have one of them as its own
     ]
-
-
-# Firing from a process of our own:
-
-
-_PATIENCE = 0.1
-"""Seconds that hooks have to end by themselves: who sends us a signal soon sends one that nobody can catch."""
-
-
-async def fire(engine: "Engine", event: Event, caught: list[int], deadline: float | None = None) -> Verdict:
-    """Fire; a signal that ends us is noted in the list and raises KeyboardInterrupt. Ctrl-C is asyncio's own affair."""
-    task = asyncio.current_task()
-    assert task is not None
-
-    loop = asyncio.get_running_loop()
-    timers: list[asyncio.TimerHandle] = []
-
-    def end(number: int) -> None:
-        caught.append(number)
-        task.cancel()
-        timers.append(loop.call_later(_PATIENCE, task.cancel))  # the second time, hooks are killed at once
-
-    if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                loop.add_signal_handler(number, end, number)
-    try:
-        return await engine.fire(event, deadline=deadline)
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    finally:
-        for timer in timers:
-            timer.cancel()
-        if sys.platform != "win32":
-            _note_from_now_on(loop, caught)
-
-
-def _note_from_now_on(loop: "asyncio.AbstractEventLoop", caught: list[int]) -> None:
-    """A loop that closes gives signals back their default: one that comes then would end us without an answer, and
-    without the end of our hooks."""
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    try:
-        for number in numbers:
-            if loop.remove_signal_handler(number):
-                signal.signal(number, _noting(caught))
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
-
-
-def catch_signals(caught: list[int]) -> None:
-    """From now on a signal that would end us is only noted, in the list: one that broke into the wait for a thread
-    would leave its hook running."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _noting(caught))
-
-
-def _noting(caught: list[int]) -> Callable[[int, object], None]:
-    return lambda number, frame: caught.append(number)
 
 
 # `billhook fire`:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from billhook.cli.fire import catch_signals
+from billhook.cli.signals import catch_signals
 from billhook.core.answers import Status, Verdict
 from billhook.core.drive import finished
 from billhook.core.events import Event
@@ -172,7 +172,7 @@ class _HookRun:
         seconds = self.answering.arguments.seconds_for_hooks
         if self._at_once:
             return await config.engine(host=self.answering.host).fire(event, deadline=seconds)
-        from billhook.cli import fire
+        from billhook.cli import signals
         from billhook.runners import process_tree
 
         process_tree.adopt_orphans()
@@ -180,7 +180,7 @@ class _HookRun:
             self.caught.append(signal.SIGTERM)
             raise KeyboardInterrupt
         self._engine = config.engine(host=self.answering.host)
-        verdict = await fire.fire(self._engine, event, self.caught, seconds)
+        verdict = await signals.fire(self._engine, event, self.caught, seconds)
         self._goes_on = any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes)
         return verdict
 

@@ -14,8 +14,8 @@ from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
 from billhook.config.history import RecentRecords, log_of, recent
-from billhook.config.host_limits import adopting_command as _adopting
-from billhook.config.host_limits import of_claude_code
+from billhook.config.host_hooks import adopting_command as _adopting
+from billhook.config.host_hooks import of_claude_code
 from billhook.config.notices import Missing, gone_text, missing
 from billhook.config.shapes import FileRead
 from billhook.core.text import Finding, counted, one_line

@@ -22,7 +22,7 @@ from billhook.core.dialect_traits import MEANINGS
 from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Context, Handler, Hook, Source
-from billhook.effects.calls import Protected
+from billhook.effects.protected_paths import Protected
 from billhook.effects.rules import condition
 from billhook.runners.command import command, execute, literal
 from billhook.store.approvals import Approval, Approvals

@@ -10,7 +10,7 @@ from billhook.builtins.self_protection import SelfProtection
 from billhook.config.build import Refusal, absence
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import Declared, Say
-from billhook.config.host_limits import adopting_command, of_claude_code
+from billhook.config.host_hooks import adopting_command, of_claude_code
 from billhook.config.lint.codes import edit, listed
 from billhook.config.lint.matchers import lint_match
 from billhook.config.lint.rules import lint_rules

@@ -16,7 +16,7 @@ from billhook.config import layers, sources
 from billhook.config.build import Builtins, speaking_last
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
-from billhook.config.host_limits import HostAgent, believed, inside, runs_itself
+from billhook.config.host_hooks import HostAgent, believed, inside, runs_itself
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.config.shapes import FileRead
 from billhook.core import client_env
@@ -494,7 +494,7 @@ def standing(folder: str) -> str:
 def notes(config: "Config", host: str = "") -> list[str]:
     """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
     is wrong with the files, and one about approvals that don't count."""
-    from billhook.config.host_limits import is_claudes
+    from billhook.config.host_hooks import is_claudes
 
     found = []
     claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]

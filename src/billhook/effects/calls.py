@@ -3,55 +3,29 @@
 import os
 import posixpath
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from billhook.core import tools
-from billhook.core import tools as spellings
 from billhook.core.events import Event
+from billhook.core.lazy import later
 from billhook.effects import listings, rules, shell
 from billhook.effects.archives import patched, patched_by, unpacked
 from billhook.effects.listings import listed, only_reads
 from billhook.effects.paths import absolute, normal, placed, spelt_out
 from billhook.effects.programs import Touch, Writes
+from billhook.effects.protected_paths import ARGUMENT_KEYS, takes_arguments
 from billhook.effects.script import UNKNOWN
 from billhook.effects.shell import SimpleCommand
 from billhook.effects.wrappers import SHELLS
 from billhook.effects.writers import is_known, is_python, unknown_program, writes
 
-ARGUMENT_KEYS: Final = tools.ARGUMENTS  # fields of a tool's input that hold the words of a command
-
-
-class Protected(msgspec.Struct, frozen=True):
-    """What self-protection watches over. All paths are absolute, and need not exist."""
-
-    files: tuple[str, ...] = ()  # our configuration in all layers, and approved scripts
-    folders: tuple[str, ...] = ()  # Everything below is configuration: `.billhook/`
-    state: tuple[str, ...] = ()  # approvals, state and log: the parts of the state root that are ours alone
-    names: frozenset[str] = frozenset()
-    """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
-    folder, in any folder above it, and in any folder that holds `.git`. One that begins with a dot is in any folder of
-    the project; a `src/hooks.yaml` with no such file beside it is just a file."""
-    programs: tuple[str, ...] = ()
-    """`billhook-hook` and `billhook`: as settings name them, as PATH finds them, and beside the interpreter.
-    Of these, and of what follows, links are followed already."""
-    interpreters: tuple[str, ...] = ()
-    """What runs them. Its path is an ordinary argument, so only programs that are known to write count."""
-    packages: tuple[str, ...] = ()  # everything below is billhook's own code
-    sites: tuple[str, ...] = ()  # Folders in which a `*.pth` file or a `sitecustomize` runs before billhook does
-    search_path: tuple[str, ...] = ()  # folders in which a new `billhook-hook` would be found first
-    elsewhere: tuple[str, ...] = ()  # approved files of other projects
-    approved: tuple[str, ...] = ()
-    """Approved files of this project, those of `elsewhere` left out: git commands must not change them unseen."""
-
-
-def takes_arguments(given: Mapping[str, object]) -> bool:
-    """Whether the words of a command stand in a field of their own."""
-    return not ARGUMENT_KEYS.isdisjoint(given)
-
+if TYPE_CHECKING:
+    import shlex
+else:
+    shlex = later("shlex")
 
 # What the input of a tool that we know nothing of says:
 
@@ -352,7 +326,7 @@ def touched(event: Event, cwd: str) -> Touched:
         lines = _lines(name, given)
         if not lines or takes_arguments(given):
             return _of_unknown_tool(name, given, cwd)
-        places = [cwd, *(path for folder in spellings.folders(given) for path in absolute(folder, [cwd]))]
+        places = [cwd, *(path for folder in tools.folders(given) for path in absolute(folder, [cwd]))]
         return _together([line_touched(line, place) for line in lines for place in dict.fromkeys(places)])
     if name in rules.EDITS:
         known = [from_address(word) for word in tools.paths_of(name, given)]

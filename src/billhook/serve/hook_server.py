@@ -27,15 +27,14 @@ from billhook.store.state import FileState
 if TYPE_CHECKING:
     from billhook import agents
     from billhook.agents.child import Written
-    from billhook.config import host_limits as insides
-    from billhook.config import loader
+    from billhook.config import host_hooks, loader
     from billhook.config.config import Config
-    from billhook.config.host_limits import HostAgent
+    from billhook.config.host_hooks import HostAgent
     from billhook.serve.dedupe import SharedVerdict
 else:
     agents = later("billhook.agents")
     loader = later("billhook.config.loader")
-    insides = later("billhook.config.host_limits")
+    host_hooks = later("billhook.config.host_hooks")
 
 
 DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
@@ -536,7 +535,7 @@ class Answering:
         """The agent that we are inside of, as far as anybody can tell."""
         host = self.host
         over_http = host.startswith("http:") and bool(self.event and self.event.transcript_path)
-        return insides.seen(host.removeprefix("http:"), client_env.environ(), over_http=over_http)
+        return host_hooks.seen(host.removeprefix("http:"), client_env.environ(), over_http=over_http)
 
     def _doubt(self) -> str:
         """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""

@@ -1,0 +1,38 @@
+"""The paths that self-protection guards."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from billhook.core import tools
+
+ARGUMENT_KEYS: Final = tools.ARGUMENTS  # fields of a tool's input that hold the words of a command
+
+
+class Protected(msgspec.Struct, frozen=True):
+    """What self-protection watches over. All paths are absolute, and need not exist."""
+
+    files: tuple[str, ...] = ()  # our configuration in all layers, and approved scripts
+    folders: tuple[str, ...] = ()  # Everything below is configuration: `.billhook/`
+    state: tuple[str, ...] = ()  # approvals, state and log: the parts of the state root that are ours alone
+    names: frozenset[str] = frozenset()
+    """Tails that are configuration wherever a project may be, such as `.claude/settings.json`: in the event's working
+    folder, in any folder above it, and in any folder that holds `.git`. One that begins with a dot is in any folder of
+    the project; a `src/hooks.yaml` with no such file beside it is just a file."""
+    programs: tuple[str, ...] = ()
+    """`billhook-hook` and `billhook`: as settings name them, as PATH finds them, and beside the interpreter.
+    Of these, and of what follows, links are followed already."""
+    interpreters: tuple[str, ...] = ()
+    """What runs them. Its path is an ordinary argument, so only programs that are known to write count."""
+    packages: tuple[str, ...] = ()  # everything below is billhook's own code
+    sites: tuple[str, ...] = ()  # Folders in which a `*.pth` file or a `sitecustomize` runs before billhook does
+    search_path: tuple[str, ...] = ()  # folders in which a new `billhook-hook` would be found first
+    elsewhere: tuple[str, ...] = ()  # approved files of other projects
+    approved: tuple[str, ...] = ()
+    """Approved files of this project, those of `elsewhere` left out: git commands must not change them unseen."""
+
+
+def takes_arguments(given: Mapping[str, object]) -> bool:
+    """Whether the words of a command stand in a field of their own."""
+    return not ARGUMENT_KEYS.isdisjoint(given)

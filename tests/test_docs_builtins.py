@@ -95,7 +95,7 @@ def test_the_keys_of_a_limit() -> None:
 
 
 def test_the_walk_through_shows_the_files_own_lines() -> None:
-    """Every excerpt but the last stands in builtins/turn_tracker.py to the letter."""
+    """Every excerpt but the last is in builtins/trackers.py to the letter."""
     source = Path(trackers.__file__).read_text()
     *excerpts, _ = python("Write one yourself")
     assert len(excerpts) == 4

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.config import load_config
-from billhook.config.build import Refusal
+from billhook.config.builtin_hooks import Refusal
 from billhook.config.config import rows
 from billhook.config.explain import Explained, Explanation, explain
 from billhook.core.dialect_traits import MEANINGS, meanings

@@ -129,7 +129,7 @@ def _import_all() -> None:
 
     for name in ("group", "hook", "status", *VERBS):
         importlib.import_module(f"billhook.cli.{name}")
-    for name in ("loading", "lint", "approving"):
+    for name in ("loader", "lint", "approve"):
         importlib.import_module(f"billhook.config.{name}")
 
 

@@ -486,5 +486,5 @@ def test_signal_in_the_cold_path_with_a_hook_that_ignores_it(client: Client, num
 
 def test_one_version() -> None:
     """The package and the project name the same version: the daemon compares it with the client's."""
-    project = tomllib.loads((SOURCE.parents[2] / "pyproject.toml").read_text())["project"]["version"]
+    project = tomllib.loads((SOURCE.parents[3] / "pyproject.toml").read_text())["project"]["version"]
     assert project == billhook.__version__

@@ -332,7 +332,7 @@ def copied(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return package, {"PYTHONPATH": str(package.parent)}
 
 
-@pytest.mark.parametrize("name", ["__init__.py", "engine.py"])
+@pytest.mark.parametrize("name", ["__init__.py", "engine/engine.py"])
 def test_upgrade(home: Home, copied: tuple[Path, dict[str, str]], name: str) -> None:
     """When billhook's files change, who waits is answered, and new callers are told to answer by themselves."""
     file = slowly(home, 3)

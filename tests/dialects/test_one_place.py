@@ -24,7 +24,7 @@ CLAUDE = {
     "the reference dialect, which is the default": r"dialect|\"spec\"|\"claw\"|\bsaid\b|meanings|\bname=|_answered",
     "how matchers of the reference are read": r"matching|matcher|Matching|_LISTS|case ",
     "the shapes of its settings": r"nested|yaml",
-    "the agent whose settings and plugins others read": r"agent|host|AGENTS|TABLE|Inside|row\.name|claude-agent-sdk",
+    "the agent whose settings and plugins others read": r"agent|host|AGENTS|TABLE|HostAgent|row\.name|claude-agent-sdk",
     "the name of its models": r"anthropic",
     "the agent of an example": r"report",
 }

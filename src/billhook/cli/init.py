@@ -14,8 +14,8 @@ from billhook.cli.screen import note, say, shown_path
 from billhook.config.approve import approve_entry, record_trust
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, needs_consent
+from billhook.config.file_read import FileRead
 from billhook.config.loader import load_config
-from billhook.config.shapes import FileRead
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, visible

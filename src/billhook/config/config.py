@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from billhook.config.build import Absence, Refusal
+from billhook.config.builtin_hooks import Absence, Refusal
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import Action, Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.fields import BUILTINS
+from billhook.config.file_read import Builtin, FileRead
 from billhook.config.recorder import Knowing
-from billhook.config.shapes import Builtin, FileRead
 from billhook.core import client_env, strictjson
 from billhook.core.answers import OnFailure
 from billhook.core.errors import StrictJSONError, UsageError
@@ -133,7 +133,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def switched_off_builtins(self, event: str) -> list[str]:
         """The built-ins for an event that their owner switched off."""
-        from billhook.config.build import BUILTIN_EVENTS
+        from billhook.config.builtin_hooks import BUILTIN_EVENTS
 
         off = [(name, events) for name, events in BUILTIN_EVENTS.items() if self.builtins[name].enabled is False]
         return [name for name, events in off if not events or event in events]

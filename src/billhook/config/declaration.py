@@ -14,7 +14,6 @@ import msgspec
 
 from billhook.core.answers import OnFailure
 from billhook.core.hook import listens
-from billhook.effects import shell
 
 Layer = Literal["managed", "user", "explicit", "project", "local"]
 LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
@@ -164,6 +163,8 @@ def made_name(action: Action | None, event: str = "") -> str:
     """A name for a hook that has none: its script, else the tool that it calls, else its event and first program."""
     match action:
         case RunAction(text):
+            from billhook.effects import shell  # only where a name has to be made
+
             return _of_commands([command.words for command in shell.parse(text[:4096]).commands], event)
         case Exec(argv):
             return _of_commands([argv], event)

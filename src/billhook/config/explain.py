@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 
 from billhook.builtins.self_protection import SelfProtection
-from billhook.config.build import Refusal, absence
+from billhook.config.build import absence
+from billhook.config.builtin_hooks import Refusal
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import Declared, Say
 from billhook.config.host_hooks import adopting_command, of_claude_code

@@ -9,7 +9,7 @@ import msgspec
 
 from billhook.agents import EVERY_AGENT
 from billhook.config.declaration import Declared, Url
-from billhook.config.shapes import FileRead
+from billhook.config.file_read import FileRead
 
 _FILES: Final = (".claude/settings.json", ".claude/settings.local.json")
 

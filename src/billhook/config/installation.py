@@ -13,13 +13,14 @@ from billhook.config.declaration import Action, Exec, RunAction, Url
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.lazy import pattern
-from billhook.effects import shell
 
 
 def is_billhook(action: Action | None) -> bool:
     """Whether it runs billhook as an agent's hook, and nothing else."""
     match action:
         case RunAction(text) if "billhook" in text:
+            from billhook.effects import shell  # a quiet event needs no reader of commands
+
             commands = [command.words for command in shell.parse(_IF_MISSING.sub("", text)).commands if command.words]
             asked = [words for words in commands if words[:2] != ("command", "-v")]  # is it installed?
             return bool(asked) and all(map(_calls_us, asked))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from billhook.config import layers, sources
-from billhook.config.build import Builtins, speaking_last
+from billhook.config.builtin_hooks import Builtins, speaking_last
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
+from billhook.config.file_read import FileRead
 from billhook.config.host_hooks import HostAgent, believed, inside, runs_itself
 from billhook.config.layers import UnsetError, Values, interpolated
-from billhook.config.shapes import FileRead
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
@@ -348,7 +348,7 @@ class _Loading:
 
     def _self_protection(self, entries: Sequence[Entry]) -> Hook:
         from billhook.builtins.self_protection import self_protection
-        from billhook.config.build import protected
+        from billhook.config.builtin_hooks import protected
 
         return self_protection(protected(self.found, self.root, entries, self.approvals))
 

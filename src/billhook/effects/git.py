@@ -4,7 +4,6 @@ Only objects are read (`ls-tree`, `merge-base`): no hooks, filters, pagers, moni
 left alone. What git can't tell in time counts as changed.
 """
 
-import hashlib
 import os
 import posixpath
 import re
@@ -101,6 +100,8 @@ class _GitChange:
                 data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             raise UnknownError
+        import hashlib  # a cryptographic library: only where files are compared
+
         kind = hashlib.sha256 if any(len(each) == 64 for each in self.before.values()) else hashlib.sha1
         return kind(b"blob %d\0" % len(data) + data).hexdigest()
 

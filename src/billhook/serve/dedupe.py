@@ -25,7 +25,7 @@ from billhook.store.short_lived import CallRecord, CallRecords, Taken
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
-    from billhook.config.shapes import FileRead
+    from billhook.config.file_read import FileRead
 
 WINDOW: Final = 10.0  # seconds in which a call without an id that comes through another entry is taken for the same one
 WINDOW_BY_ID: Final = 60.0

@@ -21,7 +21,6 @@ from billhook.core.events import EVENTS, Block, Event, parse
 from billhook.core.lazy import later, pattern
 from billhook.core.text import lines_for_people
 from billhook.store.files import StoreError, state_root
-from billhook.store.short_lived import LARGEST_HELD, Held
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.config.host_hooks import HostAgent
     from billhook.serve.dedupe import SharedVerdict
+    from billhook.store import short_lived
 else:
+    short_lived = later("billhook.store.short_lived")
     agents = later("billhook.agents")
     loader = later("billhook.config.loader")
     host_hooks = later("billhook.config.host_hooks")
@@ -133,7 +134,7 @@ def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer
     if row is None or not event.session_id or answer.objects or not row(event).context:
         return answer
     try:
-        texts = Held(FileState(Path(root))).take(event.session_id)
+        texts = short_lived.Held(FileState(Path(root))).take(event.session_id)
     except StoreError:
         return answer
     joined = dialect.meanings.join.join([*texts, *filter(None, [answer.context])])
@@ -144,14 +145,14 @@ def hold(root: str, event: Event, text: str) -> str:
     """Let a text wait for a later event of the session; why it can't, or what had to go for it, when that is so."""
     if not event.session_id:
         return "context can't wait for another event: this one names no session"
-    if len(text) > LARGEST_HELD:
-        return f"context of more than {LARGEST_HELD:,} characters can't wait for another event"
+    if len(text) > short_lived.LARGEST_HELD:
+        return f"context of more than {short_lived.LARGEST_HELD:,} characters can't wait for another event"
     from billhook.store.redaction import Redactor
 
     if Redactor().redacted(text).texts:
         return "context with a secret in it is not written down to wait for another event"
     try:
-        gone = Held(FileState(Path(root))).keep(event.session_id, text)
+        gone = short_lived.Held(FileState(Path(root))).keep(event.session_id, text)
     except StoreError as error:
         return f"context can't wait for another event: {error.place}: {error.message}"
     return f"{gone} older texts that waited for another event are gone" if gone else ""

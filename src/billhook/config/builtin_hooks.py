@@ -1,0 +1,211 @@
+"""The built-ins that an engine gets, what self-protection guards, and the stand-ins for hooks that can't run."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from billhook.agents import TABLE
+from billhook.builtins import trackers as turn_tracker
+from billhook.config import installation, sources
+from billhook.config.builtin_options import filled
+from billhook.config.declaration import Exec, Python, RunAction
+from billhook.config.file_read import Builtin
+from billhook.config.recorder import Knowing
+from billhook.config.sources import FileSnapshot
+from billhook.core import client_env
+from billhook.core.answers import Reply, Status
+from billhook.core.hook import Context, Hook, Source
+from billhook.effects.protected_paths import Protected
+from billhook.store.approvals import Approvals
+from billhook.store.state import FileState
+
+if TYPE_CHECKING:
+    from billhook.config.config import Entry
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Can't be asked, and says why."""
+
+    why: str
+    of: str = ""  # whose place it takes: two of them are never the same hook
+
+    def __call__(self, ctx: Context) -> Reply:
+        return Reply(status=Status.COULD_NOT_START, error=self.why)
+
+
+class Absence(msgspec.Struct, frozen=True):
+    """Is not asked, and says why."""
+
+    why: str
+    of: str = ""
+
+    def __call__(self, ctx: Context) -> Reply:
+        return Reply(status=Status.SKIPPED, error=self.why)
+
+
+# What self-protection protects:
+
+
+_OTHERS = [row for name, row in TABLE.items() if name != "claude"]
+_AGENTS = tuple(file for row in _OTHERS for file in (*row.files, *row.beside))
+"""Where other agents keep the entry that calls billhook, in a project and below the home folder alike."""
+_IN_PROJECT, _IN_HOME = ([f"{row.folders[at]}/billhook.json" for row in _OTHERS if row.folders] for at in (0, 1))
+_SETTINGS = frozenset({"settings.json", "hooks.json", "config.toml", "billhook.json"})
+NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, *_IN_PROJECT})
+
+
+def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
+    """Files that exist and files that don't exist yet alike: one that appears is a new layer. What was approved in
+    folders below counts as well: it applies as soon as somebody works there."""
+    folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
+    files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
+    files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
+    home = client_env.expanduser("~")
+    files += [os.path.join(home, name) for name in (*_AGENTS, *_IN_HOME)]
+    loaded = {file.path for file in found.files}
+    every = approvals.all()
+    below = [one for one in every if one.file.startswith(found.project + os.sep) and one.file not in loaded]
+    files += [path for one in below for path in (one.file, *one.files)]
+    others = [one for one in every if one.file not in loaded and one not in below]
+    settings = [path for path in files if path.startswith(home + os.sep) and os.path.basename(path) in _SETTINGS]
+    look = FileSnapshot()
+    files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry, look)]
+    own_folders = {folder for path in sources.user_files() if (folder := os.path.dirname(path)).endswith("/billhook")}
+    approved = [entry for entry in entries if entry.consent.standing in ("approved", "changed")]
+    installed = installation.installation()
+    return Protected(
+        files=tuple(dict.fromkeys(files)),
+        folders=(*(os.path.join(folder, ".billhook") for folder in folders), *sorted(own_folders)),
+        programs=installation.programs(settings),
+        interpreters=installed.interpreters,
+        packages=(*installed.packages, *installation.source_package(found.project)),
+        sites=installed.sites,
+        search_path=installation.search_path(),
+        elsewhere=tuple(dict.fromkeys(path for one in others for path in (one.file, *one.files))),
+        approved=tuple(
+            dict.fromkeys(
+                [path for entry in approved for path in (entry.declared.file, *_named(entry, look))]
+                + [path for one in below for path in (one.file, *one.files)]
+            )
+        ),
+        state=tuple(str(root / name) for name in ("billhook", "turns", "hooks")),
+        names=NAMES,
+    )
+
+
+def _named(entry: "Entry", look: FileSnapshot) -> list[str]:
+    """The files that a hook names: a guard of the user's own is disarmed by an edit just as an approved one. An edit of
+    a file beside them takes the approval away, and then a gate denies."""
+    consent = entry.consent
+    if consent.loaded is not None:
+        return [mark.path for mark in consent.loaded.named]
+    if consent.before is not None:
+        return [*consent.before.files]
+    action = entry.declared.action
+    if not isinstance(action, RunAction | Exec | Python):
+        return []
+    folder = entry.declared.module_folder if isinstance(action, Python) else entry.declared.folder
+    from billhook.config.referenced_files import named
+
+    return list(named(action, folder, look).files)
+
+
+# The built-ins that an engine gets, as the files have them.
+
+
+BUILTIN_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "metrics": (),
+    "turn-tracker": turn_tracker.EVENTS,
+    "session-naming": ("SessionStart",),
+    "rate-limit": ("PreToolUse",),
+}
+"""The built-ins that can be switched off, and the events that they are for; none: every event."""
+
+
+class Builtins:
+    """The built-ins of one configuration; self-protection stands apart, because it looks at the whole of it."""
+
+    def __init__(self, root: Path, project: str, settings: Mapping[str, Builtin]) -> None:
+        self.settings = settings
+        self.state = FileState(root)
+        self.project = project
+        self.knowing = Knowing(self.state, project, self._on("session-naming"), self._on("turn-tracker"))
+
+    def _on(self, name: str) -> bool:
+        if name == "rate-limit":
+            asked_for = self.settings[name].options.get("limits") or self.settings[name].broken
+            return bool(asked_for) and self.settings[name].enabled is not False
+        return self.settings[name].enabled is not False
+
+    def _options(self, name: str) -> dict[str, Any]:
+        return filled(name, self.settings[name].options)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all that an engine will have."""
+        return frozenset({"self-protection", *(name for name in self.settings if self._on(name))})
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """Those that others rely on."""
+        return tuple(name for name in ("turn-tracker", "session-naming", "event-logger") if self._on(name))
+
+    def hooks(self) -> list[Hook]:
+        """Ordinary hooks, in the order of their priorities."""
+        names = ("metrics", "turn-tracker", "session-naming", "rate-limit", "event-logger")
+        return [self._made(name, self._options(name)) for name in names if self._on(name)]
+
+    def _made(self, name: str, options: dict[str, Any]) -> Hook:
+        """Each is imported only when it is needed."""
+        if name == "metrics":
+            from billhook.builtins.metrics import metrics
+
+            return metrics(**options)
+        if name == "turn-tracker":
+            return turn_tracker.turn_tracker(self.state, **options)
+        if name == "session-naming":
+            from billhook.builtins.trackers import session_naming
+            from billhook.store.sessions import Sessions
+
+            return session_naming(Sessions(self.state), self.project)
+        if name == "event-logger":
+            from billhook.builtins.trackers import event_logger
+
+            return event_logger()
+        from billhook.builtins.rate_limit import RateLimit, rate_limit
+
+        broken = self.settings[name].broken
+        if broken:
+            return _unusable(name, f"its options can't be used: {broken}", 15)
+        return rate_limit(self.state, [RateLimit(**limit) for limit in options["limits"]], self.project)
+
+
+def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
+    """The same hooks for an engine that runs them at once: self-protection waits for all that come before it in turn.
+    For what comes after it, by priority or by `after`, it can't wait."""
+    from billhook.engine.plan import Plan
+
+    in_turn = [hook.name for hook in Plan(hooks).hooks]
+    at = in_turn.index("self-protection")
+    earlier = tuple(dict.fromkeys(name for name in in_turn[:at] if name not in in_turn[at:]))
+    return [msgspec.structs.replace(hook, after=earlier) if hook.name == "self-protection" else hook for hook in hooks]
+
+
+def _unusable(name: str, why: str, priority: int) -> Hook:
+    """What stands in for a guard that nobody can ask: a slip in its options must not open it."""
+
+    def refuse(ctx: Context) -> Reply:
+        return Reply(status=Status.COULD_NOT_START, error=why)
+
+    return Hook(
+        name=name,
+        title="stands in for limits that can't be used",
+        run=refuse,
+        events=("PreToolUse",),
+        priority=priority,
+        on_failure="deny",
+        source=Source(layer="built-in"),
+    )

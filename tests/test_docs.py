@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from billhook import load_config
+import billhook
+from billhook import PreToolUse, load, load_config
 from billhook.agents import DIALECTS
 from billhook.cli.main import VERBS
 from billhook.core.events import EVENTS
 from replay import Session, replayed, steady
 
 ROOT = Path(__file__).parent.parent
+SOURCE = Path(billhook.__file__).parent
 README = (ROOT / "README.md").read_text()
+MAPS = ["architecture.md", "life-of-an-event.md"]  # pages that name files and functions
+PATH = re.compile(r"[\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml)")
+NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -27,6 +32,59 @@ def test_the_page_of_events_is_up_to_date() -> None:
     page = runpy.run_path(str(ROOT / "scripts" / "docs"))["page"]()
 
     assert page == (ROOT / "docs" / "events.md").read_text()
+
+
+def test_the_table_of_rooms_is_up_to_date() -> None:
+    """Every folder of the package, with what it holds and may import, as its docstring has it."""
+    script = runpy.run_path(str(ROOT / "scripts" / "docs"))
+    rooms = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+
+    assert set(script["ROOMS"]) == rooms
+    assert script["architecture"]() == (ROOT / "docs" / "architecture.md").read_text()
+
+
+@pytest.mark.parametrize("page", MAPS)
+def test_the_map_names_what_exists(page: str) -> None:
+    """Every path in backticks or in a diagram leads to a file or folder; every name is in one of these files."""
+    text = re.sub(r"```yaml\n.*?```", "", (ROOT / "docs" / page).read_text(), flags=re.DOTALL)
+    diagrams, prose = "".join(blocks(text, "")), re.sub(r"```\n.*?```", "", text, flags=re.DOTALL)
+    spans = re.findall(r"`([^`]+)`", prose)
+    paths = {word for word in [*spans, *diagrams.replace(",", " ").split()] if PATH.fullmatch(word)}
+    found = {path: place_of(path) for path in paths if "NAME" not in path}
+
+    assert found
+    assert [path for path, place in found.items() if place is None] == []
+    code = "".join(place.read_text() for place in found.values() if place is not None and place.is_file())
+    words = set(re.findall(r"\w+", code))
+    names = {part for span in spans if NAME.fullmatch(span) for part in span.split(".")}
+    assert sorted(names - words) == []
+
+
+def place_of(path: str) -> Path | None:
+    return next((place for place in (SOURCE / path, ROOT / path) if place.exists()), None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the example uses a POSIX shell")
+def test_the_example_of_the_map_denies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hooks of life-of-an-event.md run in the order of its steps."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "hooks.yaml").write_text(blocks((ROOT / "docs" / "life-of-an-event.md").read_text(), "yaml")[0])
+    (tmp_path / "branch-policy.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "branch-policy.sh").chmod(0o755)
+    engine = load(tmp_path, files=[tmp_path / "hooks.yaml"], home=tmp_path / "state")
+    event = PreToolUse(tool_name="Bash", tool_input={"command": "git push --force"}, cwd=str(tmp_path))
+
+    verdict = engine.fire_sync(event)
+
+    assert (verdict.decision, verdict.reason) == ("deny", "no force pushes; open a pull request")
+    assert [(one.hook, one.status) for one in verdict.outcomes] == [
+        ("metrics", "ok"),
+        ("turn-tracker", "ok"),
+        ("event-logger", "ok"),
+        ("branch-policy", "ok"),
+        ("no-force-push", "ok"),
+        ("self-protection", "skipped"),
+    ]
 
 
 @pytest.mark.parametrize("name", EVENTS)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from billhook.config import Config, fingerprint, load_config, loader
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from billhook.effects import shell
 from harness import Bar, Case, Goal, Trial
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # at run time: `_MODULES`
     from billhook.builtins.metrics import Metrics as Metrics
-    from billhook.config.approve import approve as approve
     from billhook.config.config import Config as Config
     from billhook.config.loader import load as load
     from billhook.config.loader import load_config as load_config
+    from billhook.config.trust import approve as approve
     from billhook.core.answers import *  # noqa: F403
     from billhook.core.errors import *  # noqa: F403
     from billhook.core.events import *  # noqa: F403
@@ -50,7 +50,7 @@ _MODULES = {
     """,
     "billhook.builtins.metrics": "Metrics",
     "billhook.core.functions": "callback on",
-    "billhook.config.approve": "approve",
+    "billhook.config.trust": "approve",
     "billhook.config.config": "Config",
     "billhook.config.loader": "load load_config",
     "billhook.engine.engine": "Engine",

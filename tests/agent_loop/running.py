@@ -14,7 +14,7 @@ from billhook.agent.models import Model, ModelRequest
 from billhook.agent.models.scripted import Scripted
 from billhook.agent.ui_events import NoticeShown, SessionStarted, Shown, TaskChanged, TurnEnded
 from billhook.config import Config, load_config
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from billhook.core.functions import from_matchers
 from billhook.session import ToolResult
 from cli.terminal import living

@@ -11,8 +11,8 @@ from answering.agents import GOLDEN, Agent, golden, said
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES
 from billhook.config import load_config
-from billhook.config.approve import approve_entry
 from billhook.config.notices import acknowledge, missing
+from billhook.config.trust import approve_entry
 from billhook.core import client_env
 from billhook.core.client_env import Caller
 from cli.place import Place

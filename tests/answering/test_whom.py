@@ -8,7 +8,7 @@ import pytest
 from answering.agents import GOLDEN, Agent, golden, said
 from billhook.agents.inbound import who_calls
 from billhook.config import load_config
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from billhook.serve.hook_server import received_from
 
 SENT_BY = {"claude": "claude", "copilot-claude": "copilot", "codex": "codex", "gemini": "gemini", "qwen": "qwen"}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from billhook.config import load_config
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from cli.terminal import Ended, billhook, environment
 
 

@@ -12,8 +12,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from billhook.cli.check import checked_hooks
-from billhook.config.lint import codes as lint_codes
-from billhook.config.lint.codes import sections
+from billhook.config import lint as lint_codes
+from billhook.config.lint import sections
 from billhook.core.text import Finding
 from cli.terminal import billhook
 

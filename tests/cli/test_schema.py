@@ -10,7 +10,7 @@ import yaml
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 
-from billhook.config.fields import NATIVE
+from billhook.config.declaration import NATIVE
 from billhook.config.nodes import read_text
 from billhook.config.schema import _TOP, FIELDS, KEYS, schema
 from billhook.config.shapes import shape

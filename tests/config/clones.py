@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from billhook.config.approve import approve_entry
 from billhook.config.loader import load_config
 from billhook.config.sources import LOCAL_FILES, PROJECT_FILES
+from billhook.config.trust import approve_entry
 
 After = Literal["runs", "calls", "never"]
 """What approval changes: something runs, a server is called, or there is nothing that could ever run."""

@@ -8,7 +8,7 @@ import pytest
 
 from billhook import Verdict
 from billhook.config import Config, Entry, load_config
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from billhook.core.events import parse
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from billhook.config.approve import approve
+from billhook.config.trust import approve
 from billhook.core.errors import UsageError
 from config.project import Project
 

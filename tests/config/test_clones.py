@@ -13,7 +13,7 @@ import pytest
 
 from billhook.cli.main import VERBS
 from billhook.config import load_config
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from billhook.core.events import parse
 from config.clones import SCENARIOS, Clone
 from config.tracer import EVENTS, Seen, Verb, calls_in, traced, tracers, watch

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from billhook.config.config import Config
-from billhook.config.fields import OF_OTHERS, SPELLINGS, field_of
+from billhook.config.declaration import OF_OTHERS, SPELLINGS, field_of
 from billhook.config.lint import lint
 from billhook.config.loader import load_config
 from billhook.core.text import Finding

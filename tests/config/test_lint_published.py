@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from billhook.config.lint import lint
-from billhook.config.lint.codes import is_note
+from billhook.config.lint import is_note, lint
+from billhook.config.lint.hooks import _sh
 from billhook.config.lint.matchers import TOOLS
-from billhook.config.lint.shell_text import _sh
 from billhook.config.shapes import read_file
 from billhook.core.match import compile_matcher
 from billhook.core.text import Finding

@@ -9,7 +9,7 @@ import pytest
 
 from billhook import Decision, Hook, Status
 from billhook.config import load, load_config
-from billhook.config.approve import ChangedError, approve, approve_entry
+from billhook.config.trust import ChangedError, approve, approve_entry
 from billhook.core.errors import UsageError
 from billhook.core.events import PreToolUse
 from config.project import Project, codes, entry, states

@@ -11,7 +11,7 @@ from billhook import Answer, Decision, Hook, PreToolUse, Verdict, inject, keep_g
 from billhook.cli.screen import _word, word_of
 from billhook.config.config import content as form_of
 from billhook.config.config import kept
-from billhook.config.explain_past import Past, look_back
+from billhook.config.explain import Past, look_back
 from billhook.config.history import log_of
 from billhook.core import strictjson
 from billhook.core.events import parse

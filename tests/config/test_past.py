@@ -9,7 +9,7 @@ import pytest
 
 from billhook.config.config import content as form_of
 from billhook.config.config import kept
-from billhook.config.explain_past import FieldChange, Past, decided_by, event_of, look_back
+from billhook.config.explain import FieldChange, Past, decided_by, event_of, look_back
 from billhook.config.history import log_of
 from billhook.core import strictjson
 from billhook.core.answers import Decision

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from billhook import approve
 from billhook.config import Config
-from billhook.config.approve import ChangedError, approve_rules
 from billhook.config.permissions import Permitted, named_tools, rules_of
 from billhook.config.shapes import read_file
+from billhook.config.trust import ChangedError, approve_rules
 from billhook.core.errors import UsageError
 from billhook.store.approvals import Approvals
 from config.project import Project, codes

@@ -129,7 +129,7 @@ def _import_all() -> None:
 
     for name in ("group", "hook", "status", *VERBS):
         importlib.import_module(f"billhook.cli.{name}")
-    for name in ("loader", "lint", "approve"):
+    for name in ("loader", "lint.commands", "lint.hooks", "trust"):
         importlib.import_module(f"billhook.config.{name}")
 
 

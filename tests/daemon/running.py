@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import billhook
 from billhook.config import load_config
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from billhook.serve import control, places, protocol
 from billhook.serve.protocol import DaemonStatus
 

@@ -7,7 +7,7 @@ import pytest
 from billhook.agents import AGENTS
 from billhook.cli.install.plan import Needs, chosen_events
 from billhook.config import load_config
-from billhook.config.approve import approve_entry
+from billhook.config.trust import approve_entry
 from hosts.installed import Home
 
 WANTING = "hooks:\n  odd:\n    events: [TaskCompleted, BeforeModel, Stop]\n    run: x\n    timeout: 900\n"

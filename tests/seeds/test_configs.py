@@ -9,8 +9,8 @@ import pytest
 
 from billhook import Decision, Event, PostToolUse, PreToolUse, SessionStart, Verdict
 from billhook.config import Config, load_config
-from billhook.config.approve import approve_entry
 from billhook.config.lint import lint
+from billhook.config.trust import approve_entry
 from billhook.session.calls import Result, denied_result, merge_feedback
 from seeds.examples import FLAT, PIPELINE, SHORT_PIPELINE, STRINGS
 from seeds.test_seed_003 import JQ

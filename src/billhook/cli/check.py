@@ -24,10 +24,9 @@ from billhook.config.config import Config
 from billhook.config.declaration import Declared
 from billhook.config.history import budget_of, facts, log_of
 from billhook.config.host_limits import Host, HostLimit, limits
-from billhook.config.lint import lint
-from billhook.config.lint.codes import Section, is_note, sections
+from billhook.config.lint import Section, is_note, lint, sections
 from billhook.config.lint.hooks import lint_log
-from billhook.config.lint.rules import lint_permissions
+from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError

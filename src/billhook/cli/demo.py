@@ -26,9 +26,9 @@ from billhook.cli.events.query import Filters, Logs, chosen, here
 from billhook.cli.events.view import Printer
 from billhook.cli.screen import filled, note, say
 from billhook.cli.signals import catch_signals
-from billhook.config.approve import approve_entry
 from billhook.config.config import Config
 from billhook.config.loader import load_config
+from billhook.config.trust import approve_entry
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError
 from billhook.runners import process_tree

@@ -17,7 +17,7 @@ from billhook.cli.times import ago, shown_time
 from billhook.config import loader
 from billhook.config.builtin_options import filled as with_defaults
 from billhook.config.config import Config, content, kept
-from billhook.config.explain_past import Considered, FieldChange, Past, Row, event_of, look_back
+from billhook.config.explain import Considered, FieldChange, Past, Row, event_of, look_back
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line

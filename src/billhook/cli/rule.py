@@ -3,7 +3,7 @@
 import click
 
 from billhook.cli.screen import hint, picked, say, say_json
-from billhook.config.lint.codes import Section, sections
+from billhook.config.lint import Section, sections
 from billhook.core.errors import UsageError
 from billhook.core.text import nearest
 

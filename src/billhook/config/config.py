@@ -13,8 +13,7 @@ import msgspec
 
 from billhook.config.builtin_hooks import Absence, Refusal
 from billhook.config.builtin_options import filled
-from billhook.config.declaration import Action, Declared, Exec, NotYet, Python, RunAction, Say, Url
-from billhook.config.fields import BUILTINS
+from billhook.config.declaration import BUILTINS, Action, Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.file_read import Builtin, FileRead
 from billhook.config.recorder import Knowing
 from billhook.core import client_env, strictjson

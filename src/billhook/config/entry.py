@@ -8,19 +8,6 @@ import msgspec
 
 from billhook.agents import AGENTS
 from billhook.config.declaration import (
-    Action,
-    Declared,
-    Exec,
-    Layer,
-    NotYet,
-    Python,
-    RunAction,
-    Say,
-    Shape,
-    Url,
-    made_name,
-)
-from billhook.config.fields import (
     ACTIONS,
     CONDITIONS,
     DECISIVE,
@@ -31,7 +18,18 @@ from billhook.config.fields import (
     NARROWING,
     OF_OTHERS,
     TYPES,
+    Action,
+    Declared,
+    Exec,
+    Layer,
+    NotYet,
+    Python,
+    RunAction,
+    Say,
+    Shape,
+    Url,
     field_of,
+    made_name,
     spelling,
 )
 from billhook.config.nodes import FieldNodes, Node

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from billhook.agents import DIALECTS, dialect_of
 from billhook.agents.child import Dialect, Written
 from billhook.builtins.trackers import EVENT_LOGGER
-from billhook.config.declaration import Declared
-from billhook.config.fields import BUILTINS
+from billhook.config.declaration import BUILTINS, Declared
 from billhook.core import strictjson, tools
 from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Outcome, SkipReason, Status, Verdict
 from billhook.core.errors import BillhookError, UnrecordedError

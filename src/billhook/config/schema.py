@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from billhook.agents.names import tools_of
 from billhook.config.builtin_options import LIMIT, OPTIONS
-from billhook.config.fields import (
+from billhook.config.declaration import (
     ACTIONS,
     BUILTINS,
     ENTRY,

@@ -9,9 +9,20 @@ import msgspec
 
 from billhook.config import sources
 from billhook.config.builtin_options import WrongError, read_options
-from billhook.config.declaration import Declared, Layer, Shape, checked_name, needs_consent
+from billhook.config.declaration import (
+    BUILTINS,
+    CONDITIONS,
+    ENTRY,
+    HANDLER,
+    MISTAKEN,
+    NATIVE,
+    Declared,
+    Layer,
+    Shape,
+    checked_name,
+    needs_consent,
+)
 from billhook.config.entry import EntryReader, Where
-from billhook.config.fields import BUILTINS, CONDITIONS, ENTRY, HANDLER, MISTAKEN, NATIVE
 from billhook.config.file_read import Builtin, FileRead
 from billhook.config.installation import is_billhook
 from billhook.config.nodes import GATE_WORDS, FieldNodes, Node, Read, read_text

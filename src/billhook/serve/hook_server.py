@@ -769,8 +769,8 @@ def _for_part(config: "Config", name: str, spoken: str) -> "Config":
         return config
     from msgspec.structs import replace
 
+    from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part
-    from billhook.config.fields import BUILTINS
     from billhook.engine.plan import Plan
 
     always = {"unreadable-file", *BUILTINS} - {"rate-limit"}  # that counts each call once

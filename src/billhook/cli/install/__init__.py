@@ -30,9 +30,9 @@ from billhook.cli.main import VERBS
 from billhook.cli.options import agent_around, one_of
 from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
 from billhook.config import sources
-from billhook.config.approve import approve_entry, record_trust
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
+from billhook.config.trust import approve_entry, record_trust
 from billhook.core import client_env, strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, suggest, visible

@@ -9,9 +9,8 @@ from billhook.agents.base import Agent
 from billhook.agents.names import own_events
 from billhook.cli.install.entries import Handler, is_written
 from billhook.cli.install.files import Adopted, Moved
-from billhook.config.declaration import Action, Exec, RunAction, Url, checked_name, free_name, made_name
+from billhook.config.declaration import BUILTINS, Action, Exec, RunAction, Url, checked_name, free_name, made_name
 from billhook.config.edit_yaml import hooks_in, pieces_of
-from billhook.config.fields import BUILTINS
 from billhook.config.installation import is_billhook
 from billhook.core.dialect_traits import meanings
 from billhook.core.tools import NAMINGS

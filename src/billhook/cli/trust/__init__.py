@@ -26,12 +26,12 @@ from billhook.cli.trust.screen import (
     unseen,
 )
 from billhook.config import loader
-from billhook.config.approve import ChangedError, approve_entry, approve_rules, record_trust
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import Waiting, in_force
+from billhook.config.trust import ChangedError, approve_entry, approve_rules, record_trust
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest, visible
 from billhook.store.approvals import Approval, Approvals

@@ -3,55 +3,115 @@
 `lint` looks at hooks as files declare them. It reads the scripts that they name, and runs nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
-from billhook.config.declaration import Declared, Exec, RunAction
-from billhook.config.lint.codes import finding
-from billhook.config.lint.commands import lint_command, lint_exits, lint_module
-from billhook.config.lint.hooks import lint_timing, lint_url
-from billhook.config.lint.matchers import lint_match
-from billhook.config.lint.rules import lint_rules
-from billhook.config.lint.shell_text import lint_bash, lint_variables
-from billhook.core.text import Finding
+import msgspec
 
-_OF_ONE: tuple[Callable[[Declared], Iterable[Finding]], ...] = (
-    lint_match,
-    lint_command,
-    lint_module,
-    lint_timing,
-    lint_exits,
-    lint_url,
-    lint_bash,
-)
+from billhook.config.declaration import Declared
+from billhook.core.events import EVENTS, Event
+from billhook.core.text import Finding
 
 
 def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
     """Every finding, sorted by place, but for hooks that are switched off or broken. `variables`: by file, those that
     it sets for all its hooks."""
+    from billhook.config.lint import commands, matchers
+    from billhook.config.lint import hooks as one_hook
+
     hooks = [entry for entry in entries if entry.enabled and entry.action is not None]
-    found = [finding for hook in hooks for look in _OF_ONE for finding in look(hook)]
-    found += [one for hook in hooks for one in lint_variables(hook, variables.get(hook.file, frozenset()))]
-    found += lint_rules(hooks)
-    found += _two_dialects(hooks)
+    checks = (*matchers.CHECKS, *commands.CHECKS, *one_hook.CHECKS)
+    found = [finding for hook in hooks for check in checks for finding in check(hook)]
+    found += [one for hook in hooks for one in one_hook.lint_variables(hook, variables.get(hook.file, frozenset()))]
+    found += matchers.lint_rules(hooks)
+    found += one_hook.lint_dialects(hooks)
     # one matcher of a group is the matcher of all its handlers
     distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in reversed(found)}
     return sorted(distinct.values(), key=lambda one: (one.file, one.line, one.column, one.code))
 
 
-def _two_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
-    """BH507: the same exit code means one thing here and another thing some lines below."""
-    seen: dict[str, list[Declared]] = {}
-    for hook in hooks:
-        others = seen.setdefault(hook.file, [])
-        if (
-            not hook.file
-            or not isinstance(hook.action, RunAction | Exec)
-            or hook.dialect in {one.dialect for one in others}
-        ):
-            continue
-        if others:
-            message = f"`{hook.dialect}` and `{others[0].dialect}` in one file: exit codes mean different things"
-            hint = f"move it to a file of its own, or speak one dialect in all of it, as line {others[0].line} does"
-            yield finding(hook, "BH507", "dialect", message, hint)
-        others.append(hook)
+# The text of every code: the sections of codes.md, which comes with the package.
+
+
+class Section(msgspec.Struct, frozen=True):
+    """What one code means: `## BH301 A matcher that can never match`, and what stands below it."""
+
+    code: str
+    title: str
+    text: str  # without the heading
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph, as one line."""
+        return " ".join(self.text.partition("\n\n")[0].split())
+
+
+def is_note(finding: Finding) -> bool:
+    """Whether it is worth knowing, but no fault of a file; such as everything that the event log says."""
+    return finding.note or finding.code.startswith("BH6")
+
+
+@functools.cache
+def page() -> str:
+    return Path(__file__).with_name("codes.md").read_text(encoding="utf-8")
+
+
+@functools.cache
+def sections() -> dict[str, Section]:
+    """Every code, in the order of the page."""
+    parts = re.split(r"^## (BH\d+) (.+)\n", page(), flags=re.MULTILINE)[1:]
+    found = [
+        Section(*three) for three in zip(parts[::3], parts[1::3], (text.strip() for text in parts[2::3]), strict=True)
+    ]
+    return {section.code: section for section in found}
+
+
+# What every lint needs:
+
+
+_JSON_KEYS = {"match": "matcher", "when": "if", "on_failure": "onFailure", "background": "async"}
+_YAML_KEYS = {"when": "if"}
+
+
+class Edit(str):
+    """A line of a file, and the value in it."""
+
+    value: str
+
+
+def finding(hook: Declared, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
+    """A finding at the place of one of the hook's fields, or of the hook where the file has no such field. `edit`: the
+    value that the hint proposes; a hint that is an `Edit` has it."""
+    line, column = hook.places.get(field) or (hook.line, hook.column)
+    edit = hint.value if isinstance(hint, Edit) else edit
+    return Finding(code, message, hook.file, line, column, str(hint), hook.name, edit=edit)
+
+
+def edit(hook: Declared, field: str, value: object) -> Edit:
+    """The line that the file should hold: `match: Bash` or `"matcher": "Bash"`."""
+    if hook.shape != "yaml":
+        line = Edit(f"{json.dumps(_JSON_KEYS.get(field, field))}: {json.dumps(value, ensure_ascii=False)}")
+    else:
+        text = json.dumps(value) if not isinstance(value, str) or _needs_quotes(value) else value
+        line = Edit(f"{_YAML_KEYS.get(field, field)}: {text}")
+    line.value = str(value)
+    return line
+
+
+def _needs_quotes(text: str) -> bool:
+    return text[:1] in "*&!%@`{}[],?-|>#\"' " or ": " in text or " #" in text or text.endswith((":", " "))
+
+
+def kinds(hook: Declared) -> list[type[Event]]:
+    """The events that it names, those that have a type."""
+    return [EVENTS[name] for name in hook.events if name in EVENTS]
+
+
+def listed(words: list[str]) -> str:
+    """`a`, `b` and `c`."""
+    quoted = [f"`{word}`" for word in words]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

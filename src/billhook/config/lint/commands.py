@@ -25,7 +25,7 @@ import msgspec
 
 from billhook.config import sources
 from billhook.config.declaration import Declared, Exec, Python, RunAction, Url
-from billhook.config.lint.codes import edit, finding, kinds
+from billhook.config.lint import edit, finding, kinds
 from billhook.core.events import Block
 from billhook.core.text import Finding, nearest
 from billhook.effects import shell
@@ -701,3 +701,6 @@ def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
         if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             hint = f"chmod o-w {shlex.quote(path)}"
             yield finding(hook, "BH404", "action", f"everybody can write to {what}", hint)
+
+
+CHECKS: Final = (lint_command, lint_module, lint_exits)

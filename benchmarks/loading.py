@@ -50,7 +50,7 @@ def timed(load: Callable[[], Config], before: Callable[[], None] | None = None) 
 
 def forget() -> None:
     """What a process that has loaded nothing yet does not know. Its modules are imported: that is not what is asked."""
-    loader._kept.clear()
+    loader._cache.clear()
     fingerprint._known.clear()
     shell._parse_short.cache_clear()
 

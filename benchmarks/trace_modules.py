@@ -48,19 +48,22 @@ class Caller:
         subprocess.run(billhook_init, cwd=self.folder, env=self.env, check=True, capture_output=True)
         self.server = Daemon(places.made(base / "state"), DaemonOptions(IDLE)).server
         self.server.loop = asyncio.get_running_loop()
+        self.waiting: list[socket.socket] = []
 
     def request(self, name: str, **fields: object) -> bytes:
         about = {"session_id": _SESSION, "cwd": str(self.folder), "hook_event_name": name, "permission_mode": "default"}
         stdin = msgspec.json.encode({**about, "transcript_path": "/home/u/t.jsonl", **fields})
         return protocol.request(billhook.__version__, ["--as", "claude"], str(self.folder), self.env, stdin)
 
-    def ask(self, request: bytes) -> bytes:
-        """The daemon's answer to a request over a socket; all of it is there at once if no hook waits for anything."""
+    def ask(self, request: bytes) -> Connection:
+        """Hand a request to the daemon over a socket. It is answered at once if no hook waits for anything."""
         ours, theirs = socket.socketpair()
-        with ours:
-            ours.sendall(request)
-            Connection(self.server, Socket(fileno=theirs.detach())).begin()
-            return ours.recv(1 << 16)
+        ours.sendall(request)
+        connection = Connection(self.server, Socket(fileno=theirs.detach()))
+        connection.begin()
+        if not connection.is_closed:
+            self.waiting.append(ours)
+        return connection
 
 
 @contextmanager
@@ -108,7 +111,8 @@ async def main() -> None:
             return
         calls: Calls = Counter()
         with traced(calls):
-            caller.ask(request)
+            answered = caller.ask(request).is_closed
+        assert answered, "this event was not answered at once"
         report(calls, functions=options.calls)
 
 

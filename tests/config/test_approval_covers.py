@@ -294,7 +294,7 @@ def approved(project: Project, hook: dict[str, Any], files: dict[str, str], befo
 def fired(project: Project, start: str) -> Verdict:
     """In the process that loaded the hooks before anything changed, or in one that loads them now."""
     if start == "cold":
-        loader._kept.clear()
+        loader._cache.clear()
     return project.fire()
 
 

@@ -3,6 +3,7 @@
 Imports: core.
 """
 
+import functools
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -69,6 +70,7 @@ def agent(name: str) -> "Agent":
     return EVERY_AGENT[name]
 
 
+@functools.lru_cache(maxsize=64)
 def dialect(name: str) -> "Dialect":
     """A dialect by name; UsageError names the ones that exist."""
     try:
@@ -77,6 +79,7 @@ def dialect(name: str) -> "Dialect":
         raise UsageError(f"no dialect `{name}`", hint=f"one of {', '.join(DIALECTS)}") from None
 
 
+@functools.lru_cache(maxsize=64)
 def dialect_of(host: str) -> str:
     """The name of the dialect that an agent speaks; the name of anything else is returned as it is."""
     return TABLE[host].speaks or host if host in TABLE else host

@@ -16,39 +16,15 @@ from typing import Final
 
 import msgspec
 
-from billhook.core.answers import FAILURES, Answer, Outcome, Status, Verdict
-from billhook.core.hook import Context, Hook, Source
+from billhook.builtins.trackers import WARN_MS, metrics
+from billhook.core.answers import FAILURES, Outcome, Status, Verdict
 from billhook.store.log.record import OutcomeRecord
-
-NAME: Final = "metrics"
-WARN_MS: Final = 1000.0  # the latency budget where nobody sets one, in milliseconds
 
 _EXACT: Final = 4096
 """Durations of one hook that are kept as they are; with more, all go into classes that are 2 percent wide."""
 _WIDTH: Final = math.log(1.02)
 _SHORTEST, _LONGEST = 1e-3, 1e9
 """Milliseconds. Everything beyond counts as this, so that there are never more than 1,400 classes."""
-
-
-def metrics(*, warn_ms: float | None = WARN_MS) -> Hook:
-    """The built-in: says at every event what the latency budget is. None: there is none."""
-    return Hook(
-        name=NAME,
-        title="times every hook",
-        run=ContextBudget(warn_ms),
-        priority=1,
-        dialect="spec",
-        source=Source(layer="built-in"),
-    )
-
-
-class ContextBudget(msgspec.Struct, frozen=True):
-    """What the hook does: later hooks find `warnMs` in `ctx.find("metrics").data`."""
-
-    warn_ms: float | None
-
-    def __call__(self, ctx: Context) -> Answer:
-        return Answer(data={"warnMs": self.warn_ms})
 
 
 class HookStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from billhook.core import tools as spellings
 from billhook.core.answers import NOTHING, Answer, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
-from billhook.effects.protected_paths import Protected, takes_arguments
+from billhook.effects.protected_paths import Protected
 
 NAME: Final = "self-protection"
 PRIORITY: Final = 1000
@@ -72,7 +72,9 @@ _MOST_LINES: Final = 1024
 def _plain_line(event: Event) -> str:
     """The line that a call runs, if that is all there is to it and it means the same in every folder."""
     given = getattr(event, "tool_input", None)
-    if type(given) is not dict or not tools.is_shell(getattr(event, "tool_name", "")) or takes_arguments(given):
+    if type(given) is not dict or not tools.is_shell(getattr(event, "tool_name", "")):
+        return ""
+    if not tools.ARGUMENTS.isdisjoint(given):  # the words of the command are in a field of their own
         return ""
     line = given.get("command")
     return line if isinstance(line, str) and len(line) <= 500 and _is_plain(line) else ""

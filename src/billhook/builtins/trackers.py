@@ -38,8 +38,7 @@ def turn_tracker(state: FileState, *, preserve_on_resume: bool = True, inject_co
 
 def turn_of(state: FileState, session_id: str) -> tuple[str, int]:
     """The id and the number of the turn that a session is in. Only reads. Raises StoreError."""
-    turn = _turn(state.read("turns", session_id))
-    return turn.id_in(session_id), turn.sequence
+    return state.value("turns", session_id, _place_of)
 
 
 class TurnState(msgspec.Struct, frozen=True):
@@ -127,6 +126,11 @@ def _turn(record: Value | None) -> TurnState:
         return TurnState()
 
 
+def _place_of(record: Value | None, session_id: str) -> tuple[str, int]:
+    turn = _turn(record)
+    return turn.id_in(session_id), turn.sequence
+
+
 # Gives each session a name that people can say:
 
 
@@ -177,3 +181,31 @@ def event_logger() -> Hook:
         dialect="spec",
         source=Source(layer="built-in"),
     )
+
+
+# Tells later hooks what the latency budget is:
+
+
+METRICS: Final = "metrics"
+WARN_MS: Final = 1000.0  # the latency budget where nobody sets one, in milliseconds
+
+
+def metrics(*, warn_ms: float | None = WARN_MS) -> Hook:
+    """The built-in: says at every event what the latency budget is. None: there is none."""
+    return Hook(
+        name=METRICS,
+        title="times every hook",
+        run=ContextBudget(warn_ms),
+        priority=1,
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+class ContextBudget(msgspec.Struct, frozen=True):
+    """What the hook does: later hooks find `warnMs` in `ctx.find("metrics").data`."""
+
+    warn_ms: float | None
+
+    def __call__(self, ctx: Context) -> Answer:
+        return Answer(data={"warnMs": self.warn_ms})

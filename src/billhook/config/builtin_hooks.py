@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.agents import TABLE
-from billhook.builtins import trackers as turn_tracker
+from billhook.builtins import trackers
 from billhook.config import installation, sources
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import Exec, Python, RunAction
@@ -118,7 +118,7 @@ def _named(entry: "Entry", look: FileSnapshot) -> list[str]:
 
 BUILTIN_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "metrics": (),
-    "turn-tracker": turn_tracker.EVENTS,
+    "turn-tracker": trackers.EVENTS,
     "session-naming": ("SessionStart",),
     "rate-limit": ("PreToolUse",),
 }
@@ -159,22 +159,16 @@ class Builtins:
         return [self._made(name, self._options(name)) for name in names if self._on(name)]
 
     def _made(self, name: str, options: dict[str, Any]) -> Hook:
-        """Each is imported only when it is needed."""
         if name == "metrics":
-            from billhook.builtins.metrics import metrics
-
-            return metrics(**options)
+            return trackers.metrics(**options)
         if name == "turn-tracker":
-            return turn_tracker.turn_tracker(self.state, **options)
+            return trackers.turn_tracker(self.state, **options)
         if name == "session-naming":
-            from billhook.builtins.trackers import session_naming
             from billhook.store.sessions import Sessions
 
-            return session_naming(Sessions(self.state), self.project)
+            return trackers.session_naming(Sessions(self.state), self.project)
         if name == "event-logger":
-            from billhook.builtins.trackers import event_logger
-
-            return event_logger()
+            return trackers.event_logger()
         from billhook.builtins.rate_limit import RateLimit, rate_limit
 
         broken = self.settings[name].broken

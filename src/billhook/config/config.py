@@ -304,19 +304,17 @@ class ConfigSnapshot:
         self._data = strictjson.encode(redact(content(config)))
         self.hash = sha256(self._data).hexdigest()
         self._root = Path(config.root)
-        self._kept = False
+        self.is_kept = False
 
     def keep(self) -> None:
         """Write it if it is missing or has another size. Raises StoreError, also for a link, a pipe or a folder."""
-        if self._kept:
-            return
         path, found = snapshot_path(self._root, self.hash), None
         with files.opened(path.parent, self._root, create=True) as folder, suppress(OSError):
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         # to read the file would cost every call; `billhook events verify` does
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != len(self._data):
             files.write_atomically(path, self._data, root=self._root)
-        self._kept = True
+        self.is_kept = True
 
 
 def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the word that records use)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.builtins.metrics import NAME as METRICS
-from billhook.builtins.metrics import WARN_MS, ContextBudget, HookStats, Tally
+from billhook.builtins.metrics import HookStats, Tally
+from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
 from billhook.core.answers import Skipped, SkipReason
 from billhook.store.files import log_folder

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
@@ -17,7 +17,7 @@ from billhook.config.builtin_hooks import Builtins, speaking_last
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
 from billhook.config.file_read import FileRead
-from billhook.config.host_hooks import HostAgent, believed, inside, runs_itself
+from billhook.config.host_hooks import HostAgent, believed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.core import client_env
 from billhook.core.errors import UsageError
@@ -43,7 +43,7 @@ _SETTLED: Final = 1_000_000_000
 
 
 class CachedConfig:
-    """One configuration, and what it was made from."""
+    """One configuration, and its inputs."""
 
     def __init__(
         self,
@@ -71,12 +71,14 @@ class CachedConfig:
         self._marks, self._used, self._approvals = tuple(marks.values()), dict(used), approvals
         files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
         self._stamps = {file: approvals.stamp(file) for file in files}
+        self._approved: dict[str, sources.Identity] = {}
+        """The folders of these approvals, while their times tell that nothing was approved or revoked."""
 
     def holds(self, env: Mapping[str, str]) -> bool:
-        """Whether loading again would give the same. Only `stat` is asked."""
+        """Whether loading again would give the same. Only `stat` is called."""
         came = not self._folders_are_the_same()
         for path, identity in self._present if came else self._changeable:
-            if sources.identity(path) != identity:
+            if _file(path) != identity and sources.identity(path) != identity:
                 return False
         for path, anybodys in self._passed if came else self._beyond:
             if sources.is_anybodys(path) != anybodys:
@@ -84,9 +86,12 @@ class CachedConfig:
         for name, value in self._used.items():
             if env.get(name) != value:
                 return False
-        for file, stamp in self._stamps.items():
-            if self._approvals.stamp(file) != stamp:
-                return False
+        for folder, identity in self._approved.items():
+            if _own_folder(folder) != identity:
+                self._approved = {}
+                break
+        if self._stamps and not self._approved and not self._same_approvals():
+            return False
         for mark in self._marks:
             if not fingerprint.holds(mark):
                 return False
@@ -96,6 +101,16 @@ class CachedConfig:
         # A folder that was moved, with a link left in its place, is the same one and lies elsewhere.
         leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
         return leads_there and (not came or self._none_has_come())
+
+    def _same_approvals(self) -> bool:
+        ways = {folder for file in self._stamps for folder in self._approvals.way_to(file)}
+        before = {folder: _own_folder(folder) for folder in ways}
+        for file, stamp in self._stamps.items():
+            if self._approvals.stamp(file) != stamp:
+                return False
+        now = time.time_ns()
+        self._approved = before if all(now - max(one[4:], default=0) > _SETTLED for one in before.values()) else {}
+        return True
 
     def _folders_are_the_same(self) -> bool:
         for folder, times in self._folders.items():
@@ -113,6 +128,24 @@ class CachedConfig:
         self._changeable = tuple(place for place in self._present if not _is_folder_in(place[0], self._folders))
         self._beyond = tuple(place for place in self._passed if place[0] not in self._folders)
         return True
+
+
+def _file(path: str) -> sources.Identity:
+    """What `sources.identity` returns for a file that is there and is no link; anything else for other paths."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _own_folder(path: str) -> sources.Identity:
+    """What tells whether a folder of ours is still the same, still ours alone, and holds the same names."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return ()
+    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _is_folder_in(path: str, folders: Mapping[str, sources.Identity]) -> bool:
@@ -150,7 +183,7 @@ def load_config(
     builtins: bool = True,
     trust: "Trust" = "approved",
     env: Mapping[str, str] | None = None,
-    host: str | HostAgent = "",
+    host: str = "",
 ) -> Config:
     """What applies in a folder. Never raises for what is in a file: that is in `problems`.
 
@@ -163,48 +196,85 @@ def load_config(
         raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
     if isinstance(files, str | os.PathLike):
         raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
-    return load_kept(cwd, files, layers, home, builtins, trust, env, host).config
-
-
-def load_kept(
-    cwd: str | os.PathLike[str] | None,
-    files: Iterable[str | os.PathLike[str]] | None,
-    layers: Iterable[Layer] | None,
-    home: str | os.PathLike[str] | None = None,
-    builtins: bool = True,
-    trust: "Trust" = "approved",
-    env: Mapping[str, str] | None = None,
-    host: "str | HostAgent" = "",
-) -> CachedConfig:
-    """The same, with what tells for how long it is true."""
-    explicit = () if files is None else tuple(client_env.abspath(os.fspath(file)) for file in files)
+    named = () if files is None else tuple(os.fspath(file) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
-    env = client_env.environ() if env is None else env
-    root, folder = state_root(home), os.fspath(cwd or _here())
-    agent = inside(host, env) if host else _NOBODY
-    key = (folder, explicit, wanted, root, builtins, trust, sources.homes(), agent)
-    kept = _kept.get(key)
-    if kept is not None and kept.holds(env):
-        return kept
-    found = sources.find(os.path.realpath(folder), files=explicit, layers=wanted)
-    loading = _Loading(found, root, builtins=builtins, trust=trust, env=env, agent=agent)
-    config = loading.config()
-    if len(_kept) >= _KEEP_AT_MOST:
-        _kept.clear()
-    kept = _kept[key] = CachedConfig(config, folder, found, loading.values.used, loading.approvals)
-    return kept
+    root, env = None if home is None else os.fspath(home), client_env.environ() if env is None else env
+    request = _request(os.fspath(cwd or ""), named, wanted, root, builtins, trust, env, host)
+    return _cached(request, env) or _loaded(request, env)
 
 
-def _here() -> str:
+class Speaker(NamedTuple):
+    """Somebody who speaks like an agent: whether it is that agent is for its variables to tell."""
+
+    name: str
+    over_http: bool = False
+
+
+class _LoadRequest(NamedTuple):
+    """Everything that decides what is loaded, but for the files: what a configuration is cached under."""
+
+    here: str
+    folder: str
+    files: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    home: str | None
+    builtins: bool
+    trust: "Trust"
+    host: str | Speaker
+    places: tuple[str | None, ...]
+    variables: tuple[str | None, ...]
+
+
+_PLACES: Final = ("HOME", "XDG_CONFIG_HOME", "BILLHOOK_HOME")
+_AGENT: Final = ("CLAUDE_PROJECT_DIR", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
+_cache: dict[_LoadRequest, CachedConfig] = {}
+_MOST_CACHED: Final = 128
+
+
+def _request(
+    folder: str,
+    files: tuple[str, ...],
+    layers: tuple[Layer, ...],
+    home: str | None,
+    builtins: bool,
+    trust: "Trust",
+    env: Mapping[str, str],
+    host: str | Speaker,
+) -> _LoadRequest:
     try:
-        return client_env.getcwd()
+        here = client_env.getcwd()
     except OSError:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+        here = ""
+    places = tuple(map(client_env.environ().get, _PLACES))
+    variables = tuple(map(env.get, _AGENT)) if host else ()
+    return _LoadRequest(here, folder, files, layers, home, builtins, trust, host, places, variables)
 
 
-_kept: dict[object, CachedConfig] = {}
-_NOBODY = HostAgent()
-_KEEP_AT_MOST = 64
+def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
+    """The configuration that was loaded before, if nothing has changed."""
+    known = _cache.get(request)
+    return known.config if known is not None and known.holds(env) else None
+
+
+def _loaded(request: _LoadRequest, env: Mapping[str, str]) -> "Config":
+    folder, root = request.folder or request.here, state_root(request.home)
+    if not folder:
+        raise UsageError("the working directory is gone", hint="change to a folder that exists")
+    explicit = [client_env.abspath(file) for file in request.files]
+    agent = _host_agent(request.host, env)
+    found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
+    loading = _Loading(found, root, builtins=request.builtins, trust=request.trust, env=env, agent=agent)
+    config = loading.config()
+    if len(_cache) >= _MOST_CACHED:
+        _cache.clear()
+    _cache[request] = CachedConfig(config, folder, found, loading.values.used, loading.approvals)
+    return config
+
+
+def _host_agent(host: str | Speaker, env: Mapping[str, str]) -> HostAgent:
+    if isinstance(host, Speaker):
+        return seen(host.name, env, over_http=host.over_http)
+    return inside(host, env) if host else HostAgent()
 
 
 class _Loading:
@@ -446,32 +516,24 @@ def load_for_cwd(
     files: Iterable[str] = (),
     trust: "Trust" = "approved",
     *,
-    host: "str | HostAgent" = "",
+    host: str | Speaker = "",
     read_files: bool = True,
 ) -> "Config":
     """What applies in a folder, and the files of --config as one more layer; `host`: inside that agent, whose own
     entries then have the state `elsewhere` (`load_config` tells more). NotLoadedError without `read_files`, unless it
     is known from before."""
-    served, named = client_env.served(), tuple(files)
-    key = (served and (id(served.environ), served.cwd), cwd, named, trust, host)
-    known = _known.get(key) if served is not None else None
-    if served is not None and known is not None and known[0] is served.environ and known[1].holds(served.environ):
-        return known[1].config
+    env = client_env.environ()
+    request = _request(cwd, tuple(files), LAYERS, None, True, trust, env, host)
+    known = _cached(request, env)
+    if known is not None:
+        return known
     if not read_files:
         raise NotLoadedError(cwd)
-
     folder = standing(cwd)
-    kept = load_kept(folder, named, LAYERS, trust=trust, host=host)
-    if served is not None and folder == cwd:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[key] = served.environ, kept
-    return kept.config
-
-
-_known: dict[object, "tuple[Mapping[str, str], CachedConfig]"] = {}
-"""What applies where callers were that we served before, by their environment and folder."""
-_MOST_KNOWN = 512
+    if folder == cwd:
+        return _loaded(request, env)
+    request = request._replace(folder=folder)
+    return _cached(request, env) or _loaded(request, env)
 
 
 def standing(folder: str) -> str:

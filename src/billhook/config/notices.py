@@ -221,17 +221,20 @@ class Notices:
         self._shown: dict[str, set[str]] = {}
         """By session that was looked up for this configuration: all that it was shown."""
         self._waiting: dict[str, list[Notice]] = {}  # by session: what waits for an event that can carry it
+        self.told: set[str] = set()  # sessions that need no notice until a hook fails
         self._remembered = False
 
     def __call__(self, verdict: Verdict) -> tuple[str, ...]:
         """What is due at this event."""
         session = verdict.about.session_id
-        if not verdict.failed_open and session in self._shown and session not in self._waiting:
-            return ()
+        self.told.discard(session)
         try:
-            return tuple(map(_told, self._due(session, verdict)))
+            due = tuple(map(_told, self._due(session, verdict)))
         except Exception as error:  # no verdict fails because of a notice
             return (_told(_unshown(error)),)
+        if session not in self._waiting:
+            self.told.add(session)
+        return due
 
     def unjudged(self, event: Event, why: str) -> str:
         """That an event passed without having been judged, where the user was not told so before."""
@@ -266,6 +269,7 @@ class Notices:
         if len(self._shown) >= _MOST_SESSIONS:
             self._shown.clear()
             self._waiting.clear()
+            self.told.clear()
         record = self._read(session) if session else None
         self._shown[session] = set(_keys(record))
         return _texts(record)

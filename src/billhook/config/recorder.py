@@ -134,12 +134,12 @@ class Looked:
         return self._turn
 
     def _find_name(self) -> str:
-        sessions = stored.Sessions(self.knowing.state)
+        state, session_id = self.knowing.state, self.session_id
         try:
-            found = sessions.get(self.session_id) or sessions.named(self.session_id, self.knowing.project)[0]
+            found = state.value("sessions", session_id, stored.recorded)
+            return (found or stored.Sessions(state).named(session_id, self.knowing.project)[0]).name
         except StoreError:
             return ""
-        return found.name
 
     def _find_turn(self) -> str:
         from billhook.builtins.trackers import turn_of
@@ -191,7 +191,8 @@ class Recording:
             try:
                 self._log.append(self.content(verdict, host, own))
                 lost = "its configuration was not kept"
-                self._snapshot.keep()
+                if not self._snapshot.is_kept:
+                    self._snapshot.keep()
             except BillhookError as error:
                 raise self._unrecorded(f"{lost}: {error.message}", error.place, error.hint) from error
             except Exception as error:

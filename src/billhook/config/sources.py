@@ -372,11 +372,6 @@ def settled(found: Identity) -> bool:
     return len(found) < 5 or time.time_ns() - max(found[3:]) > SETTLED
 
 
-def homes() -> tuple[str | None, ...]:
-    """What the places of the user's files depend on."""
-    return client_env.environ().get("HOME"), client_env.environ().get("XDG_CONFIG_HOME")
-
-
 def read_bytes(path: str, largest: int = LARGEST) -> bytes:
     """The file, or one byte more than the largest, or OSError; a pipe or a device is none, and can't make us wait."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -331,7 +331,13 @@ def _command_globs(specifier: str) -> tuple[Glob, ...]:
 
 def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
     lines = spellings.lines(tool_input)
-    return not lines or any(_line_strikes(specifier, line) for line in lines)
+    if not lines:
+        return True
+    for line in lines:
+        strikes = _short_line_strikes if len(line) <= _SHORT_LINE else _line_strikes
+        if strikes(specifier, line):
+            return True
+    return False
 
 
 def _line_strikes(specifier: str, command: str) -> bool:
@@ -342,6 +348,11 @@ def _line_strikes(specifier: str, command: str) -> bool:
     if not parsed.complete or any(found.dynamic for found in parsed.commands):
         return True  # an unknown command may be a shell, and run anything
     return any(pattern.may_match(text) for found in parsed.commands for text in _readings(found) for pattern in globs)
+
+
+_SHORT_LINE: Final = 4096
+_short_line_strikes = functools.lru_cache(maxsize=1024)(_line_strikes)
+"""Agents run the same few lines again and again, and every rule is held against each of them."""
 
 
 def _readings(command: shell.SimpleCommand) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Those who get every verdict after the fold: the event log is one of them."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from msgspec.structs import replace
 
@@ -40,6 +40,17 @@ else:
 Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
 becomes an outcome, so that a verdict which could not be recorded says so, and denies where its owner wants that."""
+
+
+class Notifier(Protocol):
+    """What the user should be told beside a verdict, each thing once in a session."""
+
+    @property
+    def told(self) -> Container[str]:
+        """The sessions that were told everything: there is nothing new until a hook fails."""
+
+    def __call__(self, verdict: Verdict) -> tuple[str, ...]: ...
+
 
 _OBSERVING = 10.0
 """Seconds after which an observer that does not come back is left behind; one, when the event's time is over."""
@@ -116,9 +127,9 @@ class Engine:
         env: Mapping[str, str] | None = None,
         know: Callable[[Event], SessionInfo] | None = None,
         listen: Listener | None = None,
-        notices: Callable[[Verdict], tuple[str, ...]] | None = None,
+        notices: Notifier | None = None,
     ) -> None:
-        self._notices = notices  # what the user should be told beside a verdict, each thing once in a session
+        self._notices = notices
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
         self.combine: Combine = combine
@@ -263,7 +274,10 @@ class Engine:
 
     def _noticed(self, verdict: Verdict) -> Verdict:
         """The verdict with what the user should be told beside it."""
-        texts = () if self._notices is None else self._notices(verdict)
+        notices = self._notices
+        if notices is None or (not verdict.failed_open and verdict.about.session_id in notices.told):
+            return verdict
+        texts = notices(verdict)
         if not texts:
             return verdict
         hooks = () if verdict.quiet else verdict.messages  # what hooks want hidden stays so

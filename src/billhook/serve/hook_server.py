@@ -26,16 +26,14 @@ from billhook.store.state import FileState
 if TYPE_CHECKING:
     from billhook import agents
     from billhook.agents.child import Written
-    from billhook.config import host_hooks, loader
+    from billhook.config import loader
     from billhook.config.config import Config
-    from billhook.config.host_hooks import HostAgent
     from billhook.serve.dedupe import SharedVerdict
     from billhook.store import short_lived
 else:
     short_lived = later("billhook.store.short_lived")
     agents = later("billhook.agents")
     loader = later("billhook.config.loader")
-    host_hooks = later("billhook.config.host_hooks")
 
 
 DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
@@ -527,16 +525,12 @@ class Answering:
         if not folder:
             environ = client_env.environ()
             folder = self._folder(environ) or _here() or environ.get("PWD", "/")
-        config = loader.load_for_cwd(folder, self.arguments.files, host=self._inside(), read_files=read_files)
+        over_http = self.host.startswith("http:") and bool(self.event and self.event.transcript_path)
+        speaker = loader.Speaker(self.host.removeprefix("http:"), over_http)
+        config = loader.load_for_cwd(folder, self.arguments.files, host=speaker, read_files=read_files)
         if self.arguments.on_failure == "allow" and config.unreadable:
             config = _without_stand_ins(config)
         return _for_part(config, self.arguments.event, self.spoken) if self.arguments.event else config
-
-    def _inside(self) -> "HostAgent":
-        """The agent that we are inside of, as far as anybody can tell."""
-        host = self.host
-        over_http = host.startswith("http:") and bool(self.event and self.event.transcript_path)
-        return host_hooks.seen(host.removeprefix("http:"), client_env.environ(), over_http=over_http)
 
     def _doubt(self) -> str:
         """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""

@@ -128,6 +128,10 @@ class Approvals:
         listed = int(_sha256(names)[:16], 16)
         return (found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, listed)
 
+    def way_to(self, file: str) -> tuple[str, ...]:
+        """The folders on the way to what is approved for a file, from below the root: all have to be ours alone."""
+        return str(self.folder.parent), str(self.folder), str(self._of(file))
+
     def listed(self, file: str) -> dict[str, int]:
         """The hashes that are approved for a configuration file, and when each record was written (ns). None is read,
         so one that is damaged is among them."""

@@ -82,7 +82,7 @@ class Sessions:
 
     def get(self, session_id: str) -> SessionRecord | None:
         """The session, if it has a name. Reads one small file."""
-        return _recorded(self.state.read("sessions", session_id), session_id)
+        return self.state.value("sessions", session_id, recorded)
 
     def named(self, session_id: str, project: str, *, recover: bool = False) -> tuple[SessionRecord, bool]:
         """The session, named if it was not; and whether the name is a new one. Meant for the start of a session.
@@ -135,9 +135,9 @@ class Sessions:
         key = offered.session_id
 
         def change(record: Value | None) -> Value | None:
-            return None if _recorded(record, key) else msgspec.to_builtins(offered)
+            return None if recorded(record, key) else msgspec.to_builtins(offered)
 
-        return _recorded(self.state.update("sessions", key, change), key) or offered
+        return recorded(self.state.update("sessions", key, change), key) or offered
 
     def _enter(
         self,
@@ -166,26 +166,13 @@ def _session(session_id: str, name: str, source: NameSource, project: str) -> Se
     return SessionRecord(session_id=session_id, name=name, source=source, project=project, at=_now())
 
 
-def _recorded(record: Value | None, session_id: str) -> SessionRecord | None:
+def recorded(record: Value | None, session_id: str) -> SessionRecord | None:
     """The session that a record is about; None for one that somebody edited until it was none."""
-    known = _known.get(session_id)
-    if known is not None and known[0] == record:
-        return known[1]
     try:
         session = msgspec.convert(record, SessionRecord)
     except msgspec.ValidationError:
         return None
-    if session.session_id != session_id or not _NAME.fullmatch(session.name):
-        return None
-    if len(_known) >= _REMEMBERED:
-        _known.clear()
-    _known[session_id] = record, session
-    return session
-
-
-_known: dict[str, tuple[Value | None, SessionRecord]] = {}
-"""Sessions as they were last read: they are asked for at every event."""
-_REMEMBERED: Final = 1024
+    return session if session.session_id == session_id and _NAME.fullmatch(session.name) else None
 
 
 def _recent(listed: Value | None) -> list[RecentSession]:

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
@@ -17,6 +17,7 @@ from billhook.store.digest import sha256
 from billhook.store.files import StoreError, file_name
 from billhook.store.locks import PATIENCE, locked
 
+T = TypeVar("T")
 Value = dict[str, Any]  # a record
 LARGEST: Final = 4 << 20  # bytes of a record
 FOLDERS: Final = {
@@ -45,11 +46,12 @@ _Mark = tuple[int, int, int, int]
 
 
 class _CachedRecord(NamedTuple):
-    """A record, and the file that it was read from as it was then."""
+    """A record, the file that it was read from as it was then, and what was made of it."""
 
     file: str
     mark: _Mark
     record: Value
+    made: dict[Callable[[Value | None, str], Any], Any]
 
 
 class FileState:
@@ -81,8 +83,25 @@ class FileState:
         if time.time_ns() - max(mark[2], mark[3]) > _SETTLED_NS:
             if len(self._seen) >= _REMEMBERED:
                 self._seen.clear()
-            self._seen[kind, key] = _CachedRecord(file, mark, dict(record))
+            self._seen[kind, key] = _CachedRecord(file, mark, dict(record), {})
         return record
+
+    def value(self, kind: str, key: str, make: Callable[[Value | None, str], T]) -> T:
+        """What `make` makes of a record and its key: made again only when the file has changed. Raises StoreError."""
+        seen = self._seen.get((kind, key))
+        if seen is not None and make in seen.made:
+            try:
+                found = os.lstat(seen.file)
+            except (OSError, ValueError):
+                return make(self.read(kind, key), key)
+            if (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == seen.mark:
+                return cast("T", seen.made[make])
+        record = self.read(kind, key)
+        made = make(record, key)
+        seen = self._seen.get((kind, key))
+        if seen is not None and seen.record == record:
+            seen.made[make] = made
+        return made
 
     def update(self, kind: str, key: str, change: Callable[[Value | None], Value | None]) -> Value | None:
         """Replace a record by what `change` makes of it, with nobody else in between; returns the record as it is then.

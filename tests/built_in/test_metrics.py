@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook import Answer, Context, Engine, Hook, deny
-from billhook.builtins.metrics import Durations, HookStats, Metrics, Tally, metrics
+from billhook.builtins.metrics import Durations, HookStats, Metrics, Tally
+from billhook.builtins.trackers import metrics
 from billhook.core.events import PreToolUse, Stop
 from billhook.store.log.record import OutcomeRecord
 

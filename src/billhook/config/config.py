@@ -308,6 +308,8 @@ class ConfigSnapshot:
 
     def keep(self) -> None:
         """Write it if it is missing or has another size. Raises StoreError, also for a link, a pipe or a folder."""
+        if self.is_kept:
+            return
         path, found = snapshot_path(self._root, self.hash), None
         with files.opened(path.parent, self._root, create=True) as folder, suppress(OSError):
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)

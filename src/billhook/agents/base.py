@@ -25,7 +25,6 @@ else:
 Payload = Mapping[str, Any]
 Shape = Literal["nested", "flat"]
 Scope = Literal["user", "project"]
-Refusal = Mapping[str, str | bool]
 _NONE: Final = MappingProxyType[str, Any]({})
 
 FIELDS: Final = (
@@ -113,28 +112,54 @@ _USUAL: Final = (
 """What guards, loggers and built-ins need; further events are written when a configured hook handles them."""
 
 
-class Failure(NamedTuple):
-    """How the compiled client refuses when nobody can answer. Of several rows the first that fits counts."""
+REFUSAL_KINDS: Final = {
+    "PreToolUse": "tool",
+    "UserPromptSubmit": "prompt",
+    "PermissionRequest": "permission",
+    "PreCompact": "compact",
+    "SubagentStart": "subagent",
+}
+"""By event: what a row of refusals calls it."""
 
-    kinds: str  # kinds of events, separated by spaces: tool, prompt, permission, compact, subagent; empty: any
-    code: int = 2  # the exit code; the reason is always on stderr, too
+
+class Refusal(NamedTuple):
+    """How an event is refused that billhook can't judge. Of several rows the first that fits counts."""
+
+    kinds: str  # kinds of events, separated by spaces; empty: any
+    code: int = 2  # the exit code; the reason is on stderr, too
     stdout: Mapping[str, Any] | str | None = ""  # JSON in which `@` is the reason, or text; None: the event continues
+    by: str = "client user project"
+    """Who refuses: the compiled client, an entry in the user's or a project's file where billhook is missing, or
+    `http`: an HTTP answer about an event of an unknown kind."""
+
+    def output(self, reason: str) -> dict[str, Any]:
+        """The JSON on stdout, with the reason."""
+        return _filled(self.stdout, reason) if isinstance(self.stdout, Mapping) else {}
 
 
-FAILURE_TOOL: Final = {"permissionDecision": "deny", "permissionDecisionReason": "@"}
-FAILURE_BLOCK: Final = {"decision": "block", "reason": "@"}
-FAILURE_PERMISSION: Final = {
+def _filled(fields: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    filled = {key: _filled(value, reason) for key, value in fields.items() if isinstance(value, Mapping)}
+    return {key: filled.get(key, reason if value == "@" else value) for key, value in fields.items()}
+
+
+REFUSE_TOOL: Final = {"permissionDecision": "deny", "permissionDecisionReason": "@"}
+REFUSE: Final = {"decision": "block", "reason": "@"}
+REFUSE_PERMISSION: Final = {
     "hookSpecificOutput": {
         "hookEventName": "PermissionRequest",
         "decision": {"behavior": "deny", "message": "@"},
     }
 }
-FAILURES: Final = (Failure("compact", 0, None), Failure(""))
+REFUSALS: Final = (Refusal("compact", 0, None), Refusal(""))
 """Exit code 2, and compacting continues: what most agents understand."""
-FAILURES_OF_SEEDS: Final = {
-    "claw": (Failure("", 2, "@"),),
-    "claw-text": (Failure("", 2, "@"),),
-    "lesson": (Failure("tool", 1), Failure("", 1, FAILURE_BLOCK)),  # elsewhere the code alone is a warning
+REFUSE_ANYTHING: Final = Refusal("", 0, {"continue": False, "stopReason": "@", **REFUSE}, "http")
+"""On every event something in it refuses."""
+
+
+REFUSALS_OF_SEEDS: Final = {
+    "claw": (Refusal("", 2, "@"),),
+    "claw-text": (Refusal("", 2, "@"),),
+    "lesson": (Refusal("tool", 1), Refusal("", 1, REFUSE)),  # elsewhere the code alone is a warning
 }
 
 
@@ -216,9 +241,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     taken_over: str = ""
     """All that it takes over when the input of a tool that writes files or runs lines is rewritten; a rewrite of
     anything else becomes a deny. Empty: it takes over everything."""
-    failures: tuple[Failure, ...] = FAILURES  # how the compiled client refuses
-    refuse_unknown: Callable[[str], dict[str, Any]] | None = None
-    """A refusal, with its reason, of an event of an unknown kind, where that is not a block."""
+    refusals: tuple[Refusal, ...] = REFUSALS
     parts: bool = False  # whether a hook may be written for one of its narrower events
 
     # -- who calls
@@ -283,11 +306,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     no_http: frozenset[str] = frozenset()  # events that take no HTTP hook
     why_no_http: str = "it has no HTTP hooks"
     event_argument: bool = False  # whether the entry has to name the event, because the payload doesn't
-    refusals: Mapping[str, Refusal] = _NONE
-    """Events on which a refusal has to be JSON at exit code 0, and its fields but for the reason, which stands where
-    the value is empty; everywhere else it is exit code 2 with the reason on stderr."""
-    shared_refusals: Mapping[str, tuple[Refusal, int]] = _NONE
-    """The same for a project's file that other agents read as well: fields, and exit code; at 2 also on stderr."""
     system_message: bool = False  # whether it shows a `systemMessage` to the person
     parallel: bool = True  # whether it runs the hooks of one event at once
 
@@ -313,6 +331,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """Our names of the events that `install` writes by default, each of the agent's own names once."""
         own = {self.event_names[name]: name for name in reversed(_USUAL) if name in self.event_names}
         return tuple(name for name in _USUAL if name in own.values() and name not in self.not_usual)
+
+    def refusal(self, by: str, event: str = "") -> Refusal:
+        """How one of those who refuse refuses an event, by our name of it; empty: one of an unknown kind."""
+        rows, kind = (*self.refusals, REFUSE_ANYTHING), REFUSAL_KINDS.get(event, "")
+        return next(one for one in rows if by in one.by.split() and (not one.kinds or kind in one.kinds.split()))
 
     def file(self, scope: Scope, project: str) -> str:
         """The file of the entries, as an absolute path."""

@@ -12,15 +12,15 @@ from billhook.agents.base import (
     ASK,
     BLOCK,
     CANARY_KEY,
-    FAILURE_BLOCK,
-    FAILURE_PERMISSION,
-    FAILURE_TOOL,
+    REFUSE,
+    REFUSE_PERMISSION,
+    REFUSE_TOOL,
     SHOWN,
     UNPREVENTED,
     Agent,
     Capabilities,
-    Failure,
     Installed,
+    Refusal,
     Settings,
     Start,
     Trust,
@@ -115,7 +115,7 @@ def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
     return Start(("-p", prompt, "--settings", json.dumps({"env": environ})), environ)
 
 
-_FOR_TOOL: Final = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **FAILURE_TOOL}}
+_FOR_TOOL: Final = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **REFUSE_TOOL}}
 
 AGENT: Final = Agent(
     name="claude",
@@ -123,11 +123,13 @@ AGENT: Final = Agent(
     meanings=rows.CLAUDE,
     event_names={name: name for name in EVENTS},
     capabilities=quiet(_CAPABILITIES),
-    failures=(
-        Failure("tool", 2, _FOR_TOOL),  # the code is for Claude Code, the form for agents that read its settings
-        Failure("prompt", 0, FAILURE_BLOCK),  # Copilot, which reads them too, would not hear the code here
-        Failure("permission", 0, FAILURE_PERMISSION),
-        Failure(""),
+    refusals=(
+        # the code is for Claude Code, the form for agents that read its settings
+        Refusal("tool", 2, _FOR_TOOL, "client"),
+        Refusal("tool", 2, {**REFUSE_TOOL, "permission": "deny", "user_message": "@", "agent_message": "@"}, "project"),
+        Refusal("prompt", 0, REFUSE, "client project"),  # Copilot, which reads them too, would not hear the code here
+        Refusal("permission", 0, REFUSE_PERMISSION),
+        Refusal(""),
     ),
     marks={"CLAUDECODE": "", "CLAUDE_CODE_ENTRYPOINT": ""},
     packages=(("@anthropic-ai", "claude-code"),),
@@ -146,20 +148,6 @@ AGENT: Final = Agent(
     fail_closed=("onFailure", "block"),
     http=True,
     no_http=frozenset({"SessionStart", "Setup"}),
-    # Copilot loses the reason at exit code 2, and lets a prompt pass; Cursor has words of its own.
-    shared_refusals={
-        "PreToolUse": (
-            {
-                "permissionDecision": "deny",
-                "permissionDecisionReason": "",
-                "permission": "deny",
-                "user_message": "",
-                "agent_message": "",
-            },
-            2,
-        ),
-        "UserPromptSubmit": ({"decision": "block", "reason": ""}, 0),
-    },
     system_message=True,
 )
 AGENTS = {"claude": AGENT}

@@ -1,9 +1,9 @@
-"""What the codecs of the coding agents share. Each agent adds its voice: the few words in which it differs."""
+"""The codec that the coding agents share. Each agent overrides the few things in which it differs."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Container, Mapping
+from typing import Any, Final, Literal
 
-import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook.agents.base import Agent, Capabilities, able
@@ -12,10 +12,10 @@ from billhook.agents.child import (
     ChildCall,
     Written,
     cut,
-    encoded,
     environment,
     event_line,
     evidence,
+    exits,
     failed,
     launch_note,
     line,
@@ -28,102 +28,34 @@ from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
 from billhook.core.answer_reader import blocked, read_output
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status
-from billhook.core.dialect_traits import Meanings
-from billhook.core.events import Event
+from billhook.core.events import Block, Event
 from billhook.core.hook import Context
 
 Payload = dict[str, Any]
-
-
-class EncodedAnswer(NamedTuple):
-    """An answer in an agent's words."""
-
-    output: Payload
-    code: int = 0
-    stderr: str = ""
 
 
 class MisheardError(Exception):
     """What a hook printed is none of the agent's answers; the message says exactly why."""
 
 
-class Voice(Protocol):
-    """How one agent differs from the others."""
-
-    part: str  # the narrower event of the agent that a hook was written for; usually none
-
-    def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        """What the agent sends, with our names for its fields; the tool and its input are still the agent's."""
-
-    def kind(self, name: str, payload: Payload) -> str:
-        """Which of our events it is, where the agent has one name for several."""
-
-    def write(self, payload: Payload, event: Event) -> Payload:
-        """The other way round: what a hook of this agent is told."""
-
-    def row(self, event: Event, row: Capabilities) -> Capabilities:
-        """What the agent can be told on this event, where that depends on more than its name."""
-
-    def refused(self, event: Event, wanted: Payload) -> str:
-        """Why the agent would not run the tool with exactly this input; "" when it would."""
-
-    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        """An answer that fits the agent's row, in the combination that it takes; adds to what is lost."""
-
-    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
-        """An answer in the agent's words. Everything in it can be said."""
-
-    def hear(self, event: Event, output: Payload) -> Answer:
-        """What such words mean. Raises MisheardError."""
-
-    def text(self, event: Event, text: str) -> Answer:
-        """What plain text means that a hook printed."""
-
-    def block(self, event: Event, text: str) -> Reply:
-        """What an exit code that blocks means."""
-
-
-class Plain:
-    """What most voices have in common: the reference's fields, and no opinion about anything else."""
-
-    part = ""
-
-    def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        return payload
-
-    def kind(self, name: str, payload: Payload) -> str:
-        return name
-
-    def write(self, payload: Payload, event: Event) -> Payload:
-        return payload
-
-    def row(self, event: Event, row: Capabilities) -> Capabilities:
-        return row
-
-    def refused(self, event: Event, wanted: Payload) -> str:
-        return ""
-
-    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        return answer
-
-    def text(self, event: Event, text: str) -> Answer:
-        return NOTHING
-
-    def block(self, event: Event, text: str) -> Reply:
-        """As in the reference, and also where that wants its decision in JSON."""
-        if event.hook_event_name == "PermissionRequest":
-            reason = text or "denied by a PermissionRequest hook"
-            return Reply(answer=Answer(decision=Decision.DENY, reason=reason))
-        return blocked(event, text, rows.CLAUDE)
-
-
-def refusal(answer: Answer, output: Payload | None = None) -> EncodedAnswer:
-    """A deny on an event that the agent is not known to have: in the exit code, which all of them know."""
-    return EncodedAnswer(output or {}, 2, answer.reason) if answer.decision is Decision.DENY else EncodedAnswer({})
-
-
-# -- hearing
-
+TOP: Final = {
+    "continue": bool,
+    "stopReason": str,
+    "suppressOutput": bool,
+    "systemMessage": str,
+    "decision": str,
+    "reason": str,
+    "hookSpecificOutput": dict,
+}
+WORDS: Final = {
+    "deny": Decision.DENY,
+    "block": Decision.DENY,
+    "ask": Decision.ASK,
+    "allow": Decision.NONE,
+    "approve": Decision.NONE,
+}
+"""An allow only says that this hook has no objection: the agent's own policy goes on."""
+_BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
 _NAMED = {str: "a string", bool: "true or false", dict: "an object"}
 
 
@@ -152,42 +84,183 @@ def spoken(decision: Decision, reason: str, event: Event) -> Payload:
     return {"decision": decision, "reason": reason}
 
 
-def _two(code: int) -> bool:
-    return code == 2
+def block(reason: str) -> Payload:
+    return {"decision": "block", "reason": reason}
 
 
-class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """The codec of one coding agent. Lives as long as the process."""
+def input_of(event: Event) -> Payload:
+    """What the tool of an event is given; empty where that is no object."""
+    given = getattr(event, "tool_input", None)
+    return given if isinstance(given, dict) else {}
 
-    agent: Agent
-    voice: Voice
-    blocking: Callable[[int], bool] = _two  # the exit codes that block, whatever else is said
+
+def output_with_context(answer: Answer, lost: list[str]) -> Answer:
+    """The answer for an agent that appends nothing to an output which is replaced."""
+    if answer.updated_output is UNSET or not answer.context:
+        return answer
+    lost.append("context is said as part of the rewritten output")
+    return replace(answer, context="", updated_output=f"{answer.updated_output}\n\n{answer.context}")
+
+
+class AgentDialect:
+    """The codec of one coding agent, in the form that most of them share. An agent overrides what it does otherwise."""
+
+    blocking: Container[int | None] = (2,)  # the exit codes that block, whatever else is said
     closed: Literal["", "code", "answer"] = ""
     """Before a tool the agent itself does not make the call when a hook ends with another code than 0, or when its
     answer can't be understood."""
-    stdout_first: bool = False
-    """The reason of a block that is an exit code stands on stdout, else on stderr; usually it is the other way."""
+    stdout_first = False  # whether stdout, and only then stderr, has the reason of a block by exit code
+    top: Mapping[str, type] = TOP  # the known fields of an answer
+    specific: Mapping[str, type] = {}  # those in its `hookSpecificOutput`
+    permission: Mapping[str, type] = {"behavior": str, "message": str}  # those in its `decision`
+    words: Mapping[str, Decision] = WORDS
+    no_reason = "blocked by a {} hook"  # what keeps an agent going when a hook gives no reason
+    no_output = ""  # what replaces an output then
+    block_replaces_output = False  # whether a block after a tool replaces its output by the reason
 
-    @property
-    def meanings(self) -> Meanings:
-        return self.agent.meanings
+    def __init__(self, agent: Agent, part: str = "") -> None:
+        """`part`: the narrower event of the agent that a hook was written for; usually none."""
+        self.agent, self.part = agent, part
+        self.meanings, self.title = agent.meanings, agent.title
 
     @property
     def event_names(self) -> Mapping[str, str]:
         """Our names of the events that this agent has, and its own, as its settings have them."""
         return self.agent.event_names
 
-    @property
-    def title(self) -> str:
-        return self.agent.title
+    # -- what an agent may do otherwise: being its hook
+
+    def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
+        """What the agent sends, with our names for its fields; the tool and its input are still the agent's."""
+        return payload
+
+    def kind(self, name: str, payload: Payload) -> str:
+        """Which of our events it is, where the agent has one name for several."""
+        return name
+
+    def row(self, event: Event) -> Capabilities:
+        """What the agent can be told on this event."""
+        original = event.payload.get("original_event_name")
+        if isinstance(original, str) and canonical_event(original, self.agent.name) == event.hook_event_name:
+            found = able(self.agent, original)
+            if found != Capabilities():
+                return found
+        if event.hook_event_name in self.agent.event_names:
+            return able(self.agent, event.hook_event_name)
+        return unknown(event)
+
+    def refused(self, event: Event, wanted: Payload) -> str:
+        """Why the agent would not run the tool with exactly this input; "" when it would."""
+        return ""
+
+    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
+        """An answer that fits the agent's row, in the combination that it takes; adds to what is lost."""
+        return answer
+
+    def say(self, event: Event, answer: Answer) -> Payload:
+        """An answer in the agent's words. Everything in it can be said."""
+        output, inside = self.decide(event, answer)
+        if answer.stop:
+            output |= {"continue": False} | ({"stopReason": answer.stop_reason} if answer.stop_reason else {})
+        if answer.message:
+            output["systemMessage"] = answer.message
+        if answer.quiet:
+            output["suppressOutput"] = True
+        if answer.context:
+            inside["additionalContext"] = answer.context
+        if inside:
+            output["hookSpecificOutput"] = {"hookEventName": self.event_names[event.hook_event_name], **inside}
+        return output
+
+    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
+        """A decision or a rewrite in the agent's words: at the top, and in `hookSpecificOutput`."""
+        name, denies = event.hook_event_name, answer.decision is Decision.DENY
+        if name == "PreToolUse" and denies:
+            return {}, {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
+        if name == "PermissionRequest" and answer.decision is not Decision.NONE:
+            return {}, {"decision": {"behavior": "deny", "message": answer.reason} if denies else {"behavior": "allow"}}
+        return (block(answer.reason) if denies or answer.keep_going else {}), {}
+
+    def deny_unknown(self, answer: Answer) -> Payload:
+        """A deny on an event that the agent is not known to have, beside the exit code, which all of them know."""
+        return {}
+
+    # -- and speaking to a hook of this agent
+
+    def write(self, payload: Payload, event: Event) -> Payload:
+        """What a hook of this agent is told."""
+        return payload
+
+    def hear(self, event: Event, output: Payload) -> Answer:
+        """What an answer in the agent's words means. Raises MisheardError."""
+        fields, inside = self.fields(event, output)
+        said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
+        said |= self.heard(event, fields, inside)
+        if fields.get("continue") is False:
+            said |= self.heard_stop(event, fields.get("stopReason", ""), said)
+        return Answer(**said, quiet=fields.get("suppressOutput", False))
+
+    def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
+        """The fields of an answer: at the top, and in `hookSpecificOutput`. Raises MisheardError."""
+        fields = known(output, self.top)
+        return fields, known(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
+
+    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+        """The decision or the rewrite in an answer. Raises MisheardError."""
+        permission = fields.get("hookSpecificOutput", {}).get("decision")
+        if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
+            return self.heard_permission(event, known(permission, self.permission, "hookSpecificOutput.decision."))
+        if "permissionDecision" in inside:
+            decision = one_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
+            reason = inside.get("permissionDecisionReason", "")
+            return spoken(decision, reason, event) if decision is not Decision.NONE else {}
+        if "decision" in fields:
+            decision, reason = one_of("decision", fields["decision"], self.words), fields.get("reason", "")
+            return self.heard_block(event, decision, reason) if decision is not Decision.NONE else {}
+        return {}
+
+    def heard_permission(self, event: Event, wanted: Payload) -> Payload:
+        decision = one_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
+        if decision is Decision.DENY:
+            return spoken(decision, wanted.get("message", ""), event)
+        given = wanted.get("updatedInput")
+        return {"decision": decision, "updated_input": None if given is None else self.canonical(event, given)}
+
+    def heard_block(self, event: Event, decision: Decision, reason: str) -> Payload:
+        """What `decision` at the top means."""
+        if decision is not Decision.DENY:
+            return spoken(decision, reason, event)
+        if self.block_replaces_output and event.hook_event_name == "PostToolUse":
+            text = reason or self.no_output
+            return {"updated_output": text} if text else {}
+        if event.block is Block.KEEP_GOING:
+            return {"keep_going": True, "reason": reason or self.no_reason.format(event.hook_event_name)}
+        return spoken(decision, reason, event)
+
+    def heard_stop(self, event: Event, reason: str, said: Payload) -> Payload:
+        """What `continue: false` means."""
+        return {"stop": True, "stop_reason": reason}
+
+    def text(self, event: Event, text: str) -> Answer:
+        """What plain text means that a hook printed."""
+        return NOTHING
+
+    def block(self, event: Event, text: str) -> Reply:
+        """What an exit code that blocks means: as in the reference, and also where that wants its decision in JSON."""
+        if self.block_replaces_output and event.hook_event_name == "PostToolUse" and text:
+            return Reply(answer=Answer(updated_output=text))
+        if event.hook_event_name == "PermissionRequest":
+            reason = text or "denied by a PermissionRequest hook"
+            return Reply(answer=Answer(decision=Decision.DENY, reason=reason))
+        return blocked(event, text, rows.CLAUDE)
 
     # -- being a hook of this agent
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        payload = self.voice.read(consistent(received_object(stdin)), env)
+        payload = self.read(consistent(received_object(stdin)), env)
         named = payload.get("hook_event_name")
         if isinstance(named, str) and (name := canonical_event(named, self.agent.name)):
-            name = self.voice.kind(name, payload)
+            name = self.kind(name, payload)
             payload["hook_event_name"] = name
             if named != name:
                 payload.setdefault("original_event_name", named)
@@ -198,36 +271,28 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
             return _SILENT
         if answer.objection:  # it is told to the model like other context
             answer = replace(answer, objection="")
-        refused = "" if answer.updated_input is None else self.voice.refused(event, answer.updated_input)
+        refused = "" if answer.updated_input is None else self.refused(event, answer.updated_input)
         fit = fitted(self.agent, event, answer, self.row(event), refused)
-        said = self.voice.say(event, self.voice.suit(event, fit.answer, fit.lost))
-        stdout = strictjson.dumps(said.output) + "\n" if said.output else ""
-        ended = Exit(code=said.code, stdout=encoded(stdout), stderr=encoded(said.stderr))
+        ended = self.encode(event, self.suit(event, fit.answer, fit.lost))
         heard = self.read_exit(event, ended)
         meant = replace(answer, context="") if fit.held else answer
         if heard.status is Status.OK and heard.answer == meant:
             return Written(ended, (), fit.held)
         return Written(ended, tuple(fit.lost) or (f"something that {self.title} has no word for",), fit.held)
 
-    def row(self, event: Event) -> Capabilities:
-        """What the agent can be told on this event."""
-        return self.voice.row(event, self._row(event))
-
-    def _row(self, event: Event) -> Capabilities:
-        original = event.payload.get("original_event_name")
-        if isinstance(original, str) and canonical_event(original, self.agent.name) == event.hook_event_name:
-            found = able(self.agent, original)
-            if found != Capabilities():
-                return found
-        if event.hook_event_name in self.agent.event_names:
-            return able(self.agent, event.hook_event_name)
-        return unknown(event)
+    def encode(self, event: Event, answer: Answer) -> Exit:
+        """An answer of which everything can be said, as the end of a process."""
+        if event.hook_event_name in self.event_names:
+            return exits(0, _line(self.say(event, answer)))
+        if answer.decision is not Decision.DENY:
+            return exits(0)
+        return exits(2, _line(self.deny_unknown(answer)), answer.reason)
 
     # -- speaking to a hook of this agent
 
     def write_call(self, ctx: Context) -> ChildCall:
         event, naming = ctx.event, self.meanings.naming
-        meant = self.voice.part in ("", event.payload.get("original_event_name"))
+        meant = self.part in ("", event.payload.get("original_event_name"))
         if meant and (sent := event.sent_as(self.meanings.name)):
             return ChildCall(sent + b"\n", environment(ctx, self.meanings))
         named = self.agent.event_names.get(event.hook_event_name, event.hook_event_name)
@@ -238,12 +303,23 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(tool, str):
             payload["tool_name"] = event.payload.get("original_tool_name") or tools.called(tool, naming)
             if "tool_input" in payload:
-                payload["tool_input"] = self.own_input(event, payload["tool_input"])
-        return ChildCall(line(self.voice.write(payload, event), self.meanings), environment(ctx, self.meanings))
+                payload["tool_input"] = tools.own_input(_tool(event), payload["tool_input"], naming, _renamed(event))
+        return ChildCall(line(self.write(payload, event), self.meanings), environment(ctx, self.meanings))
 
-    def own_input(self, event: Event, given: object) -> object:
-        """What a tool is given, in the agent's own words, whoever sent the event."""
-        return tools.own_input(_tool(event), given, self.meanings.naming, _renamed(event))
+    def sent_input(self, event: Event, given: object) -> object:
+        """A rewritten input in the words of the agent that sent the event: those that it used for this call, and its
+        usual ones for what was not in it."""
+        sent = getattr(event, "tool_input", None)
+        return tools.own_input(_tool(event), given, self.meanings.naming, _renamed(event), sent)
+
+    def canonical(self, event: Event, given: Payload) -> Payload:
+        """The input that a hook of this agent wants, in our words."""
+        found: Payload = tools.canonical_input(_tool(event), given, self.meanings.naming)[0]
+        return found
+
+    def merged(self, event: Event, given: Payload) -> Payload:
+        """The same for an agent that puts it over the input that it sent."""
+        return {**input_of(event), **self.canonical(event, given)}
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         return evidence(self._read(event, exit), exit)
@@ -259,7 +335,7 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
             found = objection_in(exit, event, rows.CLAUDE, lambda output: self._understood(event, output))
             if found is not None:
                 return found
-        if exit.code is not None and self.blocking(exit.code):
+        if exit.code in self.blocking:
             return self._blocked(event, exit, out)
         if cut(exit) and exit.code is not None:
             return self._failed(event, TOO_LONG, "answer")
@@ -268,7 +344,7 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
             return reply if exit.code is None else self._failed(event, reply, "code")
         if out.broken or reply.status is not Status.OK:
             return self._failed(event, Reply(status=Status.FAILED, error=out.broken or reply.error), "answer")
-        return reply if out.output is not None or not out.text else Reply(answer=self.voice.text(event, out.text))
+        return reply if out.output is not None or not out.text else Reply(answer=self.text(event, out.text))
 
     def _heard(self, event: Event, out: Printed) -> Reply:
         """What the JSON on stdout says."""
@@ -288,27 +364,20 @@ class AgentDialect(msgspec.Struct, frozen=True, kw_only=True):
             given = {**event.payload, "hook_event_name": output["hook_event_name"]}
             output = {key: value for key, value in output.items() if key not in given or given[key] != value}
         try:
-            return Reply(answer=self.voice.hear(event, output))
+            return Reply(answer=self.hear(event, output))
         except MisheardError as error:
             return Reply(status=Status.FAILED, error=str(error))
 
     def _blocked(self, event: Event, exit: Exit, out: Printed) -> Reply:  # noqa: A002
         texts = (exit.stderr_text.strip(), out.plain)
         first, second = reversed(texts) if self.stdout_first else texts
-        reply = self.voice.block(event, first or second)
+        reply = self.block(event, first or second)
         answer = replace(reply.answer, objection="")
         return replace(reply, answer=answer, error=reply.error or launch_note(exit))
 
     def _failed(self, event: Event, reply: Reply, how: str) -> Reply:
         closed = self.closed == how and event.hook_event_name == "PreToolUse"
         return replace(reply, on_failure="deny") if closed else reply
-
-
-def own_input(event: Event, given: object, naming: str) -> object:
-    """What a tool is given, in the words of the agent that sent the event: those that it used for this call, and its
-    usual ones for what was not in it."""
-    sent = getattr(event, "tool_input", None)
-    return tools.own_input(_tool(event), given, naming, _renamed(event), sent)
 
 
 def _tool(event: Event) -> str:
@@ -320,4 +389,8 @@ def _renamed(event: Event) -> dict[str, str] | None:
     return renamed if isinstance(renamed, dict) else None
 
 
-_SILENT = Written(Exit(code=0, stdout=b"", stderr=b""), ())
+def _line(output: Payload) -> str:
+    return strictjson.dumps(output) + "\n" if output else ""
+
+
+_SILENT = Written(exits(0), ())

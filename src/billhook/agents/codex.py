@@ -17,56 +17,40 @@ from billhook.agents.base import (
     ALLOW,
     ASK,
     CANARY_KEY,
-    FAILURE_PERMISSION,
     LATE,
     LIKE_CLAUDE,
     NEXT,
     ON,
     OUTPUT,
+    REFUSE_PERMISSION,
     REWRITE,
     STOP,
     UNPREVENTED,
     Agent,
-    Failure,
     Installed,
+    Refusal,
     Settings,
     SettingsEntry,
     Start,
     Trust,
     row,
 )
-from billhook.agents.codec import (
-    AgentDialect,
-    EncodedAnswer,
-    MisheardError,
-    Payload,
-    Plain,
-    known,
-    one_of,
-    own_input,
-    refusal,
-    spoken,
-)
-from billhook.core.answers import NOTHING, Answer, Decision, Reply
+from billhook.agents.codec import TOP, AgentDialect, MisheardError, Payload, block, input_of, known
+from billhook.core.answers import NOTHING, Answer, Decision
 from billhook.core.dialect_traits import Meanings
-from billhook.core.events import Block, Event
+from billhook.core.events import Event
 
-_TOP: Final = {"continue": bool, "stopReason": str, "suppressOutput": bool, "systemMessage": str}
-_BLOCK: Final = {"decision": str, "reason": str}
-_INSIDE: Final = {"hookSpecificOutput": dict}
-_TAKES: Final[dict[str, dict[str, type]]] = {
-    "PreToolUse": {**_TOP, **_BLOCK, **_INSIDE},
-    "PostToolUse": {**_TOP, **_BLOCK, **_INSIDE},
-    "UserPromptSubmit": {**_TOP, **_BLOCK, **_INSIDE},
-    "PermissionRequest": {**_TOP, **_INSIDE},
-    "SessionStart": {**_TOP, **_INSIDE},
-    "SubagentStart": {**_TOP, **_INSIDE},
-    "Stop": {**_TOP, **_BLOCK},
-    "SubagentStop": {**_TOP, **_BLOCK},
+_ALWAYS: Final = {"continue": bool, "stopReason": str, "suppressOutput": bool, "systemMessage": str}
+_WITHOUT_BLOCK: Final = {**_ALWAYS, "hookSpecificOutput": dict}
+_WITHOUT_INSIDE: Final = {**_ALWAYS, "decision": str, "reason": str}
+_TAKES: Final[Mapping[str, Mapping[str, type]]] = {
+    **dict.fromkeys(("PreToolUse", "PostToolUse", "UserPromptSubmit"), TOP),
+    **dict.fromkeys(("PermissionRequest", "SessionStart", "SubagentStart"), _WITHOUT_BLOCK),
+    **dict.fromkeys(("Stop", "SubagentStop"), _WITHOUT_INSIDE),
 }
 """By event: the fields at the top; the other events take the first four."""
 _CONTEXT: Final[dict[str, type]] = {"hookEventName": str, "additionalContext": str}
-_SPECIFIC: Final[dict[str, dict[str, type]]] = {
+_SPECIFIC: Final[Mapping[str, Mapping[str, type]]] = {
     "PreToolUse": {**_CONTEXT, "permissionDecision": str, "permissionDecisionReason": str, "updatedInput": dict},
     "PermissionRequest": {"hookEventName": str, "decision": dict},
 }
@@ -74,15 +58,15 @@ _SPECIFIC: Final[dict[str, dict[str, type]]] = {
 _NOT_BEFORE: Final = ("continue", "stopReason", "suppressOutput")
 _WORDS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY, "ask": Decision.ASK}
 
-
 _ONLY_A_COMMAND: Final = ("Bash", "apply_patch")
 """Tools of whose rewritten input Codex takes over `command`, and passes over everything else in silence."""
 _WORDS_ONLY: Final = ("description",)
 """Fields that say what the model is about, and change nothing of what the tool does."""
 
 
-class _Codex(Plain):
-    """How Codex speaks."""
+class _Codex(AgentDialect):
+    words = _WORDS
+    block_replaces_output = True
 
     def refused(self, event: Event, wanted: Payload) -> str:
         if getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
@@ -100,82 +84,47 @@ class _Codex(Plain):
         said = {key: value for key, value in answer.updated_input.items() if key not in odd}
         return replace(answer, updated_input=said) if odd else answer
 
-    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
-        name = event.hook_event_name
-        if not AGENT.event_names.get(name):
-            return refusal(answer)
-        output, inside = self._decision(event, answer)
-        if answer.stop:
-            output |= {"continue": False} | ({"stopReason": answer.stop_reason} if answer.stop_reason else {})
-        if answer.message:
-            output["systemMessage"] = answer.message
-        if answer.context:
-            inside["additionalContext"] = answer.context
-        if inside:
-            output["hookSpecificOutput"] = {"hookEventName": name, **inside}
-        return EncodedAnswer(output)
-
-    def _decision(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
-        name, denies = event.hook_event_name, answer.decision is Decision.DENY
-        if name == "PreToolUse" and denies:
-            return {}, {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
-        if name == "PreToolUse" and answer.updated_input is not None:
-            wanted = own_input(event, answer.updated_input, "codex")
+    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
+        if answer.updated_input is not None:
+            wanted = self.sent_input(event, answer.updated_input)
             return {}, {"permissionDecision": "allow", "updatedInput": wanted}
-        if name == "PermissionRequest" and answer.decision is not Decision.NONE:
-            said = {"behavior": "deny", "message": answer.reason} if denies else {"behavior": "allow"}
-            return {}, {"decision": said}
-        if denies or answer.keep_going:
-            return {"decision": "block", "reason": answer.reason}, {}
         if answer.updated_output is not UNSET:
-            return {"decision": "block", "reason": answer.updated_output}, {}
-        return {}, {}
+            return block(answer.updated_output), {}
+        return super().decide(event, answer)
+
+    def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
+        name = event.hook_event_name
+        fields = _strictly(output, _TAKES.get(name, _ALWAYS), "")
+        inside = fields.get("hookSpecificOutput", {})
+        return fields, _strictly(inside, _SPECIFIC.get(name, _CONTEXT), "hookSpecificOutput.")
 
     def hear(self, event: Event, output: Payload) -> Answer:
-        name = event.hook_event_name
-        fields = _strictly(output, _TAKES.get(name, _TOP), "")
-        inside = _strictly(fields.get("hookSpecificOutput", {}), _SPECIFIC.get(name, _CONTEXT), "hookSpecificOutput.")
-        said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
-        said |= self._heard_decision(event, fields, inside)
-        if fields.get("continue") is False:
-            said |= {"stop": True, "stop_reason": fields.get("stopReason", "")}
-        if said.get("decision") is not Decision.DENY:
-            _as_codex_does(name, output, inside)
-        return Answer(**said)
+        answer = super().hear(event, output)
+        if answer.decision is not Decision.DENY:
+            _as_codex_does(event.hook_event_name, output, self.fields(event, output)[1])
+        return replace(answer, quiet=False)
 
-    def _heard_decision(self, event: Event, fields: Payload, inside: Payload) -> Payload:
-        if "permissionDecision" in inside:
-            decision = one_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], _WORDS)
-            if decision is Decision.ALLOW:  # all that it says is that the input may be another one
-                return {"updated_input": _canonical(event, inside.get("updatedInput"))}
-            return spoken(decision, inside.get("permissionDecisionReason", ""), event)
-        if isinstance(inside.get("decision"), dict):
-            wanted = known(inside["decision"], {"behavior": str, "message": str}, "hookSpecificOutput.decision.")
-            decision = one_of("behavior", wanted.get("behavior", ""), _WORDS)
-            return spoken(decision, wanted.get("message", "") if decision is Decision.DENY else "", event)
-        if fields.get("decision") == "block":
-            return _blocked(event, fields.get("reason", ""))
-        if "decision" in fields:
+    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+        if inside.get("permissionDecision") == "allow":  # all that it says is that the input may be another one
+            given = inside.get("updatedInput")
+            return {"updated_input": None if given is None else self.canonical(event, given)}
+        if "permissionDecision" in inside or "decision" not in fields:
+            return super().heard(event, fields, inside)
+        if fields["decision"] != "block":
             raise MisheardError(f'"decision": "{fields["decision"][:60]}" is not understood; write "decision": "block"')
-        return {}
+        return self.heard_block(event, Decision.DENY, fields.get("reason", ""))
 
     def text(self, event: Event, text: str) -> Answer:
         return Answer(context=text) if event.text_is_context else NOTHING
 
-    def block(self, event: Event, text: str) -> Reply:
-        if event.hook_event_name == "PostToolUse" and text:
-            return Reply(answer=Answer(updated_output=text))
-        return super().block(event, text)
-
 
 def _not_taken(event: Event, wanted: Payload) -> list[str]:
     """What of a rewritten input is new or another, and no command."""
-    given = getattr(event, "tool_input", None)
-    given = given if isinstance(given, dict) else {}
+    given = input_of(event)
     return [key for key in wanted if key != "command" and (key not in given or wanted[key] != given[key])]
 
 
-def _strictly(output: Payload, kinds: dict[str, type], path: str) -> Payload:
+def _strictly(output: Payload, kinds: Mapping[str, type], path: str) -> Payload:
     fields = known(output, kinds, path)
     strange = [key for key in output if key not in kinds]
     if strange and not _denies(fields):
@@ -198,24 +147,6 @@ def _as_codex_does(name: str, output: Payload, inside: Payload) -> None:
         raise MisheardError('Codex drops `updatedInput` without "permissionDecision": "allow"')
     if inside.get("permissionDecision") == "allow" and "updatedInput" not in inside:
         raise MisheardError('Codex drops "permissionDecision": "allow" without `updatedInput`')
-
-
-def _blocked(event: Event, reason: str) -> Payload:
-    if event.hook_event_name == "PostToolUse":
-        return {"updated_output": reason} if reason else {}
-    reason = reason or f"blocked by a {event.hook_event_name} hook"
-    if event.block is Block.KEEP_GOING:
-        return {"keep_going": True, "reason": reason}
-    return {"decision": Decision.DENY, "reason": reason}
-
-
-def _canonical(event: Event, given: Payload | None) -> Payload | None:
-    from billhook.core.tools import canonical_input
-
-    if given is None:
-        return None
-    found: Payload = canonical_input(str(getattr(event, "tool_name", "")), given, "codex")[0]
-    return found
 
 
 # -- its files
@@ -366,7 +297,7 @@ AGENT: Final = Agent(
         "PostCompact": row("stop message", deny="ends the run", context=NEXT),
     },
     taken_over="`command`",
-    failures=(Failure("compact", 0, None), Failure("permission", 0, FAILURE_PERMISSION), Failure("")),
+    refusals=(Refusal("compact", 0, None), Refusal("permission", 0, REFUSE_PERMISSION), Refusal("")),
     sends=_sends,
     marks=dict.fromkeys(("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"), ""),
     packages=(("@openai", "codex"),),
@@ -386,4 +317,4 @@ AGENT: Final = Agent(
     system_message=True,
 )
 AGENTS = {"codex": AGENT}
-DIALECTS = {"codex": AgentDialect(agent=AGENT, voice=_Codex())}
+DIALECTS = {"codex": _Codex(AGENT)}

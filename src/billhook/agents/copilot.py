@@ -15,20 +15,20 @@ from billhook.agents.base import (
     ASK,
     CANARY_KEY,
     ENDS,
-    FAILURE_BLOCK,
-    FAILURE_PERMISSION,
-    FAILURE_TOOL,
     LATE,
     NEXT,
     ON,
     OUTPUT,
+    REFUSE,
+    REFUSE_PERMISSION,
+    REFUSE_TOOL,
     REWRITE,
     STOP,
     TRUST_FIRST,
     UNPREVENTED,
     Agent,
-    Failure,
     Installed,
+    Refusal,
     Settings,
     Start,
     Trust,
@@ -36,24 +36,13 @@ from billhook.agents.base import (
     row,
     way_up,
 )
-from billhook.agents.codec import (
-    AgentDialect,
-    EncodedAnswer,
-    Payload,
-    Plain,
-    known,
-    one_of,
-    own_input,
-    refusal,
-    spoken,
-)
+from billhook.agents.codec import AgentDialect, Payload, block, known, one_of, spoken
 from billhook.agents.names import canonical_event
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import StrictJSONError
 from billhook.core.events import Block, Event
-from billhook.core.tools import canonical_input
 
 _RENAMED: Final = {
     "hookName": "hook_event_name",
@@ -103,8 +92,8 @@ _MIXED: Final = ("PermissionRequest", "SubagentStart")
 """Events that come in the first spelling, whichever the entry has."""
 
 
-class _Copilot(Plain):
-    """How Copilot speaks."""
+class _Copilot(AgentDialect):
+    closed = "code"
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         camel = any(key in payload for key in _CAMEL)
@@ -128,10 +117,8 @@ class _Copilot(Plain):
 
     # -- saying
 
-    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
+    def say(self, event: Event, answer: Answer) -> Payload:
         name = event.hook_event_name
-        if not AGENT.event_names.get(name, ""):
-            return refusal(answer, {"decision": "block", "reason": answer.reason})
         output = self._top(event, answer)
         if answer.context:
             output["additionalContext"] = answer.context
@@ -139,7 +126,10 @@ class _Copilot(Plain):
             inside = self._inside(event, answer)
             if inside:
                 output["hookSpecificOutput"] = {"hookEventName": name, **inside}
-        return EncodedAnswer(output)
+        return output
+
+    def deny_unknown(self, answer: Answer) -> Payload:
+        return block(answer.reason)
 
     def _top(self, event: Event, answer: Answer) -> Payload:
         name, denies = event.hook_event_name, answer.decision is Decision.DENY
@@ -147,11 +137,11 @@ class _Copilot(Plain):
         if name == "PreToolUse":
             output = _permission(answer)
             if answer.updated_input is not None:
-                output["modifiedArgs"] = own_input(event, answer.updated_input, "copilot")
+                output["modifiedArgs"] = self.sent_input(event, answer.updated_input)
         elif name == "PermissionRequest" and answer.decision is not Decision.NONE:
             output = {"behavior": answer.decision.value} | ({"message": answer.reason} if denies else {})
         elif denies or answer.keep_going:
-            output = {"decision": "block", "reason": answer.reason}
+            output = block(answer.reason)
         if answer.updated_output is not UNSET:
             output["modifiedResult"] = {"resultType": _kind(event), "textResultForLlm": answer.updated_output}
         return output
@@ -162,7 +152,7 @@ class _Copilot(Plain):
         if event.hook_event_name == "PreToolUse":
             inside = _permission(answer)
             if answer.updated_input is not None:
-                inside["updatedInput"] = own_input(event, answer.updated_input, "copilot")
+                inside["updatedInput"] = self.sent_input(event, answer.updated_input)
         elif event.hook_event_name == "PermissionRequest" and answer.decision is not Decision.NONE:
             denies = answer.decision is Decision.DENY
             inside["decision"] = {"behavior": answer.decision.value} | ({"message": answer.reason} if denies else {})
@@ -185,7 +175,7 @@ class _Copilot(Plain):
             said |= _blocked(event, top.get("reason", ""), said["context"])
         given = top.get("modifiedArgs", inside.get("updatedInput"))
         if given is not None:
-            said["updated_input"] = canonical_input(str(getattr(event, "tool_name", "")), given, "copilot")[0]
+            said["updated_input"] = self.canonical(event, given)
         result = top.get("modifiedResult", {})
         text = result.get("textResultForLlm", result.get("text_result_for_llm"))
         if isinstance(text, str):
@@ -304,11 +294,8 @@ def _unnamed_event(payload: Mapping[str, Any]) -> str:
     return "SubagentStart" if "agentName" in payload and not any(name in payload for name in told) else ""
 
 
-def _refuse_unknown(reason: str) -> dict[str, Any]:
-    """A block would keep it going."""
-    deny = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    return {**deny, "hookSpecificOutput": {"hookEventName": "PreToolUse", **deny}}
-
+_REFUSE_TOOL: Final = {**REFUSE_TOOL, "hookSpecificOutput": {"hookEventName": "PreToolUse", **REFUSE_TOOL}}
+"""Once for each spelling of its events."""
 
 AGENT: Final = Agent(
     name="copilot",
@@ -375,15 +362,15 @@ AGENT: Final = Agent(
         "PreCompact": row(**UNPREVENTED, context=NEXT),
         "Notification": row(**UNPREVENTED, context=NEXT),
     },
-    failures=(
-        Failure("compact", 0, None),
-        # one for each spelling of its events
-        Failure("tool", 0, _refuse_unknown("@")),
-        Failure("prompt", 0, FAILURE_BLOCK),
-        Failure("permission", 0, {"behavior": "deny", "message": "@", **FAILURE_PERMISSION}),
-        Failure("", 2, FAILURE_TOOL),
+    refusals=(
+        Refusal("compact", 0, None),
+        Refusal("tool", 0, REFUSE_TOOL, "user project"),
+        Refusal("tool", 0, _REFUSE_TOOL, "client"),
+        Refusal("", 0, _REFUSE_TOOL, "http"),  # a block would keep it going
+        Refusal("prompt", 0, REFUSE),
+        Refusal("permission", 0, {"behavior": "deny", "message": "@", **REFUSE_PERMISSION}),
+        Refusal("", 2, REFUSE_TOOL),
     ),
-    refuse_unknown=_refuse_unknown,
     sends=_sends,
     unnamed_event=_unnamed_event,
     reads_claude=("project",),
@@ -406,10 +393,6 @@ AGENT: Final = Agent(
     timeout_key="timeoutSec",
     why_no_http="it takes https addresses only, and lets a call pass when they fail",
     event_argument=True,
-    refusals={
-        "PreToolUse": {"permissionDecision": "deny", "permissionDecisionReason": ""},
-        "UserPromptSubmit": {"decision": "block", "reason": ""},
-    },
     parallel=False,
 )
 
@@ -490,4 +473,4 @@ VSCODE: Final = Agent(
     reads_claude=("user", "project"),
 )
 AGENTS = {"copilot": AGENT, "vscode": VSCODE}
-DIALECTS = {"copilot": AgentDialect(agent=AGENT, voice=_Copilot(), closed="code")}
+DIALECTS = {"copilot": _Copilot(AGENT)}

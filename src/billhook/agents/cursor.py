@@ -24,29 +24,19 @@ from billhook.agents.base import (
     UNPREVENTED,
     Agent,
     Capabilities,
-    Failure,
     Installed,
+    Refusal,
     Settings,
     Trust,
     row,
 )
-from billhook.agents.codec import (
-    AgentDialect,
-    EncodedAnswer,
-    Payload,
-    Plain,
-    known,
-    one_of,
-    own_input,
-    refusal,
-    spoken,
-)
+from billhook.agents.codec import AgentDialect, Payload, input_of, known, one_of, spoken
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import StrictJSONError
 from billhook.core.events import Event
-from billhook.core.tools import ALSO_EDITS, canonical_input
+from billhook.core.tools import ALSO_EDITS
 
 LONGEST_CONTEXT: Final = 10_000  # characters; longer context is dropped by the agent
 _RENAMED: Final = {
@@ -83,12 +73,9 @@ _WORDS: Final = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.D
 """An allow only says that this hook has no objection."""
 
 
-class _Cursor(Plain):
-    """How Cursor speaks."""
-
-    def __init__(self, part: str = "") -> None:
-        """`part`: the narrower event that the hook was written for."""
-        self.part = part
+class _Cursor(AgentDialect):
+    closed = "answer"
+    stdout_first = True
 
     # -- reading
 
@@ -118,14 +105,14 @@ class _Cursor(Plain):
 
     # -- saying
 
-    def row(self, event: Event, row: Capabilities) -> Capabilities:
+    def row(self, event: Event) -> Capabilities:
         """The output of an MCP server's tool can be replaced."""
+        row = super().row(event)
         after_mcp = event.hook_event_name == "PostToolUse" and _is_mcp(event)
         return replace(row, replace_output=True) if after_mcp and row.context else row
 
     def refused(self, event: Event, wanted: Payload) -> str:
-        given = getattr(event, "tool_input", None)
-        given = given if isinstance(given, dict) else {}
+        given = input_of(event)
         taken = _TAKEN.get(str(getattr(event, "tool_name", "")), ())
         changed = [key for key in wanted if key not in given or wanted[key] != given[key]]
         if not _is_mcp(event):
@@ -135,21 +122,20 @@ class _Cursor(Plain):
         return f"Cursor would not take over what it has for `{odd[0]}`" if odd else ""
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        given = getattr(event, "tool_input", None)
-        if answer.updated_input is not None and isinstance(given, dict):
-            lost += [f"`{key}` of the input stays as it was" for key in given if key not in answer.updated_input]
+        if answer.updated_input is not None:
+            lost += [
+                f"`{key}` of the input stays as it was" for key in input_of(event) if key not in answer.updated_input
+            ]
         if len(answer.context) <= LONGEST_CONTEXT:
             return answer
         lost.append(f"context was cut: Cursor drops more than {LONGEST_CONTEXT:,} characters")
         return replace(answer, context=answer.context[: LONGEST_CONTEXT - 10] + " ... (cut)")
 
-    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
+    def say(self, event: Event, answer: Answer) -> Payload:
         name = event.hook_event_name
-        if not AGENT.event_names.get(name, ""):
-            return refusal(answer, _permission(answer))
         output: Payload = {}
         if name in ("PreToolUse", "SubagentStart"):
-            output = _permission(answer)
+            output = self.deny_unknown(answer)
         elif name == "UserPromptSubmit" and answer.decision is Decision.DENY:
             output = {"continue": False, "user_message": answer.reason}
         elif answer.keep_going:
@@ -157,12 +143,18 @@ class _Cursor(Plain):
         elif answer.message:
             output = {"user_message": answer.message}
         if answer.updated_input is not None:
-            output["updated_input"] = own_input(event, answer.updated_input, "cursor")
+            output["updated_input"] = self.sent_input(event, answer.updated_input)
         if answer.updated_output is not UNSET:
             output["updated_mcp_tool_output"] = answer.updated_output
         if answer.context:
             output["additional_context"] = answer.context
-        return EncodedAnswer(output)
+        return output
+
+    def deny_unknown(self, answer: Answer) -> Payload:
+        if answer.decision is Decision.NONE:
+            return {}
+        told = {"user_message": answer.reason, "agent_message": answer.reason} if answer.reason else {}
+        return {"permission": answer.decision.value, **told}
 
     # -- hearing
 
@@ -181,23 +173,10 @@ class _Cursor(Plain):
         else:
             said["message"] = fields.get("user_message", "")
         if "updated_input" in fields:
-            said["updated_input"] = _merged(event, fields["updated_input"])
+            said["updated_input"] = self.merged(event, fields["updated_input"])
         if output.get("updated_mcp_tool_output") is not None:
             said["updated_output"] = output["updated_mcp_tool_output"]
         return Answer(**said)
-
-
-def _permission(answer: Answer) -> Payload:
-    if answer.decision is Decision.NONE:
-        return {}
-    told = {"user_message": answer.reason, "agent_message": answer.reason} if answer.reason else {}
-    return {"permission": answer.decision.value, **told}
-
-
-def _merged(event: Event, wanted: Payload) -> Payload:
-    said: Payload = canonical_input(str(getattr(event, "tool_name", "")), wanted, "cursor")[0]
-    given = getattr(event, "tool_input", None)
-    return {**given, **said} if isinstance(given, dict) else said
 
 
 # -- the narrower events, as calls of the tools that they are about
@@ -255,8 +234,7 @@ _LONGEST_CONTENT: Final = 1 << 20
 
 def _narrowed(told: Payload, event: Event, part: str) -> Payload:
     """A call of a tool, by whichever agent, as the narrower event."""
-    given = getattr(event, "tool_input", None)
-    given = given if isinstance(given, dict) else {}
+    given = input_of(event)
     common: Payload = {key: told[key] for key in _COMMON if key in told}
     return {**common, "hook_event_name": part, **_FIELDS[_NARROW[part]](given, told)}
 
@@ -350,10 +328,6 @@ def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
     return 3 if "cursor_version" in payload or ("conversation_id" in payload and "generation_id" in payload) else 0
 
 
-def _refuse_unknown(reason: str) -> dict[str, Any]:
-    return {"continue": False, "permission": "deny", "user_message": reason, "agent_message": reason}
-
-
 AGENT: Final = Agent(
     name="cursor",
     title="Cursor",
@@ -428,14 +402,15 @@ AGENT: Final = Agent(
         "afterTabFileEdit": _SEEN,
     },
     taken_over="a command or a path",
-    failures=(
-        Failure("subagent", 0, _DENY),
-        Failure("compact", 0, None),
-        Failure("prompt", 0, {"continue": False, "user_message": "@"}),
-        Failure("tool", 0, _DENY),
-        Failure("", 2, _DENY),
+    refusals=(
+        Refusal("", 0, {"continue": False, **_DENY}, "http"),
+        Refusal("subagent", 0, {"permission": "deny", "user_message": "@"}, "user project"),
+        Refusal("subagent", 0, _DENY),
+        Refusal("compact", 0, None),
+        Refusal("prompt", 0, {"continue": False, "user_message": "@"}),
+        Refusal("tool", 0, _DENY),
+        Refusal("", 2, _DENY),
     ),
-    refuse_unknown=_refuse_unknown,
     parts=True,
     sends=_sends,
     reads_claude=("user", "project"),
@@ -452,18 +427,7 @@ AGENT: Final = Agent(
     typed=False,
     fail_closed=("failClosed", True),
     also_refused=frozenset({"SubagentStart"}),
-    refusals={
-        "PreToolUse": {"permission": "deny", "user_message": "", "agent_message": ""},
-        "UserPromptSubmit": {"continue": False, "user_message": ""},
-        "SubagentStart": {"permission": "deny", "user_message": ""},
-    },
 )
 AGENTS = {"cursor": AGENT}
-
-
-def _dialect(part: str = "") -> AgentDialect:
-    return AgentDialect(agent=AGENT, voice=_Cursor(part), closed="answer", stdout_first=True)
-
-
-DIALECTS = {"cursor": _dialect(), **{f"cursor:{part}": _dialect(part) for part in _NARROW}}
+DIALECTS = {"cursor": _Cursor(AGENT), **{f"cursor:{part}": _Cursor(AGENT, part) for part in _NARROW}}
 """`cursor:beforeShellExecution`: for a hook that was written for that event."""

@@ -32,48 +32,22 @@ from billhook.agents.base import (
     quiet,
     row,
 )
-from billhook.agents.codec import (
-    AgentDialect,
-    EncodedAnswer,
-    MisheardError,
-    Payload,
-    Plain,
-    known,
-    one_of,
-    own_input,
-    refusal,
-    spoken,
-)
+from billhook.agents.codec import AgentDialect, MisheardError, Payload, block, input_of, output_with_context
 from billhook.core import client_env
-from billhook.core.answers import Answer, Decision, Reply
+from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
-from billhook.core.events import Block, Event
-from billhook.core.tools import canonical_input
+from billhook.core.events import Event
 
-_TOP: Final = {
-    "continue": bool,
-    "stopReason": str,
-    "suppressOutput": bool,
-    "systemMessage": str,
-    "decision": str,
-    "reason": str,
-    "hookSpecificOutput": dict,
-}
-_SPECIFIC: Final = {"hookEventName": str, "additionalContext": str, "tool_input": dict}
+_SPECIFIC: Final[Mapping[str, type]] = {"hookEventName": str, "additionalContext": str, "tool_input": dict}
 _WORDS_ONLY: Final = ("description", "instruction")
 """Fields of an input that say what the model is about, and change nothing of what the tool does."""
-_WORDS: Final = {
-    "deny": Decision.DENY,
-    "block": Decision.DENY,
-    "ask": Decision.ASK,
-    "allow": Decision.NONE,
-    "approve": Decision.NONE,
-}
-"""An allow only says that this hook has no objection: the agent's own policy goes on."""
 
 
-class _Gemini(Plain):
-    """How Gemini CLI speaks."""
+class _Gemini(AgentDialect):
+    blocking = range(2, 256)
+    specific = _SPECIFIC
+    no_reason = no_output = "No reason provided"
+    block_replaces_output = True
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
         if payload.get("hook_event_name") == "AfterAgent" and "prompt_response" in payload:
@@ -91,101 +65,39 @@ class _Gemini(Plain):
         return "PostToolUseFailure"
 
     def refused(self, event: Event, wanted: Payload) -> str:
-        gone = [key for key in _left_out(event, wanted) if key not in _WORDS_ONLY]
+        gone = [key for key in input_of(event) if key not in wanted and key not in _WORDS_ONLY]
         return f"Gemini CLI would keep `{gone[0]}`, which it leaves out" if gone else ""
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        """Where the output is replaced, nothing is appended to it; of an input, what does nothing stays."""
+        """Of a rewritten input, what does nothing stays."""
         if answer.updated_input is not None:
-            kept = _left_out(event, answer.updated_input)
+            kept = {key: value for key, value in input_of(event).items() if key not in answer.updated_input}
             lost += [f"`{key}` of the input stays as it was" for key in kept]
             answer = replace(answer, updated_input={**kept, **answer.updated_input})
-        if answer.updated_output is UNSET or not answer.context:
-            return answer
-        lost.append("context is said as part of the rewritten output")
-        return replace(answer, context="", updated_output=f"{answer.updated_output}\n\n{answer.context}")
+        return output_with_context(answer, lost)
 
-    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
-        name = event.hook_event_name
-        if not AGENT.event_names.get(name, ""):
-            return refusal(answer, _decided("deny", answer.reason) | _stopped(answer))
-        output: Payload = {}
-        if answer.decision is Decision.DENY:
-            output = _decided("deny", answer.reason)
-        elif answer.keep_going:
-            output = _decided("block", answer.reason)
-        elif answer.updated_output is not UNSET:
-            output = _decided("deny", answer.updated_output)
-        output |= _stopped(answer)
-        if answer.message:
-            output["systemMessage"] = answer.message
-        if answer.quiet:
-            output["suppressOutput"] = True
-        inside: Payload = {"additionalContext": answer.context} if answer.context else {}
+    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
         if answer.updated_input is not None:
-            inside["tool_input"] = own_input(event, answer.updated_input, "gemini")
-        if inside:
-            output["hookSpecificOutput"] = {"hookEventName": AGENT.event_names.get(name, ""), **inside}
-        return EncodedAnswer(output)
+            return {}, {"tool_input": self.sent_input(event, answer.updated_input)}
+        if answer.decision is Decision.DENY:
+            return self.deny_unknown(answer), {}
+        if answer.updated_output is not UNSET:
+            return {"decision": "deny", "reason": answer.updated_output}, {}
+        return (block(answer.reason) if answer.keep_going else {}), {}
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
-        inside = known(fields.get("hookSpecificOutput", {}), _SPECIFIC, "hookSpecificOutput.")
+    def deny_unknown(self, answer: Answer) -> Payload:
+        return {"decision": "deny", "reason": answer.reason}
+
+    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         if "permissionDecision" in fields.get("hookSpecificOutput", {}) and "decision" not in fields:
             raise MisheardError('Gemini CLI ignores `permissionDecision`; write "decision": "deny" at the top level')
-        said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
-        if "decision" in fields:
-            said |= self._heard_decision(event, one_of("decision", fields["decision"], _WORDS), fields)
-        if fields.get("continue") is False:
-            said |= {"stop": True, "stop_reason": fields.get("stopReason", "")}
+        said = super().heard(event, fields, inside)
         if "tool_input" in inside:
-            said["updated_input"] = _merged(event, inside["tool_input"])
-        return Answer(**said, quiet=fields.get("suppressOutput", False))
-
-    def _heard_decision(self, event: Event, decision: Decision, fields: Payload) -> Payload:
-        reason = fields.get("reason", "")
-        if decision is not Decision.DENY:
-            return spoken(decision, reason, event) if decision is Decision.ASK else {}
-        if event.hook_event_name == "PostToolUse":
-            return {"updated_output": reason or "No reason provided"}
-        if event.block is Block.KEEP_GOING:
-            return {"keep_going": True, "reason": reason or "No reason provided"}
-        return spoken(decision, reason, event)
+            said["updated_input"] = self.merged(event, inside["tool_input"])
+        return said
 
     def text(self, event: Event, text: str) -> Answer:
         return Answer(message=text)
-
-    def block(self, event: Event, text: str) -> Reply:
-        if event.hook_event_name == "PostToolUse" and text:
-            return Reply(answer=Answer(updated_output=text))
-        return super().block(event, text)
-
-
-def _left_out(event: Event, wanted: Payload) -> Payload:
-    """What a rewritten input does not have any more."""
-    given = getattr(event, "tool_input", None)
-    return {key: value for key, value in given.items() if key not in wanted} if isinstance(given, dict) else {}
-
-
-def _decided(word: str, reason: str) -> Payload:
-    return {"decision": word, "reason": reason}
-
-
-def _stopped(answer: Answer) -> Payload:
-    if not answer.stop:
-        return {}
-    return {"continue": False} | ({"stopReason": answer.stop_reason} if answer.stop_reason else {})
-
-
-def _merged(event: Event, wanted: Payload) -> Payload:
-    """The input that the tool is run with."""
-    said: Payload = canonical_input(str(getattr(event, "tool_name", "")), wanted, "gemini")[0]
-    given = getattr(event, "tool_input", None)
-    return {**given, **said} if isinstance(given, dict) else said
-
-
-def _from_two(code: int) -> bool:
-    return code >= 2
 
 
 # -- its files
@@ -327,4 +239,4 @@ AGENT: Final = Agent(
     system_message=True,
 )
 AGENTS = {"gemini": AGENT}
-DIALECTS = {"gemini": AgentDialect(agent=AGENT, voice=_Gemini(), blocking=_from_two)}
+DIALECTS = {"gemini": _Gemini(AGENT)}

@@ -9,158 +9,68 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from billhook.agents.base import (
     ALLOW,
     ASK,
     CANARY_KEY,
     ENDS,
-    FAILURE_PERMISSION,
     HELD,
     LATE,
     LIKE_CLAUDE,
     ON,
     OUTPUT,
+    REFUSE_PERMISSION,
     REWRITE,
     STOP,
     TRUST_FIRST,
     UNPREVENTED,
     Agent,
-    Failure,
     Installed,
+    Refusal,
     Settings,
     Start,
     Trust,
     quiet,
     row,
 )
-from billhook.agents.codec import (
-    AgentDialect,
-    EncodedAnswer,
-    Payload,
-    Plain,
-    known,
-    one_of,
-    own_input,
-    refusal,
-    spoken,
-)
+from billhook.agents.codec import AgentDialect, Payload, output_with_context
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
-from billhook.core.tools import canonical_input
 
-_TOP: Final = {
-    "continue": bool,
-    "stopReason": str,
-    "suppressOutput": bool,
-    "systemMessage": str,
-    "decision": str,
-    "reason": str,
-    "hookSpecificOutput": dict,
-}
-_SPECIFIC: Final = {
-    "hookEventName": str,
-    "additionalContext": str,
-    "permissionDecision": str,
-    "permissionDecisionReason": str,
-}
-_PERMISSION: Final = {"behavior": str, "message": str, "updatedInput": dict, "interrupt": bool}
-_WORDS: Final = {
-    "deny": Decision.DENY,
-    "block": Decision.DENY,
-    "ask": Decision.ASK,
-    "allow": Decision.NONE,
-    "approve": Decision.NONE,
-}
-_BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
+_SPECIFIC: Final = dict.fromkeys(
+    ("hookEventName", "additionalContext", "permissionDecision", "permissionDecisionReason"), str
+)
+_PERMISSION: Final[Mapping[str, type]] = {"behavior": str, "message": str, "updatedInput": dict, "interrupt": bool}
 
 
-class _Qwen(Plain):
-    """How Qwen Code speaks."""
+class _Qwen(AgentDialect):
+    specific = _SPECIFIC
+    permission = _PERMISSION
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        """Where the output is replaced, nothing is appended to it."""
-        if answer.updated_output is UNSET or not answer.context:
-            return answer
-        lost.append("context is said as part of the rewritten output")
-        return replace(answer, context="", updated_output=f"{answer.updated_output}\n\n{answer.context}")
+        return output_with_context(answer, lost)
 
-    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
-        name = event.hook_event_name
-        if not AGENT.event_names.get(name, ""):
-            return refusal(answer)
-        output, inside = self._decision(event, answer)
-        if answer.context:
-            inside["additionalContext"] = answer.context
-        if answer.message:
-            output["systemMessage"] = answer.message
-        if answer.quiet:
-            output["suppressOutput"] = True
-        if inside:
-            output["hookSpecificOutput"] = {"hookEventName": name, **inside}
-        return EncodedAnswer(output)
-
-    def _decision(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
-        name, denies = event.hook_event_name, answer.decision is Decision.DENY
-        if name == "PreToolUse" and denies:
-            return {}, {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
-        if name == "PermissionRequest" and answer.decision is not Decision.NONE:
-            said: Payload = {"behavior": "deny", "message": answer.reason} if denies else {"behavior": "allow"}
-            if answer.updated_input is not None:
-                said["updatedInput"] = own_input(event, answer.updated_input, "qwen")
-            return {}, {"decision": said}
-        if denies or answer.keep_going:
-            return {"decision": "block", "reason": answer.reason}, {}
+    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
         if answer.updated_output is not UNSET:
             return {"continue": False, "stopReason": answer.updated_output}, {}
-        return {}, {}
+        output, inside = super().decide(event, answer)
+        if answer.updated_input is not None:
+            inside["decision"]["updatedInput"] = self.sent_input(event, answer.updated_input)
+        return output, inside
 
-    def hear(self, event: Event, output: Payload) -> Answer:
-        fields = known(output, _TOP)
-        inside = known(fields.get("hookSpecificOutput", {}), _SPECIFIC, "hookSpecificOutput.")
-        said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
-        permission = fields.get("hookSpecificOutput", {}).get("decision")
-        if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
-            said |= self._permission(event, permission)
-        elif "permissionDecision" in inside:
-            decision = one_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], _WORDS)
-            if decision is not Decision.NONE:
-                said |= spoken(decision, inside.get("permissionDecisionReason", ""), event)
-        elif "decision" in fields:
-            said |= self._heard(event, one_of("decision", fields["decision"], _WORDS), fields.get("reason", ""))
-        if fields.get("continue") is False:
-            said |= self._heard_stop(event, fields.get("stopReason", ""), said)
-        return Answer(**said, quiet=fields.get("suppressOutput", False))
-
-    def _permission(self, event: Event, permission: Payload) -> Payload:
-        wanted = known(permission, _PERMISSION, "hookSpecificOutput.decision.")
-        decision = one_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
-        if decision is Decision.DENY:
-            return spoken(decision, wanted.get("message", ""), event)
-        given = wanted.get("updatedInput")
-        tool = str(getattr(event, "tool_name", ""))
-        return {
-            "decision": decision,
-            "updated_input": None if given is None else canonical_input(tool, given, "qwen")[0],
-        }
-
-    def _heard(self, event: Event, decision: Decision, reason: str) -> Payload:
-        if decision is Decision.NONE:
-            return {}
-        if event.block is Block.KEEP_GOING:
-            return {"keep_going": True, "reason": reason or f"blocked by a {event.hook_event_name} hook"}
+    def heard_block(self, event: Event, decision: Decision, reason: str) -> Payload:
         if event.block is Block.MODEL:  # it is dropped after the tool; that it was meant for the model is sure
             return {"context": reason}
-        return spoken(decision, reason, event)
+        return super().heard_block(event, decision, reason)
 
-    def _heard_stop(self, event: Event, reason: str, said: Payload) -> Payload:
+    def heard_stop(self, event: Event, reason: str, said: Payload) -> Payload:
         if event.hook_event_name == "PostToolUse":
             return {"updated_output": reason or "Execution stopped by hook"}
         if event.block is Block.KEEP_GOING:
             return {"keep_going": True, "reason": said.get("reason") or reason or "No reason provided"}
-        return {"stop": True, "stop_reason": reason}
+        return super().heard_stop(event, reason, said)
 
     def text(self, event: Event, text: str) -> Answer:
         return Answer(message=text)
@@ -235,7 +145,7 @@ AGENT: Final = Agent(
             "Notification": row(**UNPREVENTED, context=HELD),
         }
     ),
-    failures=(Failure("compact", 0, None), Failure("permission", 0, FAILURE_PERMISSION), Failure("")),
+    refusals=(Refusal("compact", 0, None), Refusal("permission", 0, REFUSE_PERMISSION), Refusal("")),
     sends=_sends,
     marks=dict.fromkeys(_MARKS, ""),
     packages=(("@qwen-code", "qwen-code"),),
@@ -251,4 +161,4 @@ AGENT: Final = Agent(
     system_message=True,
 )
 AGENTS = {"qwen": AGENT}
-DIALECTS = {"qwen": AgentDialect(agent=AGENT, voice=_Qwen())}
+DIALECTS = {"qwen": _Qwen(AGENT)}

@@ -9,38 +9,42 @@ from typing import Final
 
 import msgspec
 
-from billhook.agents import AGENTS
-from billhook.agents.base import FAILURE_BLOCK, FAILURE_PERMISSION, FAILURE_TOOL, Agent, Capabilities, Failure
-from billhook.agents.codec import AgentDialect, EncodedAnswer, Payload, Plain, known, spoken
+from billhook.agents import AGENTS, dialect
+from billhook.agents.base import REFUSE, REFUSE_PERMISSION, REFUSE_TOOL, Agent, Capabilities, Refusal
+from billhook.agents.child import exits
+from billhook.agents.codec import AgentDialect, Payload, block, known, spoken
 from billhook.agents.inbound import received_object
 from billhook.core import dialect_traits as rows
-from billhook.core.answers import Answer, Decision
+from billhook.core import strictjson
+from billhook.core.answers import Answer, Decision, Exit
 from billhook.core.events import Block, Event
 
 _TOP = {"decision": str, "reason": str, "permissionDecision": str, "permission": str, "hookSpecificOutput": dict}
 
 
-class _Universal(Plain):
-    """How one speaks to everybody."""
+class UniversalDialect(AgentDialect):
+    """Reads what any agent sends, and denies so that all of them obey."""
 
-    def row(self, event: Event, row: Capabilities) -> Capabilities:
+    def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
+        return dialect(speaker(received_object(stdin))).read_call(stdin, env)
+
+    def row(self, event: Event) -> Capabilities:
         """Nothing but a block: that denies, or makes an agent go on."""
         keeps_going = event.block is Block.KEEP_GOING
-        return msgspec.structs.replace(row, keep_going=keeps_going)
+        return msgspec.structs.replace(super().row(event), keep_going=keeps_going)
 
-    def say(self, event: Event, answer: Answer) -> EncodedAnswer:
+    def encode(self, event: Event, answer: Answer) -> Exit:
         name, reason = event.hook_event_name, answer.reason
-        block = {"decision": "block", "reason": reason}
         if answer.keep_going:
-            return EncodedAnswer(block)  # Copilot does not hear an exit code here
+            return _said(block(reason))  # Copilot does not hear an exit code here
         if answer.decision is not Decision.DENY:
-            return EncodedAnswer({})
+            return exits(0)
         if name == "UserPromptSubmit":  # an exit code would let the prompt pass in Copilot, a further field in Codex
-            return EncodedAnswer({**block, "continue": False, "stopReason": reason})
+            return _said({**block(reason), "continue": False, "stopReason": reason})
         if name == "PermissionRequest":  # Claude Code does not hear an exit code here
             inside = {"hookEventName": name, "decision": {"behavior": "deny", "message": reason}}
-            return EncodedAnswer({"hookSpecificOutput": inside})
-        return EncodedAnswer(_in_all_words(name, reason), 2, reason)
+            return _said({"hookSpecificOutput": inside})
+        return _said(_in_all_words(name, reason), 2, reason)
 
     def hear(self, event: Event, output: Payload) -> Answer:
         fields = known(output, _TOP)
@@ -56,6 +60,10 @@ class _Universal(Plain):
             reason = fields.get("reason") or told or inside.get("permissionDecisionReason")
             return Answer(**spoken(Decision.DENY, reason if isinstance(reason, str) else "", event))
         return Answer()
+
+
+def _said(output: Payload, code: int = 0, stderr: str = "") -> Exit:
+    return exits(code, strictjson.dumps(output) + "\n", stderr)
 
 
 def _in_all_words(name: str, reason: str) -> Payload:
@@ -94,31 +102,22 @@ def speaker(payload: Mapping[str, object]) -> str:
     return "codex"
 
 
-class UniversalDialect(AgentDialect, frozen=True, kw_only=True):
-    """Reads what any agent sends, and denies so that all of them obey."""
-
-    def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        from billhook.agents import dialect
-
-        return dialect(speaker(received_object(stdin))).read_call(stdin, env)
-
-
-_FAILURE: Final = {
-    **FAILURE_BLOCK,
-    **FAILURE_TOOL,
+_REFUSAL: Final = {
+    **REFUSE,
+    **REFUSE_TOOL,
     "permission": "deny",
     "user_message": "@",
     "agent_message": "@",
-    "hookSpecificOutput": {"hookEventName": "PreToolUse", **FAILURE_TOOL},
+    "hookSpecificOutput": {"hookEventName": "PreToolUse", **REFUSE_TOOL},
 }
 AGENT: Final = Agent(
     name="universal",
     title="an agent that billhook does not know",
     meanings=rows.UNIVERSAL,
-    failures=(
-        Failure("prompt", 0, {**FAILURE_BLOCK, "continue": False, "stopReason": "@"}),
-        Failure("permission", 0, FAILURE_PERMISSION),
-        Failure("", 2, _FAILURE),
+    refusals=(
+        Refusal("prompt", 0, {**REFUSE, "continue": False, "stopReason": "@"}),
+        Refusal("permission", 0, REFUSE_PERMISSION),
+        Refusal("", 2, _REFUSAL),
     ),
 )
-DIALECTS = {"universal": UniversalDialect(agent=AGENT, voice=_Universal())}
+DIALECTS = {"universal": UniversalDialect(AGENT)}

@@ -122,13 +122,11 @@ def _without(host: Agent, event: str, options: EntryOptions) -> str:
     if not is_refused(host, event):
         return "exit 0"
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
-    fields, code = host.refusals.get(whole(event), {}), 0 if whole(event) in host.refusals else 2
-    if options.scope == "project" and event in host.shared_refusals:
-        fields, code = host.shared_refusals[event]
-    said = {key: value if value != "" else reason for key, value in fields.items()}
+    refusal = host.refusal(options.scope, whole(event))
+    said = refusal.output(reason)
     told = f"echo {shlex.quote(json.dumps(said, ensure_ascii=False))}; " if said else ""
-    heard = f"echo {shlex.quote(reason)} >&2; " if code else ""
-    return f"{{ {told}{heard}exit {code}; }}"
+    heard = f"echo {shlex.quote(reason)} >&2; " if refusal.code else ""
+    return f"{{ {told}{heard}exit {refusal.code}; }}"
 
 
 def _warning(host: Agent) -> str:

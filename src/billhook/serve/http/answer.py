@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
+from billhook.agents.base import REFUSE_ANYTHING
 from billhook.agents.codec import AgentDialect
 from billhook.agents.inbound import OTHERS
 from billhook.config.loader import NotLoadedError
@@ -222,10 +223,7 @@ def held(why: str, dialect: str = "claude") -> dict[str, Any]:
     """A refusal of an event that nobody knows the kind of: on every event something in it holds, and on none does it
     keep an agent going that wants to stop, if that agent can be told to."""
     reason = f"billhook: {why}"
-    refuse = AGENTS[dialect].refuse_unknown if dialect in AGENTS else None
-    if refuse is not None:
-        return refuse(reason)
-    return {"continue": False, "stopReason": reason, "decision": "block", "reason": reason}
+    return (AGENTS[dialect].refusal("http") if dialect in AGENTS else REFUSE_ANYTHING).output(reason)
 
 
 def refusal(answering: OverHttp) -> Verdict:

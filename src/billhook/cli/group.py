@@ -77,11 +77,14 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from billhook.agents import AGENTS
+
         width = max(map(len, VERBS))
+        agents = ", ".join(agent.title.removesuffix(" CLI") for agent in list(AGENTS.values())[:3])
         for title, verbs in GROUPS.items():
-            if verbs:
-                with formatter.section(title):
-                    formatter.write_dl([(f"{name:<{width}}", line) for name, line in verbs.items()])
+            lines = [(f"{name:<{width}}", line.format(agents=agents)) for name, line in verbs.items()]
+            with formatter.section(title):
+                formatter.write_dl(lines)
 
 
 @click.command(

@@ -10,7 +10,7 @@ from typing import NoReturn
 GROUPS: dict[str, dict[str, str]] = {
     "Daily": {
         "init": "Write a first file with hooks that work.",
-        "install": "Let Claude Code, Codex, Gemini and others ask billhook.",
+        "install": "Let {agents} and others ask billhook.",
         "uninstall": "Take billhook out of an agent's settings again.",
         "doctor": "Say whether agents really ask billhook here, and what keeps them from it.",
         "list": "Show every hook in the order in which it runs.",
@@ -31,8 +31,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "schema": "Print the JSON Schema of hooks.yaml or of settings files, for editors.",
     },
 }
-"""Every verb with its one line of help, in the order in which `--help` shows them. The module of the same name holds a
-click command called `verb`."""
+"""Every verb with its one line of help, in the order in which `--help` shows them; `{agents}` are the titles of some.
+The module of the same name holds a click command called `verb`."""
 
 VERBS = {name: line for group in GROUPS.values() for name, line in group.items()}
 

@@ -1,4 +1,4 @@
-"""Hooks for a part of an event: an agent's own, narrower events, such as Cursor's `beforeShellExecution`."""
+"""Hooks for a part of an event: an agent's own, narrower events, such as `beforeShellExecution`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from billhook.agents import AGENTS
 from billhook.builtins.self_protection import SelfProtection
 from billhook.config.build import absence
 from billhook.config.builtin_hooks import Refusal
@@ -334,7 +335,8 @@ def _conditions(row: HookRow, step: Step, event: Event) -> Iterator[Reason]:
     if step.hook.condition is not None and not step.hook.condition(Context(event, [])):
         if row.part and not row.when:
             fitting = f" that match `{row.match}`" if row.match else ""
-            yield Reason("match", f"it runs at Cursor's {row.part}, and for other agents' calls{fitting}")
+            title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
+            yield Reason("match", f"it runs at {title}'s {row.part}, and for other agents' calls{fitting}")
             return
         why, fix = rule_reason(row.declared, row.when, event)
         yield Reason("if", why, fix)

@@ -6,6 +6,7 @@ It is for editors: it knows every key in both spellings and says what each is fo
 import re
 from typing import Any, Final, Literal
 
+from billhook.agents import AGENTS
 from billhook.agents.names import tools_of
 from billhook.config.builtin_options import LIMIT, OPTIONS
 from billhook.config.declaration import (
@@ -194,11 +195,12 @@ def _settings_file() -> Schema:
 
 
 def _definitions(fields: frozenset[str]) -> Schema:
+    titles = " and ".join(agent.title for agent in AGENTS.values() if agent.narrower)
     return {
         **{field: value for field, value in FIELDS.items() if field in fields},
         "other": {"description": "Of a handler that is not run yet."},
         "event": {
-            "description": "The name of an event; Cursor has some of its own.",
+            "description": f"The name of an event; {titles} has some of its own.",
             "enum": [*_events(), *tools_of()],
         },
         "builtins": _field(

@@ -1,6 +1,6 @@
 """The same call through two files: judged once, answered twice alike.
 
-Copilot, Cursor and VS Code read hooks from several files, Claude Code's among them, and run what stands in each.
+Some agents read hooks from several files, Claude Code's among them, and run what stands in each.
 Whoever comes first judges the call; the other one gets the same answer, and says it in its own words. It waits for it
 no longer than it can afford: then, or when the first one died, it judges the call itself. Claude Code pays nothing here
 unless billhook is in several of its files.

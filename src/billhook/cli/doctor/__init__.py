@@ -204,8 +204,25 @@ def _finding(one: DoctorFinding) -> dict[str, str]:
 # `billhook doctor`:
 
 
+def _readable(field: str) -> list[str]:
+    """The names or titles of the agents whose transcripts can be read."""
+    return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
+
+
+_HELP = f"""Say whether an agent really asks billhook here, and what keeps it from that.
+
+Is it installed, does the entry lead to this billhook in time, is the folder trusted by that agent, does the daemon
+answer, which hooks apply. Each finding has what mends it. Nothing is changed.
+
+--canary proves it: the agent is started in this folder with a prompt that has a word of our own in it, and with the
+address of its model leading nowhere; when that prompt is in the event log, the agent has asked. --coverage counts
+the tool calls in the transcripts of {" and ".join(_readable("title"))}, and those that no hook ever saw.
+"""
+
+
 @click.command(
     "doctor",
+    help=_HELP,
     epilog=f"""\b
 Examples:
   billhook doctor                       every agent that is here
@@ -223,15 +240,6 @@ Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like
 @click.option("--coverage", is_flag=True, help="Hold the agent's own transcripts against the event log.")
 @times.option("--since", end=False, help="With --coverage: only calls since then.")
 def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, since: str | None) -> int:
-    """Say whether an agent really asks billhook here, and what keeps it from that.
-
-    Is it installed, does the entry lead to this billhook in time, is the folder trusted by that agent, does the daemon
-    answer, which hooks apply. Each finding has what mends it. Nothing is changed.
-
-    --canary proves it: the agent is started in this folder with a prompt that has a word of our own in it, and with the
-    address of its model leading nowhere; when that prompt is in the event log, the agent has asked. --coverage counts
-    the tool calls in the transcripts of Claude Code and Codex, and those that no hook ever saw.
-    """
     if since is not None and not coverage:
         raise UsageError("--since is for --coverage", hint="say both, or neither")
     if canary:
@@ -338,11 +346,6 @@ def _refuse_agents() -> None:
             f"--canary is refused here: this runs inside {agent}, and it would start an agent",
             hint="run it yourself, in a terminal of your own; without --canary it is open to everybody",
         )
-
-
-def _readable(field: str) -> list[str]:
-    """The names or titles of the agents whose transcripts can be read."""
-    return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
 
 
 def _named(agents: tuple[str, ...]) -> list[Agent]:

@@ -1,82 +1,37 @@
-"""JSON with comments as text with places: where each value begins and ends, so that an edit leaves the rest as it is.
+"""Edits of JSON with comments that leave the rest of the text as it is.
 
-Only for text in which `config.jsonfile` found no fault: that reader says what is wrong and where, this one measures.
+The reader of `config.read_json` finds where each value begins and ends; a text with faults is not edited.
 """
 
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from billhook.config.nodes import MAX_BYTES, read_text
+from billhook.config.nodes import FieldNodes, Node, read_text
+from billhook.config.read_json import read_json
 from billhook.core.errors import BillhookError
-from billhook.core.text import Finding
-
-Kind = Literal["object", "array", "scalar"]
 
 BOM: Final = "\ufeff"
-_TOKEN: Final = re.compile(
-    r"""(?P<space>[ \t\r\n\ufeff]+) | (?P<comment>//(?:[^\r\n]|\r(?!\n))*+|/\*.*?\*/)
-    | (?P<string>"(?:[^"\\\n]|\\[^\n])*+") | (?P<mark>[\[\]{},:]) | (?P<word>[^\s"\[\]{},:/]++)""",
-    re.VERBOSE | re.DOTALL,
-)
-_CLOSES: Final = {"{": "}", "[": "]"}
+_GAP: Final = re.compile(r"//(?:[^\r\n]|\r(?!\n))*+|/\*.*?\*/|,", re.DOTALL)
+"""What is between two values, beside white space."""
 _HARMLESS: Final = frozenset({"BH105"})  # a key that is there twice: agents take the last one, and so do we
+_DEFAULT_UNIT: Final = "  "
+_INDENT: Final = re.compile(r"[ \t]*")
 
 
 class FaultyFileError(BillhookError):
     """A file that can't be edited without guessing: nothing in it was changed."""
 
 
-class Value(msgspec.Struct):
-    """One value of the text."""
-
-    kind: Kind
-    start: int
-    end: int = 0  # behind its last character
-    keys: list[tuple[str, int]] = []  # an object's keys and where each begins, in the order of the text
-    items: list["Value"] = []  # the values of an object or array
-    inner_end: int = 0
-    """Of an object or array: behind the last thing in it that is not white space, a comma and comments included."""
-    trailing_comma: bool = False
-    line_comment: bool = False  # the last thing in it is a comment that goes to the end of its line
-
-    def index(self, key: str) -> int:
-        """Which item belongs to a key, the last one as agents read it; -1 when there is none."""
-        return max((at for at, (name, _) in enumerate(self.keys) if name == key), default=-1)
-
-    def get(self, key: str) -> "Value | None":
-        at = self.index(key) if self.kind == "object" else -1
-        return self.items[at] if at >= 0 else None
-
-    def item_start(self, at: int) -> int:
-        """Where an item begins, in an object its key."""
-        return self.keys[at][1] if self.kind == "object" else self.items[at].start
-
-
 class Document(msgspec.Struct, frozen=True):
-    """A text and what stands in it."""
+    """A text and the values in it."""
 
     text: str
-    root: Value | None  # none: there is nothing in it but white space and comments
-
-    def plain(self, value: Value) -> object:
-        """A value as Python has it."""
-        match value.kind:
-            case "object":
-                pairs = zip(value.keys, value.items, strict=True)
-                return {key: self.plain(item) for (key, _), item in pairs}
-            case "array":
-                return [self.plain(item) for item in value.items]
-            case _:
-                return json.loads(self.text[value.start : value.end])
-
-    def place(self, value: Value) -> int:
-        """The line that a value begins in."""
-        return self.text.count("\n", 0, value.start) + 1
+    root: Node | None  # none: there is nothing in it but white space and comments
 
 
 @functools.lru_cache(maxsize=8)
@@ -84,65 +39,59 @@ def decoded(data: bytes, file: str) -> str:
     """The text of a file that can be edited, a byte order mark and line ends as they are. Raises FaultyFileError."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FaultyFileError("it is UTF-16", place=file, hint="save the file as UTF-8")
-    read = read_text(data, file if file.endswith(".json") else file + ".json", MAX_BYTES)
-    faults = [one for one in read.findings if one.code not in _HARMLESS]
-    if faults:
-        raise FaultyFileError(faults[0].message, place=_place(file, faults[0]), hint=faults[0].hint)
+    faultless(data, file if file.endswith(".json") else file + ".json", file)
     return data.decode("utf-8")
 
 
-def _place(file: str, finding: Finding) -> str:
-    return f"{file}:{finding.line}:{finding.column}"
+def faultless(data: bytes, name: str, file: str) -> Node | None:
+    """What a file has in it; `name` is read as its name. Raises FaultyFileError for the first fault."""
+    read = read_text(data, name)
+    for fault in read.findings:
+        if fault.code not in _HARMLESS:
+            raise FaultyFileError(fault.message, place=f"{file}:{fault.line}:{fault.column}", hint=fault.hint)
+    return read.node
 
 
 @functools.lru_cache(maxsize=8)
 def measured(text: str) -> Document:
-    """The values of a faultless text; nobody changes what is returned."""
-    outside = Value("array", -1)
-    stack = [outside]
-    for kind, start, end in _tokens(text):
-        top = stack[-1]
-        match kind:
-            case "{" | "[":
-                stack.append(Value("object" if kind == "{" else "array", start, inner_end=end))
-                _take(top, stack[-1])
-            case "}" | "]":
-                top.end = end
-                stack.pop()
-                stack[-1].inner_end, stack[-1].line_comment = end, False
-            case "string" if top.kind == "object" and len(top.keys) == len(top.items):
-                top.keys.append((_said(text[start:end]), start))
-                top.trailing_comma = False
-            case "string" | "word":
-                _take(top, Value("scalar", start, end))
+    """The values of a faultless text."""
+    root = read_json(" " + text[1:] if text.startswith(BOM) else text, "").node
+    return Document(text, root if root is not None and root.end else None)
+
+
+def is_mapping(node: Node) -> bool:
+    return isinstance(node.value, FieldNodes)
+
+
+def items(node: Node | None) -> tuple[Node, ...]:
+    """The values of a mapping or list; none for anything else."""
+    if node is not None and isinstance(node.value, FieldNodes):
+        return tuple(value for _, value in node.value)
+    return node.value if node is not None and isinstance(node.value, tuple) else ()
+
+
+def keys(node: Node | None) -> list[str]:
+    """The keys of a mapping, in the order of the text; one may come twice."""
+    return [str(key.value) for key, _ in node.value] if node and isinstance(node.value, FieldNodes) else []
+
+
+def at_path(document: Document, path: Sequence[str]) -> Node | None:
+    """The value below these keys; None when there is none. A number in the path is a list's index."""
+    node = document.root
+    for step in path:
+        match node.value if node is not None else None:
+            case FieldNodes() as fields:
+                node = fields.get(step)
+            case tuple() as values:
+                node = values[int(step)] if step.isdigit() and int(step) < len(values) else None
             case _:
-                top.trailing_comma = kind == "," or (kind != ":" and top.trailing_comma)
-        if kind not in ("}", "]", "{", "["):
-            top.inner_end, top.line_comment = end, text.startswith("//", start) and kind == "comment"
-    return Document(text, outside.items[0] if outside.items else None)
+                return None
+    return node
 
 
-def _said(token: str) -> str:
-    return str(json.loads(token)) if "\\" in token else token[1:-1]
-
-
-def _take(into: Value, value: Value) -> None:
-    into.items.append(value)
-    into.trailing_comma = False
-
-
-def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    for found in _TOKEN.finditer(text):
-        kind = found.lastgroup or ""
-        if kind != "space":
-            yield (found[0] if kind == "mark" else kind), found.start(), found.end()
-
-
-# Edits of JSON text that a person would make:
-
-
-_DEFAULT_UNIT: Final = "  "
-_INDENT: Final = re.compile(r"[ \t]*")
+def inside(document: Document, container: Node) -> str:
+    """What is between the brackets of a container."""
+    return document.text[container.start + 1 : container.end - 1]
 
 
 class Style(msgspec.Struct, frozen=True):
@@ -150,11 +99,11 @@ class Style(msgspec.Struct, frozen=True):
 
     newline: str  # what ends a line
     unit: str  # one step of indentation
-    lines: bool  # values stand in lines of their own; otherwise the text is all in one line
+    lines: bool  # values are in lines of their own; otherwise the text is all in one line
     spaced: bool  # a blank follows `:` and `,`
 
     def rendered(self, value: object, indent: str, *, lines: bool) -> str:
-        """A value as this style has it; `indent` is that of the line it stands in."""
+        """A value in this style; `indent` is that of the line it is in."""
         if not lines:
             separators = (", ", ": ") if self.spaced else (",", ":")
             return json.dumps(value, ensure_ascii=False, separators=separators)
@@ -166,115 +115,97 @@ def style_of(document: Document) -> Style:
     """The style of a text; of an empty one what most people use."""
     text, root = document.text, document.root
     newline = "\r\n" if "\r\n" in text else "\n"
-    if root is None or not root.items:
+    if root is None or not items(root):
         return Style(newline, _DEFAULT_UNIT, True, True)
     lines = "\n" in text[root.start : root.end]
-    first = root.item_start(0)
+    first = _starts(root)[0]
     outer, inner = _indent(text, root.start), _indent(text, first)
     unit = inner[len(outer) :] if inner.startswith(outer) and "\n" in text[root.start : first] else ""
     return Style(newline, unit or _DEFAULT_UNIT, lines, ": " in text or lines)
 
 
 def appended(text: str, path: Sequence[str], value: object, key: str = "") -> str:
-    """The text with one more item at the end of the container at `path`; in an object it has a key."""
+    """The text with one more item at the end of the container at `path`; in a mapping it has a key."""
     document = measured(text)
     container = at_path(document, path)
     assert container is not None, path
     style = style_of(document)
-    label = "" if container.kind == "array" else json.dumps(key, ensure_ascii=False) + (": " if style.spaced else ":")
+    label = json.dumps(key, ensure_ascii=False) + (": " if style.spaced else ":") if is_mapping(container) else ""
     return _put(text, container, style, label, value)
 
 
-def _put(text: str, container: Value, style: Style, label: str, value: object) -> str:
-    last = container.items[-1] if container.items else None
-    lines = (style.lines and _in_lines(text, container)) or container.line_comment
-    close = container.end - 1
+def _put(text: str, container: Node, style: Style, label: str, value: object) -> str:
+    starts, close = _starts(container), container.end - 1
+    seam = items(container)[-1].end if starts else container.start + 1
+    gap = list(_GAP.finditer(text, seam, close))
+    at = gap[-1].end() if gap else seam
+    trailing_comma = any(one[0] == "," for one in gap)
+    in_lines = not starts or "\n" in text[container.start : starts[0]]
+    lines = (style.lines and in_lines) or (bool(gap) and gap[-1][0].startswith("//"))
     around = _indent(text, container.start)
-    indent = _indent(text, container.item_start(0)) if last and lines and _first_in_line(text, container) else ""
+    indent = _indent(text, starts[0]) if starts and lines and _is_first_in_line(text, starts[0]) else ""
     indent = indent or around + style.unit
-    new = label + style.rendered(value, indent, lines=lines) + ("," if container.trailing_comma else "")
-    at = container.inner_end
+    new = label + style.rendered(value, indent, lines=lines) + ("," if trailing_comma else "")
     tail = text[at:close]
     if lines:
         new = style.newline + indent + new
-        tail = tail if "\n" in tail or last is not None else style.newline + around
-    elif last is not None or at > container.start + 1:
+        tail = tail if "\n" in tail or starts else style.newline + around
+    elif starts or gap:
         new = (" " if style.spaced else "") + new
-    comma = "," if last is not None and not container.trailing_comma else ""
-    seam = last.end if last is not None else at
+    comma = "," if starts and not trailing_comma else ""
     return text[:seam] + comma + text[seam:at] + new + tail + text[close:]
 
 
-def removed(text: str, path: Sequence[str], at: int) -> str:
-    """The text without one item of the container at `path`: the reverse of `appended`."""
-    container = at_path(measured(text), path)
+def removed(text: str, path: Sequence[str]) -> str:
+    """The text without the item at `path`: the reverse of `appended`."""
+    container = at_path(measured(text), path[:-1])
     assert container is not None, path
-    start, end = container.item_start(at), container.items[at].end
-    before = container.items[at - 1].end if at else container.start + 1
-    after = container.item_start(at + 1) if at + 1 < len(container.items) else container.end - 1
+    names, starts, values = keys(container), _starts(container), items(container)
+    at = len(names) - 1 - names[::-1].index(path[-1]) if is_mapping(container) else int(path[-1])
+    start, end = starts[at], values[at].end
+    after = starts[at + 1] if at + 1 < len(values) else container.end - 1
+    front = len(text[:start].rstrip(" \t\r\n"))
     comma = _comma(text, end, after)
     if comma >= 0:
-        front = _back_over_space(text, start)
         behind = comma + 1
         if front == start:  # nothing in front of it to take away, so what is behind goes
-            behind = _over_blanks(text, behind)
-        text = text[:front] + text[end:comma] + text[behind:]
-    else:
-        comma = _comma(text, before, start) if at else -1
-        front = _back_over_space(text, start)
-        kept = text[:front] if comma < 0 else text[:comma] + text[comma + 1 : front]
-        text = kept + text[end:]
-    return text
+            behind = len(text) - len(text[behind:].lstrip(" \t"))
+        return text[:front] + text[end:comma] + text[behind:]
+    comma = _comma(text, values[at - 1].end, start) if at else -1
+    kept = text[:front] if comma < 0 else text[:comma] + text[comma + 1 : front]
+    return kept + text[end:]
 
 
 def emptied(text: str, path: Sequence[str], inner: str) -> str:
     """The text with `inner` between the brackets of a container that has no items left; comments in it stay."""
-    container = at_path(measured(text), path)
-    if container is None or container.items or text[container.start + 1 : container.end - 1].strip():
+    document = measured(text)
+    container = at_path(document, path)
+    if container is None or items(container) or inside(document, container).strip():
         return text
     return text[: container.start + 1] + inner + text[container.end - 1 :]
 
 
-def inside(document: Document, container: Value) -> str:
-    """What stands between the brackets of a container."""
-    return document.text[container.start + 1 : container.end - 1]
-
-
-def at_path(document: Document, path: Sequence[str]) -> Value | None:
-    """The value below these keys; None when there is none. A number in the path is an array's index."""
-    value = document.root
-    for step in path:
-        if value is None:
-            return None
-        if value.kind == "array":
-            value = value.items[int(step)] if int(step) < len(value.items) else None
-        else:
-            value = value.get(step)
-    return value
-
-
 def begun(text: str) -> str:
-    """A text with an object as its root, also where there was nothing but comments."""
+    """A text with a mapping as its root, also where there was nothing but comments."""
     if measured(text).root is not None:
         return text
     mark = BOM if text.startswith(BOM) else ""
-    said = text.removeprefix(BOM)
-    newline = "\r\n" if "\r\n" in said else "\n"
-    if not said.strip():
+    rest = text.removeprefix(BOM)
+    newline = "\r\n" if "\r\n" in rest else "\n"
+    if not rest.strip():
         return f"{mark}{{}}{newline}"
-    return f"{mark}{said.rstrip()}{newline}{{}}{newline}"
+    return f"{mark}{rest.rstrip()}{newline}{{}}{newline}"
 
 
-def _in_lines(text: str, container: Value) -> bool:
-    """Whether the items of a container stand in lines of their own; an empty one has no say."""
-    if not container.items:
-        return True
-    return "\n" in text[container.start : container.item_start(0)]
+def _starts(container: Node) -> list[int]:
+    """Where each item begins, in a mapping its key."""
+    if isinstance(container.value, FieldNodes):
+        return [key.start for key, _ in container.value]
+    return [item.start for item in items(container)]
 
 
-def _first_in_line(text: str, container: Value) -> bool:
-    start = container.item_start(0)
-    return not text[text.rfind("\n", 0, start) + 1 : start].strip()
+def _is_first_in_line(text: str, at: int) -> bool:
+    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
 
 
 def _indent(text: str, at: int) -> str:
@@ -286,23 +217,4 @@ def _indent(text: str, at: int) -> str:
 
 def _comma(text: str, start: int, end: int) -> int:
     """Where the comma is between two values, comments aside; -1 when there is none."""
-    while start < end:
-        if text.startswith("//", start):
-            start = text.find("\n", start) % (len(text) + 1)
-        elif text.startswith("/*", start):
-            start = text.find("*/", start) + 2
-        elif text[start] == ",":
-            return start
-        else:
-            start += 1
-    return -1
-
-
-def _back_over_space(text: str, at: int) -> int:
-    return len(text[:at].rstrip(" \t\r\n"))
-
-
-def _over_blanks(text: str, at: int) -> int:
-    while text[at : at + 1] in (" ", "\t") and text[at : at + 1]:
-        at += 1
-    return at
+    return next((found.start() for found in _GAP.finditer(text, start, end) if found[0] == ","), -1)

@@ -3,8 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from billhook.config.edit_json import FaultyFileError
-from billhook.config.nodes import read_text
+from billhook.config.edit_json import FaultyFileError, faultless
 from billhook.core.errors import BillhookError
 from billhook.core.text import folded
 
@@ -140,12 +139,8 @@ def _style(text: str) -> str | None:
 
 
 def _read(data: bytes, file: str) -> dict[str, Any]:
-    read = read_text(data, file)
-    faults = [one for one in read.findings if one.code != "BH105"]
-    if faults:
-        first = faults[0]
-        raise FaultyFileError(first.message, place=f"{file}:{first.line}:{first.column}", hint=first.hint)
-    plain = read.node.plain() if read.node is not None else {}
+    node = faultless(data, file, file)
+    plain = node.plain() if node is not None else {}
     if not isinstance(plain, dict):
         raise FaultyFileError("the file is no mapping", place=f"{file}:1", hint="write `hooks:` and names below it")
     return plain

@@ -24,6 +24,8 @@ class Node(msgspec.Struct, frozen=True):
     value: "Scalar | tuple[Node, ...] | FieldNodes"
     line: int
     column: int
+    start: int = 0  # of JSON: where it begins in the text, in characters
+    end: int = 0  # of JSON: behind its last character
 
     @property
     def kind(self) -> str:

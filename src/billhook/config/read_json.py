@@ -191,7 +191,7 @@ class _JsonReader:
             self.judge(done)
         value = FieldNodes(tuple(done.pairs)) if done.mapping else tuple(done.values)
         self.findings.extend(twice(done.pairs, self.file))
-        node = None if done.lost else Node(value, *self.lines.place(done.start))
+        node = None if done.lost else Node(value, *self.lines.place(done.start), done.start, start + 1)
         self.put(_Item("{" if done.mapping else "v", done.start, node))
 
     def comma(self, mark: str, start: int) -> None:
@@ -306,14 +306,15 @@ class _JsonReader:
             import json
 
             inner = json.loads(token)
-        return _Item('"', start, Node(_LONE_SURROGATE.sub("\ufffd", inner), *self.lines.place(start)))
+        text = _LONE_SURROGATE.sub("\ufffd", inner)
+        return _Item('"', start, Node(text, *self.lines.place(start), start, start + len(token)))
 
     def word(self, token: str, start: int, end: int) -> _Item:
         touches = self.touches_quote(start, end)
-        if token in _CONSTANTS:
-            return _Item("v", start, Node(_CONSTANTS[token], *self.lines.place(start)))
-        if number := _NUMBER.fullmatch(token):
-            return _Item("v", start, Node(_number(token, number), *self.lines.place(start)))
+        number = _NUMBER.fullmatch(token)
+        if number or token in _CONSTANTS:
+            value = _number(token, number) if number else _CONSTANTS[token]
+            return _Item("v", start, Node(value, *self.lines.place(start), start, end))
         is_key = self.text[end : end + 100].lstrip().startswith(":")
         if touches:
             self.report("a quote inside text, or text that is not closed", start, 'write `\\"` for a quote inside text')

@@ -19,12 +19,14 @@ from billhook.cli.doctor.finding import DoctorFinding
 from billhook.cli.install.entries import (
     PROGRAM,
     UNGUARDED,
+    EntryCall,
     EntryOptions,
     Handler,
     IfMissing,
     handlers,
     is_written,
     ours,
+    parse,
     wanted,
 )
 from billhook.cli.install.files import notes_about
@@ -86,19 +88,8 @@ def _packages_above(real: str) -> Iterator[str]:
 # The entries in an agent's files:
 
 
-_CALL: Final = re.compile(r"exec (?P<program>'.*?'(?:\"'\"'.*?')*|\S+) --as (?P<name>[\w-]+) --deadline (?P<ms>\d+)")
-_ADDRESS: Final = re.compile(r"(?P<base>https?://[^/]+)/hook/(?P<name>[\w-]+)\?.*?\bdeadline=(?P<ms>\d+)")
 _TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
-
-
-class Called(msgspec.Struct, frozen=True):
-    """What an entry of ours says."""
-
-    dialect: str
-    deadline: int  # milliseconds
-    program: str = ""
-    address: str = ""  # where the daemon is asked over HTTP; then there is no program
 
 
 class InstalledEntries(msgspec.Struct, frozen=True):
@@ -128,19 +119,8 @@ class InstalledEntries(msgspec.Struct, frozen=True):
         words += ["--if-missing allow"] if self.if_missing == "allow" else []
         return " ".join(words)
 
-    def calls(self) -> list[Called]:
-        return [said for one in self.entries if (said := called(one)) is not None]
-
-
-def called(handler: Handler) -> Called | None:
-    """What an entry that `install` wrote runs or asks."""
-    text = handler.data.get("command") or handler.data.get("bash")
-    if isinstance(text, str) and (found := _CALL.search(text)):
-        return Called(found["name"], int(found["ms"]), program=shlex.split(found["program"])[0])
-    url = handler.data.get("url")
-    if isinstance(url, str) and (found := _ADDRESS.match(url)):
-        return Called(found["name"], int(found["ms"]), address=found["base"])
-    return None
+    def calls(self) -> list[EntryCall]:
+        return [call for one in self.entries if (call := parse(one.data)) is not None]
 
 
 class SettingsPair:
@@ -304,7 +284,7 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Every agent lets a call pass when a hook is too late: our deadline has to lie below its time-out."""
     late = []
     for entry in one.entries:
-        said = called(entry)
+        said = parse(entry.data)
         number = entry.data.get(one.host.timeout_key)
         plain = isinstance(number, int | float) and not isinstance(number, bool)
         seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
@@ -325,7 +305,7 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
         http=next((said.address for said in calls if said.address), ""),
     )
     today = wanted(one.host, one.events, options)
-    if any(_timeless(_whole(entry), one.host) != _timeless(today.get(entry.event), one.host) for entry in one.entries):
+    if any(_timeless(entry.entry, one.host) != _timeless(today.get(entry.event), one.host) for entry in one.entries):
         yield _of_another_form(one)
 
 
@@ -337,11 +317,6 @@ def _of_another_form(one: InstalledEntries) -> DoctorFinding:
     lines = ", ".join(str(entry.line) for entry in one.entries)
     text = f"{one.path}: calls billhook in words of your own (line {lines}), with no deadline that is known"
     return DoctorFinding("warn", "installed", text, f"{one.command}, and remove those")
-
-
-def _whole(entry: Handler) -> Mapping[str, Any]:
-    """What stands in the event's list."""
-    return {**entry.group, "hooks": [entry.data]} if entry.inner >= 0 else entry.data
 
 
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:

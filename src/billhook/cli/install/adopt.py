@@ -58,7 +58,7 @@ class Adoption:
         assert action is not None
         name = self._name(handler, action)
         event = self._events[handler.event]
-        entry = {**handler.group, "hooks": [handler.data]} if handler.inner >= 0 else handler.data
+        entry = handler.entry
         self.hooks[name] = {**self._fields(handler, event, action), MARK: _mark(self._host, handler.event, entry)}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
         self.handlers.append(Adopted(handler.event, entry, name))

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,15 +14,18 @@ from billhook.agents.names import whole
 from billhook.config.edit_json import (
     Document,
     FaultyFileError,
-    Value,
     appended,
     at_path,
     begun,
     emptied,
     inside,
+    is_mapping,
+    items,
+    keys,
     measured,
     removed,
 )
+from billhook.config.nodes import Node
 
 SECONDS: Final = 60.0  # the time-out that is written where no hook needs more
 PROGRAM: Final = "billhook-hook"
@@ -56,8 +58,14 @@ class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entry(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
-    """One entry, as it stands in the list of an event."""
-    handler = _http(host, event, options) if options.http and event not in host.no_http else _run(host, event, options)
+    """One entry, as it is in the list of an event."""
+    seconds, deadline = times(host, event, options.seconds.get(event, 0))
+    if options.http and event not in host.no_http:
+        handler = _http(host, event, options, deadline)
+    else:
+        names = {**({"name": NAME} if host.named else {}), **({"type": "command"} if host.typed else {})}
+        handler = {**names, host.command_key: command(host, event, options, deadline)}
+    handler[host.timeout_key] = seconds * host.unit_per_second
     if host.fail_closed and is_refused(host, event):
         handler[host.fail_closed[0]] = host.fail_closed[1]
     return {**host.group, "hooks": [handler]} if host.shape == "nested" else handler
@@ -68,25 +76,13 @@ def is_refused(host: Agent, event: str) -> bool:
     return whole(event) in REFUSED_WITHOUT or event in host.also_refused
 
 
-def _run(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
-    seconds, deadline = times(host, event, options.seconds.get(event, 0))
-    return {
-        **({"name": NAME} if host.named else {}),
-        **({"type": "command"} if host.typed else {}),
-        host.command_key: command(host, event, options, deadline),
-        host.timeout_key: seconds * host.unit_per_second,
-    }
-
-
-def _http(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
-    seconds, deadline = times(host, event, options.seconds.get(event, 0))
+def _http(host: Agent, event: str, options: EntryOptions, deadline: int) -> dict[str, Any]:
     rule = "on_failure=deny&" if event in REFUSED_WITHOUT else ""
     return {
         "type": "http",
         "url": f"{options.http}/hook/{host.name}?{rule}deadline={deadline}",
         "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}", "X-Billhook-Project": f"${PROJECT_VARIABLE}"},
         "allowedEnvVars": [TOKEN_VARIABLE, PROJECT_VARIABLE],
-        host.timeout_key: seconds * host.unit_per_second,
     }
 
 
@@ -117,9 +113,10 @@ def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> st
 
 def _without(host: Agent, event: str, options: EntryOptions) -> str:
     """What a shell does in billhook's place."""
-    if options.if_missing == "allow":
-        return _warning(host) if event in _WARNED else "exit 0"
-    if not is_refused(host, event):
+    if options.if_missing == "allow" and event in _WARNED:
+        heard = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
+        return f"{{ {heard}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
+    if options.if_missing == "allow" or not is_refused(host, event):
         return "exit 0"
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
     refusal = host.refusal(options.scope, whole(event))
@@ -129,45 +126,50 @@ def _without(host: Agent, event: str, options: EntryOptions) -> str:
     return f"{{ {told}{heard}exit {refusal.code}; }}"
 
 
-def _warning(host: Agent) -> str:
-    heard = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
-    return f"{{ {heard}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
-
-
 _WORD: Final = r"(?:[\w@%+=:,./-]+|'(?:[^']|'\"'\"')*')"
+_CALL: Final = re.compile(rf"exec (?P<program>{_WORD}) --as (?P<name>[\w-]+) --deadline (?P<ms>\d+)")
 _WRITTEN: Final = re.compile(
-    rf"(?:command -v {_WORD} >/dev/null 2>&1 \|\| (?:exit 0|\{{ .* \}}); )?"
-    rf"exec (?P<program>{_WORD}) --as (?P<name>[a-z-]+) --deadline (?P<deadline>\d+)(?: --from \w+)?(?: \w+)?",
+    rf"(?:command -v {_WORD} >/dev/null 2>&1 \|\| (?:exit 0|\{{ .* \}}); )?{_CALL.pattern}(?: --from \w+)?(?: \w+)?",
     re.DOTALL,
 )
 """Exactly what `command` makes; earlier versions did not say whose file it is."""
+_ADDRESS: Final = re.compile(
+    r"(?P<base>https?://(?:[\w.-]+|\[[\w:.]+\])(?::\d+)?)/hook/(?P<name>[\w-]+)\?.*?\bdeadline=(?P<ms>\d+)"
+)
+_VARIABLES: Final = ([TOKEN_VARIABLE, PROJECT_VARIABLE], [TOKEN_VARIABLE])  # earlier versions did not carry the project
+
+
+class EntryCall(msgspec.Struct, frozen=True):
+    """What an entry runs or asks."""
+
+    dialect: str
+    deadline: int  # milliseconds
+    program: str = ""
+    address: str = ""  # where the daemon is asked over HTTP; then there is no program
+
+
+def parse(handler: Mapping[str, Any]) -> EntryCall | None:
+    """What a handler runs or asks, where it has the words of `entry`: whoever wrote it."""
+    for text in _commands(handler):
+        if found := _CALL.search(text):
+            return EntryCall(found["name"], int(found["ms"]), program=shlex.split(found["program"])[0])
+    url = handler.get("url")
+    if isinstance(url, str) and (found := _ADDRESS.match(url)):
+        return EntryCall(found["name"], int(found["ms"]), address=found["base"])
+    return None
+
+
+def _commands(handler: Mapping[str, Any]) -> list[str]:
+    return [handler[key] for key in ("command", "bash") if isinstance(handler.get(key), str)]
 
 
 def is_written(handler: object) -> bool:
     """Whether a handler of an agent's file was written by `install`, for whichever agent."""
-    if not isinstance(handler, dict):
+    if not isinstance(handler, dict) or (call := parse(handler)) is None:
         return False
-    for key in ("command", "bash"):
-        text = handler.get(key)
-        if isinstance(text, str) and (found := _WRITTEN.fullmatch(text)):
-            return _program(found["program"]) == PROGRAM
-    return _is_our_address(handler)
-
-
-def _program(word: str) -> str:
-    return (shlex.split(word) or [""])[0].rpartition("/")[2]
-
-
-def _is_our_address(handler: dict[str, Any]) -> bool:
-    url, allowed = handler.get("url"), handler.get("allowedEnvVars")
-    known = ([TOKEN_VARIABLE, PROJECT_VARIABLE], [TOKEN_VARIABLE])  # earlier versions did not carry the project
-    if handler.get("type") != "http" or not isinstance(url, str) or allowed not in known:
-        return False
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return re.fullmatch(r"/hook/[a-z-]+", parts.path) is not None and "deadline=" in parts.query
+    if call.address:
+        return handler.get("type") == "http" and handler.get("allowedEnvVars") in _VARIABLES
+    return any(map(_WRITTEN.fullmatch, _commands(handler))) and call.program.rpartition("/")[2] == PROGRAM
 
 
 def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[str, dict[str, Any]]:
@@ -185,58 +187,55 @@ class Handler(msgspec.Struct, frozen=True):
     at: int  # which item of the event's list it is, or stands in
     inner: int  # which item of that group's `hooks`; -1 in a flat file
     data: dict[str, Any]
-    group: dict[str, Any]  # the group that it stands in, without its handlers; empty in a flat file
+    group: dict[str, Any]  # the group that it is in, without its handlers; empty in a flat file
     line: int
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What is in the event's list, as if the handler were alone there."""
+        return {**self.group, "hooks": [self.data]} if self.inner >= 0 else self.data
 
 
 def checked(text: str, host: Agent, file: str) -> Document:
     """The text with its places, if entries can be put into it. Raises FaultyFileError."""
     document = measured(text)
-    root = document.root
-    if root is None:
-        return document
-    if root.kind != "object":
-        raise _wrong(document, root, file, "the file is no mapping", "put it all between `{` and `}`")
-    hooks = root.get("hooks")
-    if hooks is None:
-        return document
-    if hooks.kind != "object":
-        raise _wrong(document, hooks, file, "`hooks` is no mapping", 'write "hooks": {}, or remove it')
-    for (name, _), value in zip(hooks.keys, hooks.items, strict=True):
-        if value.kind != "array" and name in host.spellings.values():
-            raise _wrong(document, value, file, f"`{name}` is no list", f'put it into a list: "{name}": [...]')
+    root, hooks = document.root, at_path(document, ["hooks"])
+    if root is not None and not is_mapping(root):
+        raise _wrong(root, file, "the file is no mapping", "put it all between `{` and `}`")
+    if hooks is not None and not is_mapping(hooks):
+        raise _wrong(hooks, file, "`hooks` is no mapping", 'write "hooks": {}, or remove it')
+    for name, value in zip(keys(hooks), items(hooks), strict=True):
+        if not isinstance(value.value, tuple) and name in host.spellings.values():
+            raise _wrong(value, file, f"`{name}` is no list", f'put it into a list: "{name}": [...]')
     return document
 
 
-def _wrong(document: Document, value: Value, file: str, message: str, hint: str) -> FaultyFileError:
-    return FaultyFileError(message, place=f"{file}:{document.place(value)}", hint=hint)
+def _wrong(node: Node, file: str, message: str, hint: str) -> FaultyFileError:
+    return FaultyFileError(message, place=f"{file}:{node.line}", hint=hint)
 
 
 def handlers(document: Document, host: Agent) -> list[Handler]:
     """Every handler that the agent would run, in the order of the file."""
-    hooks = at_path(document, ["hooks"])
-    if hooks is None:
-        return []
-    return [one for event in dict.fromkeys(name for name, _ in hooks.keys) for one in _of(document, host, event)]
+    events = dict.fromkeys(keys(at_path(document, ["hooks"])))
+    return [one for event in events for one in _of(document, host, event)]
 
 
 def _of(document: Document, host: Agent, event: str) -> Iterator[Handler]:
     listed = at_path(document, ["hooks", event])
-    if listed is None or listed.kind != "array":
+    if listed is None or not isinstance(listed.value, tuple):
         return
-    for at, item in enumerate(listed.items):
-        data = document.plain(item)
+    for at, item in enumerate(listed.value):
+        data = item.plain()
         if not isinstance(data, dict):
             continue
         if host.shape == "flat":
-            yield Handler(event, at, -1, data, {}, document.place(item))
+            yield Handler(event, at, -1, data, {}, item.line)
             continue
-        inner = item.get("hooks")
         group = {key: value for key, value in data.items() if key != "hooks"}
-        for number, one in enumerate(inner.items if inner is not None and inner.kind == "array" else ()):
-            handler = document.plain(one)
-            if isinstance(handler, dict):
-                yield Handler(event, at, number, handler, group, document.place(one))
+        inner = at_path(document, ["hooks", event, str(at), "hooks"])
+        for number, one in enumerate(inner.value if inner is not None and isinstance(inner.value, tuple) else ()):
+            if is_mapping(one):
+                yield Handler(event, at, number, one.plain(), group, one.line)
 
 
 def ours(document: Document, host: Agent) -> list[Handler]:
@@ -246,9 +245,7 @@ def ours(document: Document, host: Agent) -> list[Handler]:
 
 def holds(document: Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether exactly these entries of ours are there."""
-    found = [
-        (one.event, {**one.group, "hooks": [one.data]} if one.inner >= 0 else one.data) for one in ours(document, host)
-    ]
+    found = [(one.event, one.entry) for one in ours(document, host)]
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
 
 
@@ -257,7 +254,7 @@ def with_entries(text: str, host: Agent, wanted: Mapping[str, Any]) -> str:
     text = begun(text)
     document = measured(text)
     for key, value in host.head.items():
-        if document.root is not None and document.root.get(key) is None:
+        if key not in keys(document.root):
             text = appended(text, [], value, key)
     if at_path(document, ["hooks"]) is None:
         return appended(text, [], {event: [entry] for event, entry in wanted.items()}, "hooks")
@@ -280,16 +277,12 @@ def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original:
     whole = {(one.event, one.at) for one in leaving} - {(one.event, one.at) for one in found if one not in leaving}
     done = set()
     for one in reversed(leaving):
-        path = ["hooks", one.event]
-        if one.inner < 0 or (one.event, one.at) not in whole:
-            text = (
-                removed(text, path, one.at)
-                if one.inner < 0
-                else removed(text, [*path, str(one.at), "hooks"], one.inner)
-            )
+        path = ["hooks", one.event, str(one.at)]
+        if (one.event, one.at) not in whole:
+            text = removed(text, [*path, "hooks", str(one.inner)])
         elif (one.event, one.at) not in done:
             done.add((one.event, one.at))
-            text = removed(text, path, one.at)
+            text = removed(text, path)
     before = measured(original) if original is not None else None
     for event in dict.fromkeys(one.event for one in leaving):
         text = _pruned(text, ["hooks", event], before)
@@ -300,30 +293,19 @@ def _pruned(text: str, path: list[str], original: Document | None) -> str:
     """The text without an empty container that was not there before."""
     document = measured(text)
     container = at_path(document, path)
-    if container is None or container.items or inside(document, container).strip():
+    if container is None or items(container) or inside(document, container).strip():
         return text
     kept = at_path(original, path) if original is not None else None
-    if kept is not None and original is not None:
-        return emptied(text, path, inside(original, kept) if not kept.items else "")
-    above = at_path(document, path[:-1])
-    assert above is not None
-    return removed(text, path[:-1], above.index(path[-1]))
+    if kept is None or original is None:
+        return removed(text, path)
+    return emptied(text, path, inside(original, kept) if not items(kept) else "")
 
 
 def _without_head(text: str, host: Agent, original: Document | None) -> str:
     """The text without the keys that came with our entries: when nothing else is left, or the others did without."""
-    root = measured(text).root
-    had = {key for key, _ in original.root.keys} if original is not None and original.root is not None else set()
-    alone = root is not None and not {key for key, _ in root.keys} - set(host.head)
-    if root is not None and (alone or had):
-        for key in [key for key, _ in reversed(root.keys) if key in host.head and key not in had]:
-            now = measured(text).root
-            text = removed(text, [], now.index(key)) if now is not None else text
-    return _empty_root(text, original)
-
-
-def _empty_root(text: str, original: Document | None) -> str:
     kept = original.root if original is not None else None
-    return emptied(
-        text, [], inside(original, kept) if kept is not None and original is not None and not kept.items else ""
-    )
+    found, had = keys(measured(text).root), set(keys(kept))
+    if had or not set(found) - set(host.head):
+        for key in reversed(found):
+            text = removed(text, [key]) if key in host.head and key not in had else text
+    return emptied(text, [], inside(original, kept) if original and kept is not None and not items(kept) else "")

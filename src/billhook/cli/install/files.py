@@ -19,7 +19,7 @@ from billhook.agents.base import Agent, Scope
 from billhook.cli.install.entries import NAME, PROGRAM, handlers, is_written
 from billhook.config import sources
 from billhook.config.declaration import RunAction, Url
-from billhook.config.edit_json import Document, at_path
+from billhook.config.edit_json import Document, at_path, items
 from billhook.config.installation import is_billhook
 from billhook.config.nodes import MAX_BYTES
 from billhook.core import client_env
@@ -44,19 +44,17 @@ def _switches(file: str, document: Document, host: Agent) -> Iterator[str]:
         (["tools", "enableHooks"], False),
     ):
         found = at_path(document, path)
-        if found is not None and document.plain(found) is off:
-            place = f"{file}:{document.place(found)}"
-            yield f"{place} switches all hooks off (`{'.'.join(path)}`): {host.title} will not ask billhook"
+        if found is not None and found.value is off:
+            yield f"{file}:{found.line} switches all hooks off (`{'.'.join(path)}`): {host.title} will not ask billhook"
 
 
 def _disabled(file: str, document: Document, host: Agent) -> Iterator[str]:
     """Some agents can switch off single hooks, by their names."""
     for path in (["hooksConfig", "disabled"], ["hooks", "disabled"]):
         found = at_path(document, path)
-        names = document.plain(found) if found is not None else None
-        if host.named and found is not None and isinstance(names, list) and NAME in names:
-            place = f"{file}:{document.place(found)}"
-            yield f"{place} switches billhook's hooks off (`{'.'.join(path)}`): {host.title} will not ask it"
+        if host.named and found is not None and NAME in (one.value for one in items(found)):
+            switch = f"{file}:{found.line} switches billhook's hooks off (`{'.'.join(path)}`)"
+            yield f"{switch}: {host.title} will not ask it"
 
 
 def _second_callers(file: str, document: Document, host: Agent) -> Iterator[str]:

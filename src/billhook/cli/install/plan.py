@@ -29,7 +29,7 @@ from billhook.cli.install.entries import (
 from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, digest, notes_about
 from billhook.config import sources
 from billhook.config.declaration import Declared, Layer, needs_consent
-from billhook.config.edit_json import Document, at_path, decoded, measured
+from billhook.config.edit_json import Document, at_path, decoded, items, measured
 from billhook.config.edit_yaml import is_bare, names_in, says_parallel, with_hooks
 from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError
@@ -126,7 +126,7 @@ def _is_ours(handler: Handler) -> bool:
 
 def _is_empty(text: str) -> bool:
     root = measured(text).root
-    return root is None or (not root.items and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
+    return root is None or (not items(root) and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
 
 
 def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:

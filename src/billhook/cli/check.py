@@ -1,4 +1,4 @@
-"""Findings as people and machines read them: text, lines of JSON, GitHub's annotations, SARIF."""
+"""`billhook check`, and beside it `rule` (what its codes mean) and `schema` (JSON Schema for editors)."""
 
 import difflib
 import json
@@ -18,7 +18,7 @@ from billhook.agents.base import Agent
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, times
 from billhook.cli.options import one_of, words
-from billhook.cli.screen import filled, hint, note, picked, say, shown_path
+from billhook.cli.screen import filled, hint, note, picked, say, say_json, shown_path
 from billhook.config import loader, sources
 from billhook.config.config import Config
 from billhook.config.declaration import Declared
@@ -30,10 +30,13 @@ from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import Finding, counted, one_line, suggest, visible
+from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
 from billhook.store.files import StoreError
 
 Format = Callable[[Sequence[Finding], int, int], str]
+
+
+# Findings as people and machines read them:
 
 
 def shown(file: str) -> str:
@@ -469,3 +472,71 @@ def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
             remedy = near if near.startswith("did") else "`billhook rule` lists them all"
             raise UsageError(f"{option}: no code begins with `{word}`", hint=remedy)
     return found
+
+
+# `billhook rule`:
+
+
+@click.command(
+    "rule",
+    epilog="""\b
+Examples:
+  billhook rule BH301
+  billhook rule
+  billhook rule --json | jq -r '.code + " " + .title'""",
+)
+@click.argument("code", required=False, metavar="CODE")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each code.")
+def rule_verb(code: str | None, as_json: bool) -> int:
+    """Say what a code of `billhook check` means, and how to mend what it finds.
+
+    Without CODE: all of them, one line each.
+    """
+    chosen = [section_of(code)] if code is not None else list(sections().values())
+    if as_json:
+        say_json(*(picked(section, "code title text") for section in chosen))
+    elif code is not None:
+        say(f"{_heading(chosen[0])}\n\n{chosen[0].text}")
+    else:
+        say("\n".join(_heading(section) for section in chosen))
+        hint("`billhook rule CODE` tells more")
+    return 0
+
+
+def section_of(code: str) -> Section:
+    """The section of a code, in any case; UsageError names the nearest."""
+    known = sections()
+    word = code.upper() if not code.isdigit() else f"BH{code}"
+    if word in known:
+        return known[word]
+    near = nearest(word, known) if len(word) != len("BH301") else ""  # of a whole code, the nearest is about anything
+    raise UsageError(f"no code `{code}`", hint=f"did you mean `{near}`?" if near else "`billhook rule` lists them all")
+
+
+def _heading(section: Section) -> str:
+    return f"{click.style(section.code, bold=True)} {section.title}"
+
+
+# `billhook schema`:
+
+
+@click.command(
+    "schema",
+    epilog="""\b
+Examples:
+  billhook schema > .billhook/hooks.schema.json
+  billhook schema settings
+
+\b
+In hooks.yaml, editors find it by this line:
+  # yaml-language-server: $schema=./hooks.schema.json""",
+)
+@click.argument("kind", metavar="[hooks|settings]", default="hooks")
+def schema_verb(kind: str) -> int:
+    """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""
+    if kind not in ("hooks", "settings"):
+        raise UsageError(f"no schema of `{kind}`", hint=suggest(kind, ("hooks", "settings")))
+    from billhook.config.schema import schema
+
+    say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
+    return 0

@@ -22,8 +22,8 @@ from billhook.agent.models.scripted import Scripted
 from billhook.agent.ui_events import Show, TextDelta, TurnEnded
 from billhook.cli.agent.chat import Interrupts
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
+from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
-from billhook.cli.events.view import Printer
 from billhook.cli.screen import filled, note, say
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config

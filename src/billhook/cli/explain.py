@@ -1,23 +1,56 @@
-"""`billhook explain`: which hooks an event would get, and why the others not. Nothing is run."""
+"""`billhook explain`: which hooks an event would get, and why the others not. Nothing is run.
 
+`billhook explain ID`: a past decision, under the configuration of that moment, and what differs today.
+"""
+
+import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from billhook.cli.events.query import LogScope
+from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.fire import build_event
-from billhook.cli.list import conditions, failure_rule, source_of
+from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import config_option, event_named, loaded
-from billhook.cli.screen import facts, filled, hanging, hint, picked, say, say_json, unreadable, width
-from billhook.config.config import Config, as_data
-from billhook.config.explain import Explained, Explanation, Outlook, explain
+from billhook.cli.screen import (
+    facts,
+    filled,
+    hanging,
+    hint,
+    note,
+    picked,
+    say,
+    say_json,
+    shown_path,
+    unreadable,
+    width,
+    word_of,
+)
+from billhook.cli.times import ago, shown_time
+from billhook.config import loader
+from billhook.config.builtin_options import filled as with_defaults
+from billhook.config.config import Config, as_data, content, kept
+from billhook.config.explain import (
+    Considered,
+    Explained,
+    Explanation,
+    FieldChange,
+    Outlook,
+    Past,
+    event_of,
+    explain,
+    look_back,
+)
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
-from billhook.core.text import counted, nearest, one_line
-from billhook.core.text import suggest as nearest_of
+from billhook.core.text import counted, nearest, one_line, suggest
+from billhook.store.log.record import Record
 
 _INDENT = 5
 _RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")
@@ -57,11 +90,9 @@ def verb(
     record of the event log, by its number or by the first eight digits of its id or more: then the decision of that
     time is explained, under the configuration of that time, and what differs today.
     """
-    if len(about) == 1 and tool is None and input_ is None and _RECORD.fullmatch(about[0]):
-        from billhook.cli.explain_past import explain_record
-
-        if explain_record(about[0].lower(), configs, as_json=as_json):
-            return 0
+    is_record = len(about) == 1 and tool is None and input_ is None and _RECORD.fullmatch(about[0])
+    if is_record and explain_record(about[0].lower(), configs, as_json=as_json):
+        return 0
     config = loaded(configs)
     found = explain(config, _event(about, tool, input_, config))
     if as_json:
@@ -95,7 +126,7 @@ def _too_many(about: Sequence[str], name: str) -> UsageError:
     if name or about[0].startswith("-"):
         odd = about[1] if name else about[0]
         return UsageError(
-            f"`{odd}` is too much", hint=f"{nearest_of(odd, _OPTIONS)} (`billhook explain --help` tells more)"
+            f"`{odd}` is too much", hint=f"{suggest(odd, _OPTIONS)} (`billhook explain --help` tells more)"
         )
     quoted = " ".join(about).replace("'", "'\\''")
     return UsageError("that is more than one argument", hint=f"quote it: billhook explain '{quoted}'")
@@ -204,19 +235,13 @@ def _hook(one: Explained, place: int) -> Iterator[str]:
 
 
 def _facts(one: Explained) -> Iterator[str]:
-    row = one.row
-    if one.runs:
-        yield from conditions(row)
-    if row.layer != "built-in":
-        yield row.dialect
-    if one.runs and one.seconds is not None and one.failure:
-        of_dialect = one.default and row.layer != "built-in"
-        yield f"{one.seconds:g} s" + (f" (default of {row.dialect})" if of_dialect else "")
+    row, configured = one.row, one.row.layer != "built-in"
+    yield from facts_of(row, ("part match if " if one.runs else "") + ("dialect" if configured else ""))
     if one.runs and one.failure:
+        default = f" (default of {row.dialect})" if one.default and configured else ""
+        yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
-    if row.always:
-        yield "also after a deny"
-    yield source_of(row)
+    yield from facts_of(row, "always source")
 
 
 def _others(others: Sequence[Explained]) -> str:
@@ -250,3 +275,222 @@ def verdict_line(outlook: Outlook, event: Event) -> str:
         return f"verdict: depends on what is answered by {', '.join(outlook.open)}"
     decides = ": the agent's own permissions decide" if event.gates and hasattr(event, "tool_name") else ""
     return f"verdict: none (no objection){decides}"
+
+
+# A past decision:
+
+
+_COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
+_FEWEST = 8  # digits by which an id is named
+
+
+def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> bool:
+    """Explain the decision whose id begins so, or whose number that is. False: there is none, and the digits were meant
+    otherwise; a number is no command."""
+    config = loaded(configs)
+    here = LogScope(config.project, Path(config.root))
+    match = by_id(digits, here, notes=False) if len(digits) >= _FEWEST else None
+    if match is None and digits.isdecimal() and not digits.startswith("0"):
+        match = found(digits, here)
+        if match[1].record.note is not None:
+            raise UsageError(f"record {digits} is about the log itself: nothing was decided", hint="name another one")
+    if match is None:
+        note(f"no record of the log has an id that begins with `{digits}`, so this is about a command")
+        return False
+    record, _ = whole(*match)
+    if record.project and record.project != config.project:
+        config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
+    past = look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
+    if as_json:
+        say_json(_past_data(past))
+    else:
+        say("\n".join(_past_screen(past)))
+    return True
+
+
+def _as_kept(config: Config) -> dict[str, Any]:
+    """The configuration of today in the form in which those of the past are kept: secrets that are equal stay equal."""
+    data = content(config)
+    options = with_defaults("event-logger", config.builtins["event-logger"].options)
+    if options["redact"]:
+        from billhook.store.redaction import redactor
+
+        data = redactor(Path(config.root), more_keys=options["redact_keys"]).value(data)
+    form: dict[str, Any] = strictjson.loads(strictjson.encode(data), max_bytes=None)
+    return form
+
+
+def _past_data(past: Past) -> dict[str, Any]:
+    record = past.record
+    return {
+        **picked(
+            record, "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
+        ),
+        "decided_by": past.by,
+        **picked(record, "failed_open judged duration_ms config?"),
+        "config_known": past.known,
+        "hooks": [_considered_data(one) for one in past.hooks],
+        "today": {
+            "differs": past.differs if past.known else None,
+            "added": [row["name"] for row in past.added],
+            "removed": past.removed,
+            "changed": [one.name for one in past.hooks if one.changes],
+            "settings": past.settings,
+            "verdict": outlook_data(past.today.outlook) if past.today is not None else None,
+            "not_known": past.untold,
+        },
+    }
+
+
+def _considered_data(one: Considered) -> dict[str, Any]:
+    today = None if one.today is None else picked(one.today, "runs why?")
+    return {**picked(one, "name standing why? decided own said then now changes"), "today": today}
+
+
+def _past_screen(past: Past) -> Iterator[str]:
+    event, record = event_of(past.record), past.record
+    title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", width())
+    yield click.style(title, bold=True)
+    yield from facts(_about(past.record), 2)
+    spoken = [one for one in past.hooks if not _silent(one)]
+    for place, one in enumerate(spoken, 1):
+        yield ""
+        yield from _considered(one, place)
+    if not spoken:
+        yield from ("", "no hook wanted it" if past.record.judged else "no hook was asked")
+    # a gate that is asked again after a rewrite is there twice
+    names_spoken = {one.name for one in spoken}
+    if silent := {one.name: one for one in past.hooks if _silent(one) and one.name not in names_spoken}:
+        yield ""
+        names = ", ".join(f"{name} ({_took(one)})" for name, one in silent.items())
+        yield from (click.style(line, dim=True) for line in filled(f"built in, no objection: {names}", 0))
+    yield ""
+    yield from _verdict(past)
+    yield ""
+    yield from _today(past)
+
+
+def _about(record: Record) -> Iterator[str]:
+    yield f"record {record.id}"
+    yield f"{shown_time(record.time)} ({ago(record.time)})"
+    session = record.session_name or record.session_id[:36]
+    if session:
+        yield f"session {session}"
+    if record.turn_id:
+        yield f"turn {record.turn_id.rpartition(':')[2]}"
+    if record.host:
+        yield f"asked by {record.host}"
+
+
+def _silent(one: Considered) -> bool:
+    return one.said is not None and one.said.source == "built-in" and word_of(one.said) == "no objection"
+
+
+def _considered(one: Considered, place: int) -> Iterator[str]:
+    word = word_of(one.said) if one.said is not None else one.standing
+    well = one.said is not None and one.said.status == "ok"
+    colour = _COLOURS.get(word, "green") if well else "yellow"
+    name = click.style(one_line(one.name, width() - 40), fg="cyan")
+    number = place if one.said is not None else "-"
+    took = f"  {_took(one)}" if one.said is not None else ""
+    decided = "  decided" if one.decided else ""
+    yield f"  {number:<2} {name}  {click.style(word, fg=colour)}{took}{click.style(decided, bold=True)}"
+    if one.why:
+        yield from filled(one.why, _INDENT)
+    yield from _said(one)
+    if one.then is not None:
+        dialect = "dialect" if one.then.get("layer") != "built-in" else ""
+        source = "source" if one.then.get("file") else ""
+        yield from facts(facts_of(one.then, f"match if {dialect} on_failure trust {source}"), _INDENT)
+    elif one.own:
+        yield from facts(["a hook of the program that asked"], _INDENT)
+
+
+def _took(one: Considered) -> str:
+    return f"{one.said.duration_ms:.1f} ms" if one.said is not None else ""
+
+
+def _said(one: Considered) -> Iterator[str]:
+    if one.said is None:
+        return
+    told = (("to model: ", one.said.context), ("to user: ", one.said.message))
+    for text in (one.said.reason, one.said.error, *one.said.lost, *(label + text for label, text in told if text)):
+        if text:
+            yield from filled(text, _INDENT)
+    if one.said.status != "ok" and one.said.decision != "none":
+        yield from filled(f"counted as {one.said.decision}, as its failure rule says", _INDENT)
+    if one.said.failed_open:
+        yield from filled("the event went on without its answer", _INDENT)
+
+
+def _verdict(past: Past) -> Iterator[str]:
+    for line in filled(f"verdict: {_decision(past)}", 0):
+        yield click.style(line, bold=True)
+    if past.record.reason:
+        yield from filled(f"reason: {past.record.reason}", 0)
+    if past.record.failed_open and past.record.judged:
+        yield f"{counted(past.record.failed_open, 'hook')} failed and let the event pass"
+
+
+def _decision(past: Past) -> str:
+    record = past.record
+    if not record.judged:
+        did = "the event passed" if record.decision == "none" else f"the answer was {record.decision}"
+        return f"never judged; {did}"
+    because = f", because of {', '.join(past.by)}" if past.by else ""
+    what = f"{record.decision} (no objection)" if record.decision == "none" and not because else record.decision
+    did = ", and the agent was stopped" if record.stop else ", and the agent went on" if record.keep_going else ""
+    return f"{what}{because}{did}, after {record.duration_ms:.1f} ms"
+
+
+def _today(past: Past) -> Iterator[str]:
+    yield click.style("Today", bold=True)
+    lines = list(_differences(past))
+    if not lines and past.known:
+        lines = ["the configuration is the same as far as this event goes"]
+    if past.today is not None:
+        lines.append(verdict_line(past.today.outlook, past.today.event))
+    lines += [f"not known: {text}" for text in past.untold]
+    for line in lines:
+        yield from hanging(line, 2)
+
+
+def _differences(past: Past) -> Iterator[str]:
+    for one in past.hooks:
+        if one.own:
+            continue
+        if one.now is None:
+            yield f"{one.name}: removed"
+        elif one.changes:
+            yield f"{one.name}: {'; '.join(_change(change) for change in one.changes)}{_outcome(one)}"
+        elif text := _outcome(one):
+            yield f"{one.name}: {text.removeprefix(', so ')}"
+    for row in past.added:
+        place = f" ({shown_path(str(row['source']))})" if row.get("file") else ""
+        yield f"{row['name']}: {'added' if past.known else 'not in the record'}{place}"
+    for change in past.settings:
+        yield _change(change)
+
+
+def _outcome(one: Considered) -> str:
+    """What becomes of it today, where that differs."""
+    if one.today is None:
+        return ""
+    if one.standing in ("asked", "background") and not one.today.runs:
+        return f", so it would not be asked: {one.today.why}"
+    own_condition = one.standing == "not asked" or one.why.startswith("condition")
+    return ", so it would be asked" if own_condition and one.today.runs else ""
+
+
+def _change(change: FieldChange) -> str:
+    if change.field == "hash":
+        return "what it runs has changed"
+    field = "what it does" if change.field == "what" else change.field
+    return f"{field} {_value(change.then)} -> {_value(change.now)}"
+
+
+def _value(value: Any) -> str:
+    if value is None or value == []:
+        return "none"
+    text = value if isinstance(value, str) else strictjson.dumps(value)
+    return f"`{one_line(text, 200)}`"

@@ -23,6 +23,8 @@ _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
 
 
+_MODULES = {"rule": "check", "schema": "check"}  # modules that hold more than their own verb: `rule_verb` and so on
+
 _MEANT = {
     "init": "add new create setup start",
     "uninstall": "remove rm delete disable off",
@@ -65,7 +67,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        found: click.Command = importlib.import_module(f"billhook.cli.{cmd_name.replace('-', '_')}").verb
+        module = importlib.import_module(f"billhook.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        found: click.Command = getattr(module, f"{cmd_name}_verb", None) or module.verb
         return found
 
     def resolve_command(

@@ -1,4 +1,7 @@
-"""Standard streams as an agent hands them to its hook: read and written whole, whatever kind of pipe they are."""
+"""`billhook hook`: one event on standard input, the verdict on standard output, standard error and the exit code.
+
+The streams are read and written whole, whatever kind of pipe they are.
+"""
 
 import os
 import time
@@ -242,10 +245,54 @@ def _listen(caught: list[int]) -> None:
             signal.signal(number, end)
 
 
+_EPILOG = """\b
+Example, in an agent's settings:
+  {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}
+
+\b
+When the event or the configuration can't be read, the event's name is mistyped,
+its folder is gone, hooks call billhook in a circle, or billhook fails:
+  --on-failure deny   the event is denied, in the dialect's words
+  --on-failure allow  it passes
+  neither             it is denied as soon as a gate is configured for it, else it passes;
+                      both can be seen on stderr
+
+\b
+A hook that answers later may end within its time-out, after the verdict; its answer has no reader."""
+
+
+def _command() -> Any:
+    """What `billhook hook --help` shows. The verb itself goes past click."""
+    import click
+
+    from billhook.serve.hook_server import DIALECTS
+
+    from_help = "Whose file the entry stands in: the same call through both is judged once."
+    deadline_help = "Milliseconds for all hooks together, below the agent's own time-out."
+
+    @click.command("hook", epilog=_EPILOG)
+    @click.argument("event", required=False, metavar="EVENT")
+    @click.option("--as", "dialect", metavar="|".join(DIALECTS), help="The agent's dialect.  [default: claude]")
+    @click.option("--on-failure", metavar="allow|deny", help="What a failure of billhook's own does.")
+    @click.option("--config", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
+    @click.option("--deadline", metavar="MS", help=deadline_help)
+    @click.option("--from", "source", metavar="user|project", help=from_help)
+    def hook(**given: object) -> int:
+        """Be a hook: read one event as JSON on stdin, ask the configured hooks, and answer on stdout, stderr and exit
+        code.
+
+        EVENT names the event for agents whose JSON does not, in the agent's spelling or in ours. Case, `_` and `-` in
+        it don't matter.
+        """
+        import sys
+
+        return main(sys.argv[2:])
+
+    return hook
+
+
 def __getattr__(name: str) -> Any:
     """The click command, which only `billhook hook --help` needs."""
     if name == "verb":
-        from billhook.cli.hook_help import verb
-
-        return verb
+        return _command()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

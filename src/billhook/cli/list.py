@@ -1,9 +1,9 @@
 """`billhook list`: every hook in the order in which it runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -90,9 +90,8 @@ def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     column = min(_LONGEST_NAME, max((len(one.declared.name) for one in plugins), default=0))
     for one in plugins:
         declared = one.declared
-        match = [one_line(f"match {declared.match}", _LONGEST_FACT)] if declared.match else []
-        about = [one_line(", ".join(declared.events), _LONGEST_FACT), *match, one.plugin, shown_path(declared.place)]
-        yield from _dimmed(declared.name, declared.does, about, column)
+        about = facts_of(picked(declared, "events match"), "events match")
+        yield from _dimmed(declared.name, declared.does, [*about, one.plugin, shown_path(declared.place)], column)
 
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
@@ -131,20 +130,32 @@ def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     return fired if fired.events else None
 
 
-def source_of(row: HookRow) -> str:
-    """`file:line` as people write it."""
-    return f"{shown_path(row.file)}:{row.line}" if row.line else shown_path(row.file) if row.file else row.layer
-
-
 def failure_rule(on_failure: str) -> str:
     return "gate" if on_failure == "deny" else f"on_failure {on_failure}"
 
 
-def conditions(row: HookRow) -> Iterator[str]:
-    """What it is asked about."""
-    yield from (row.part,) if row.part else ()
-    yield from (one_line(f"match {row.match}", _LONGEST_FACT),) if row.match else ()
-    yield from (one_line(f"if {row.when}", _LONGEST_FACT),) if row.when else ()
+_FACTS: dict[str, Callable[[Any], str]] = {
+    "events": lambda names: one_line(", ".join(names), _LONGEST_FACT),
+    "part": str,
+    "match": lambda text: one_line(f"match {text}", _LONGEST_FACT),
+    "if": lambda text: one_line(f"if {text}", _LONGEST_FACT),
+    "dialect": str,
+    "on_failure": failure_rule,
+    "timeout": lambda seconds: f"timeout {seconds:g} s",
+    "priority": lambda number: f"priority {number:g}",
+    "after": lambda names: one_line(f"after {', '.join(names)}", _LONGEST_FACT),
+    "background": lambda _: "in the background",
+    "always": lambda _: "also after a deny",
+    "trust": str,
+    "source": shown_path,
+}
+_UNSAID: tuple[Any, ...] = (None, "", False, (), [])
+
+
+def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
+    """The facts of these names about a hook, in words; those that say nothing are left out."""
+    data = {**as_data(row), "part": row.part} if isinstance(row, HookRow) else row
+    return (_FACTS[name](data[name]) for name in names.split() if data.get(name) not in _UNSAID)
 
 
 def _screen(
@@ -159,8 +170,7 @@ def _screen(
         for number, row in enumerate(rows_, 1):
             idle = row.effect == "nothing" or _never_fires(row, agent)
             if row.state == "elsewhere":
-                events = [one_line(", ".join(row.events), _LONGEST_FACT)] if row.events else []
-                yield from _dimmed(row.name, row.what, [*events, source_of(row), row.why], column)
+                yield from _dimmed(row.name, row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
             lines = _hook(row, None if idle else number, column, fired)
             yield from islice(lines, 1) if title == _BOOKS else lines
@@ -214,20 +224,10 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
 
 def _facts(row: HookRow, *, alone: bool) -> Iterator[str]:
     """`alone`: it does not stand below its event."""
-    if alone and row.events:
-        yield one_line(", ".join(row.events), _LONGEST_FACT)
-    yield from conditions(row)
-    if row.layer != "built-in":
-        yield row.dialect
-    yield failure_rule(row.on_failure)
-    yield from (f"timeout {row.timeout:g} s",) if row.timeout is not None else ()
-    yield from (f"priority {row.priority:g}",) if row.priority != 100 else ()
-    yield from (one_line(f"after {', '.join(row.after)}", _LONGEST_FACT),) if row.after else ()
-    yield from ("in the background",) if row.background else ()
-    yield from ("also after a deny",) if row.always else ()
-    if row.layer != "built-in":
-        yield row.trust
-    yield source_of(row)
+    events, priority = "events" if alone else "", "priority" if row.priority != 100 else ""
+    dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
+    names = f"{events} part match if {dialect} on_failure timeout {priority} after background always {trust} source"
+    return facts_of(row, names)
 
 
 def _last_fired(row: HookRow, fired: LastFired | None) -> Iterator[str]:

@@ -1,12 +1,242 @@
-"""`billhook events`: ask the log. Without a command it shows the events; each command is a module of its own."""
+"""`billhook events`: query the log. Without a command it shows the events; each command is in a module."""
 
 import importlib
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any, TypeVar
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
-from billhook.cli.events.view import view
+from billhook.cli.events.query import (
+    Filters,
+    Logs,
+    LogScope,
+    SessionNames,
+    Slice,
+    as_logged,
+    chosen,
+    filter_options,
+    here,
+    json_options,
+    newest_session,
+    plain_hook,
+    slice_options,
+)
+from billhook.cli.events.table import EventRow, Table, joined, minimal
+from billhook.cli.options import words
+from billhook.cli.screen import filled, hint, note, progress, say, say_json, shown_path
+from billhook.core import strictjson
+from billhook.core.errors import UsageError
+from billhook.core.text import counted, one_line, suggest, visible
+from billhook.store.log.query import LogEntry, called, hooks_of
+from billhook.store.log.record import Record
+from billhook.store.sessions import VERBS
+
+IN_THE_TABLE = 100  # records that the table shows unless somebody asks for more
+_BEFORE_FOLLOWING = 10
+_LOOKED_AT = 200  # records in which a hook is looked for that nobody may have
+_HOW = (
+    "A record is written whenever hooks are asked about an event in this project: by an agent that runs "
+    "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."
+)
+T = TypeVar("T")
+_MINIMAL = ("id", "time", "session_id", "session_name", "turn_id", "event", "tool", "decision", "reason")
+
+
+def format_options(verb: Any) -> Any:
+    """How the records are printed: `--json`, `--human`, `--minimal`."""
+    text = "One short line for each record; in JSON, a few fields."
+    verb = click.option("--minimal", "-m", is_flag=True, help=text)(verb)
+    return json_options(
+        "JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."
+    )(verb)  # fmt: skip
+
+
+@filter_options
+@slice_options("100 in the table")
+@format_options
+@click.option("--follow", "-f", "--tail", "follow", is_flag=True,
+              help="Show the last 10, or --last N, and then what comes, until Ctrl-C.")  # fmt: skip
+def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bool) -> int:
+    """Show what happened: every event that hooks were asked about, and what became of it.
+
+    SESSION is `.` (the newest of this project), a session's name, an id or the first 6 characters of one, or several
+    with commas between. Without it, all sessions of this project. The order is oldest first, in JSON too.
+
+    On a terminal there are tables, and in a pipe JSON lines, also of list, search, show, files and stats; --human asks
+    for the tables there. rename and verify answer in words everywhere, unless --json asks for JSON.
+    """
+    _refuse_misplaced(filters.sessions)
+    if follow and (part.first is not None or part.limit or part.offset or filters.until):
+        raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
+    where = here()
+    if follow and set(words(filters.sessions)) == {"."} and not newest_session(where):
+        filters = msgspec.structs.replace(filters, sessions=())  # none has begun yet: the first one is waited for
+    logs = chosen(filters, where)
+    printer = Printer(where, in_json=in_json, minimal=minimal, hook=plain_hook(filters.hook))
+    if follow:
+        return _follow(logs, part, printer)
+    if not in_json and not part.given:
+        part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
+    with progress("reading the log", prints=in_json and part.end is None) as bar:
+        shown = printer.show(logs, logs.chosen(part, bar))
+    printer.count(logs, shown, part, filters=filters != Filters())
+    return 0
+
+
+def _refuse_misplaced(sessions: tuple[str, ...]) -> None:
+    """A command that stands behind an option, or is followed by what is no session."""
+    if sessions and sessions[0] in VERBS:
+        hint = f"put them behind it: billhook events {' '.join(sessions)} ..."
+        raise UsageError(f"options stand before `{sessions[0]}`", hint=hint)
+
+
+class Printer:
+    """Prints records as they were asked for."""
+
+    def __init__(
+        self, where: LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
+    ) -> None:
+        self.in_json, self.minimal, self.hook = in_json, minimal, hook
+        self.names = SessionNames(where)
+
+    def show(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
+        """Print them all; how many there were."""
+        if self.in_json:
+            return self._json(logs, entries)
+        records = [logs.whole(entry) for entry in entries]
+        if self.minimal:
+            say("\n".join(minimal(EventRow(record), self.names) for record in records)) if records else None
+        elif records:
+            say("\n".join(self._table(records)))
+        return len(records)
+
+    def one(self, logs: Logs, entry: LogEntry, table: Table) -> None:
+        """Print one that just came."""
+        if self.in_json:
+            self._json(logs, (entry,))
+            sys.stdout.flush()
+        elif self.minimal:
+            say(minimal(EventRow(logs.whole(entry)), self.names))
+        else:
+            say("\n".join(table.lines(EventRow(logs.whole(entry)))))
+
+    def _json(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
+        number = 0
+        for entry in entries:
+            number += 1
+            few = {name: getattr(entry.record, name) for name in _MINIMAL} if self.minimal else None
+            click.echo(as_logged(entry, logs) if few is None else strictjson.encode(few))
+        return number
+
+    def _table(self, records: list[Record]) -> Iterator[str]:
+        rows = joined(records)
+        alone = len({record.session_id for record in records}) == 1 and records[0].session_id != ""
+        table = Table(rows, self.names, hook=self.hook, alone=alone)
+        if alone:
+            yield self._session(records[0])
+        yield table.head()
+        for row in rows:
+            yield from table.lines(row)
+
+    def _session(self, record: Record) -> str:
+        name = one_line(self.names.name(record), 64)
+        id_ = one_line(record.session_id, 80)
+        return f"session {click.style(name or id_, bold=True)}{f'  {id_}' if name else ''}"
+
+    def count(self, logs: Logs, shown: int, part: Slice, *, filters: bool) -> None:
+        """Say on standard error how much of the log that was. In JSON only what somebody must know."""
+        there = logs.count()
+        if not there:
+            show_nothing(logs, in_json=self.in_json)
+            return
+        match = " in the log match" if filters else " in the log"
+        notes = [f"{shown:,} of {counted_records(there)}{'' if shown else match}"]
+        if part.limit and shown == part.limit and not (part.last or part.first):
+            notes.append(f"the newest {shown}: --limit 0 shows all, --offset {part.offset + shown} those before")
+        _note_count(notes, logs.foreign, shown, in_json=self.in_json)
+        if logs.unread:
+            note(_unread(logs.unread))
+        if not shown and self.hook is not None:
+            self._hint_hook(logs, self.hook)
+
+    def _hint_hook(self, logs: Logs, name: str) -> None:
+        """No record names that hook, or none that passes the other filters: which did they mean?"""
+        newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
+        known = {name for entry in newest for name in hooks_of(entry.record)}
+        if known and not any(called(one, name) for one in known):
+            hint(f"no recent record names the hook `{visible(name)}`; {visible(suggest(name, sorted(known)))}")
+
+
+def show_nothing(logs: Logs, *, in_json: bool) -> int:
+    """Nothing is in the log: where it was looked for, and how it would get there. The exit code."""
+    folders = [reader.folder for reader in logs.readers] or [logs.here.reader().folder]
+    path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
+    project = one_line(shown_path(logs.here.project, here=False), 200)
+    text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *filled(_HOW, 0)])
+    if logs.foreign:
+        text += f"\nSkipped there: {counted(logs.foreign, 'line')} that billhook did not write."
+    say(text, err=in_json)
+    hint("`billhook fire PreToolUse --tool Bash` makes a first one")
+    return 0
+
+
+def show_list(
+    found: list[T],
+    draw: Callable[[list[T]], str],
+    last: int | None,
+    *,
+    in_json: bool,
+    thing: str,
+    foreign: int | None = None,
+) -> int:
+    """The last of what was found, as lines of JSON or as a table, and on standard error how many that are. The exit
+    code."""
+    shown = found if last is None else found[max(0, len(found) - last) :]
+    if in_json:
+        say_json(*shown)
+    elif shown:
+        say(draw(shown))
+    _note_count([f"{len(shown):,} of {counted(len(found), thing)}"], foreign, len(shown), in_json=in_json)
+    return 0
+
+
+def _note_count(notes: list[str], foreign: int | None, shown: int, *, in_json: bool) -> None:
+    """How much was shown, which is the first note, is left out below lines of JSON."""
+    below = notes[1:] if in_json and shown else notes
+    if foreign:
+        below.append(f"skipped {counted(foreign, 'line')} that billhook did not write")
+    if below:
+        say(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
+
+
+def _unread(number: int) -> str:
+    which, whose = ("1 record", "its side file is") if number == 1 else (f"{number:,} records", "their side files are")
+    name = "it" if number == 1 else "them"
+    return f"{which} could not be searched whole: {whose} missing or damaged; `billhook events verify` names {name}"
+
+
+def counted_records(number: int) -> str:
+    return f"{number:,} record" if number == 1 else f"{number:,} records"
+
+
+def _follow(logs: Logs, part: Slice, printer: Printer) -> int:
+    table = Table([], printer.names, hook=printer.hook)
+    if not printer.in_json and not printer.minimal:
+        say(table.head())
+    newest = Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
+    with suppress(KeyboardInterrupt):  # the only way in which it ends
+        for entry in logs.followed(newest):
+            printer.one(logs, entry, table)
+    return 0
+
+
+# The group of commands:
+
 
 COMMANDS = {
     "list": "The sessions of this project, with what happened in each.",

@@ -9,9 +9,9 @@ from typing import IO, NamedTuple
 
 import click
 
+from billhook.cli.events import counted_records, show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.table import width
-from billhook.cli.events.view import counted_records, show_nothing
 from billhook.cli.options import loaded
 from billhook.cli.screen import filled, note, picked, progress, say, say_json, shown_path, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError

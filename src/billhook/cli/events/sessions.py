@@ -4,6 +4,7 @@ import click
 import msgspec
 
 from billhook.cli import times
+from billhook.cli.events import show_list, show_nothing
 from billhook.cli.events.query import (
     Logs,
     LogScope,
@@ -17,7 +18,6 @@ from billhook.cli.events.query import (
     one,
 )
 from billhook.cli.events.table import TRUST, aligned
-from billhook.cli.events.view import show_list, show_nothing
 from billhook.cli.screen import Progress, note, progress, say, say_json, shown_path
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, visible

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from billhook.cli import times
+from billhook.cli.events import Printer, format_options
 from billhook.cli.events.query import (
     FAILED,
     Filters,
@@ -25,7 +26,6 @@ from billhook.cli.events.query import (
     slice_options,
 )
 from billhook.cli.events.table import EventRow, Table, about, cells, coloured, cut, told, turn, width, word
-from billhook.cli.events.view import Printer, format_options
 from billhook.cli.screen import filled, hint, progress, say, shown_path, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError

@@ -10,9 +10,9 @@ import msgspec
 
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
+from billhook.cli.events import show_list, show_nothing
 from billhook.cli.events.query import Filters, Logs, chosen, filter_options, here, json_options, number, plain_hook
 from billhook.cli.events.table import aligned
-from billhook.cli.events.view import show_list, show_nothing
 from billhook.cli.screen import note, progress, say, say_json, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader

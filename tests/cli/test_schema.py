@@ -12,8 +12,9 @@ from jsonschema import Draft202012Validator
 
 from billhook.config.declaration import NATIVE
 from billhook.config.nodes import read_text
-from billhook.config.schema import _TOP, FIELDS, KEYS, schema
-from billhook.config.shapes import shape
+from billhook.config.permissions import MODES
+from billhook.config.schema import schema, sections
+from billhook.config.shapes import OWN_KEYS, SWITCHES, shape
 from billhook.config.sources import SourceFile
 from billhook.core.events import EVENTS
 from billhook.core.text import Finding
@@ -22,6 +23,7 @@ from seeds.examples import PIPELINE
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "src" / "billhook" / "config" / "starter.yaml"
+FIELDS = sections()["fields"]
 HOOKS = Draft202012Validator(schema("hooks"))
 SETTINGS = Draft202012Validator(schema("settings"))
 
@@ -210,8 +212,9 @@ def test_slips_in_what_holds_for_all(validator: Draft202012Validator, text: str)
 def test_nothing_is_left_out() -> None:
     """Every key that the readers know is in the schema, and has a description."""
     assert set(FIELDS) == NATIVE
-    assert set(_TOP) == KEYS
+    assert set(sections()["top"]) == {*OWN_KEYS, *SWITCHES}
     assert all("description" in value for value in FIELDS.values())
+    assert ", ".join(MODES) in sections()["parts"]["permissions"]["properties"]["defaultMode"]["description"]
     assert {*EVENTS} <= {*schema("hooks")["$defs"]["event"]["enum"]}
 
 

@@ -13,13 +13,23 @@ import msgspec
 
 from billhook.config.builtin_hooks import Absence, Refusal
 from billhook.config.builtin_options import filled
-from billhook.config.declaration import BUILTINS, Action, Declared, Exec, NotYet, Python, RunAction, Say, Url
+from billhook.config.declaration import (
+    BUILTINS,
+    Action,
+    Declared,
+    Exec,
+    HookFields,
+    NotYet,
+    Python,
+    RunAction,
+    Say,
+    Url,
+)
 from billhook.config.file_read import Builtin, FileRead
 from billhook.config.recorder import Knowing
 from billhook.core import client_env, strictjson
-from billhook.core.answers import OnFailure
 from billhook.core.errors import StrictJSONError, UsageError
-from billhook.core.hook import Hook, Source, listens
+from billhook.core.hook import Hook, listens
 from billhook.core.text import Finding
 from billhook.store import files
 from billhook.store.digest import sha256
@@ -157,35 +167,18 @@ _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "
 
 _BUILT_IN = {"self-protection": "guards billhook's own configuration, approvals and state"}
 _KINDS: dict[type, str] = {RunAction: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
-_SHARED = ("events", "match", "dialect", "on_failure", "priority", "after", "timeout", "background", "always")
-"""Fields that are called the same in a declaration, in a hook and here."""
-_PLACE = ("layer", "file", "line")
 
 
-class HookRow(msgspec.Struct, frozen=True, kw_only=True):
+class HookRow(HookFields, frozen=True, kw_only=True):
     """One hook: what it is, where it is from, how it stands."""
 
     name: str  # as verdicts call it, unique here: `name`, `layer/name` or `layer/name#2`
     what: str
     kind: str  # run, exec, python, url, answer, built-in, or the kind of a handler that is not run yet; empty: broken
-    events: tuple[str, ...] = ()  # none: every event
-    match: str | None = None
-    part: str = ""
-    when: str = ""
-    dialect: str = ""
-    on_failure: OnFailure = "allow"
-    priority: int | float = 100
-    after: tuple[str, ...] = ()
-    timeout: float | None = None
-    background: bool = False
-    always: bool = False
     trust: str  # own, approved, not approved, changed, or built-in
     state: State
     why: str = ""
     effect: Effect  # what an engine does for it: runs it, blocks what it would have judged, or nothing
-    layer: str = ""
-    file: str = ""
-    line: int = 0
     hash: str = ""  # what its approval is kept under, of hooks that have one; `exact_hash` of all others as well
     entry: Entry | None = None
     hooks: tuple[Hook, ...] = ()  # what an engine has for it, stand-ins included
@@ -242,10 +235,6 @@ def rows(config: Config) -> list[HookRow]:
     return sorted(found, key=lambda row: row.effect == "nothing")
 
 
-def _fields(source: Declared | Hook | Source, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(source, name) for name in names}
-
-
 def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> HookRow:
     declared = entry.declared
     return HookRow(
@@ -260,13 +249,15 @@ def _of_entry(entry: Entry, hooks: tuple[Hook, ...]) -> HookRow:
         entry=entry,
         hooks=hooks,
         declared=declared,
-        **_fields(declared, (*_SHARED, *_PLACE, "part", "when")),
+        **{field: getattr(declared, field) for field in HookFields.__struct_fields__},
     )
 
 
 def _alone(hook: Hook, name: str) -> HookRow:
     effect = _effect((hook,))
     builtin = hook.source.layer == "built-in"
+    own, place = (set(HookFields.__struct_fields__).intersection(one.__struct_fields__) for one in (hook, hook.source))
+    shared = {field: getattr(hook, field) for field in own} | {field: getattr(hook.source, field) for field in place}
     return HookRow(
         name=name,
         what=_BUILT_IN.get(hook.name, hook.title) if builtin else "stands in for what can't be read",
@@ -276,7 +267,7 @@ def _alone(hook: Hook, name: str) -> HookRow:
         why=hook.run.why if isinstance(hook.run, Refusal | Absence) else "",
         effect=effect,
         hooks=(hook,),
-        **{**_fields(hook, _SHARED), **({"after": ()} if builtin else {}), **_fields(hook.source, _PLACE)},
+        **(shared | {"after": ()} if builtin else shared),
     )
 
 

@@ -69,18 +69,14 @@ class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
 Action: TypeAlias = RunAction | Exec | Python | Url | Say | NotYet
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """One hook of one file."""
+class HookFields(msgspec.Struct, frozen=True, kw_only=True):
+    """When and how a hook runs, and where it is from: the same in a declaration and on every screen."""
 
-    name: str
-    named: bool = False  # the file gives the name; else it was made from what the hook does
-    title: str = ""
-    action: Action | None = None  # none: it is broken, or only switches another one off
     events: tuple[str, ...] = ()  # canonical names; none: every event
     match: str | None = None
     part: str = ""
-    """An agent's own name for a part of the event, such as `beforeShellExecution`: then it gets and gives what that
-    agent's hooks do there, and `match` is a pattern for what that event is about."""
+    """An agent's own name for a part of the event, such as Cursor's `beforeShellExecution`: then it gets and gives what
+    that agent's hooks do there, and `match` is a pattern for what that event is about."""
     when: str = ""  # the rule of `if`
     priority: int | float = 100
     after: tuple[str, ...] = ()
@@ -89,11 +85,21 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     background: bool = False
     always: bool = False
     dialect: str = "claude"
+    layer: str = ""
+    file: str = ""  # absolute
+    line: int = 0
+
+
+class Declared(HookFields, frozen=True, kw_only=True):
+    """One hook of one file."""
+
+    name: str
+    named: bool = False  # the file gives the name; else it was made from what the hook does
+    title: str = ""
+    action: Action | None = None  # none: it is broken, or only switches another one off
     enabled: bool = True
     broken: str = ""  # Why it can't be used. A broken gate blocks what it would have judged.
     layer: Layer = "explicit"
-    file: str = ""  # absolute
-    line: int = 0
     column: int = 0
     folder: str = ""  # what its relative paths start from: the project, absolute
     shape: Shape = "yaml"

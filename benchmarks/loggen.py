@@ -14,7 +14,7 @@ from typing import IO, Any
 from billhook.core import strictjson
 from billhook.store.files import log_folder
 from billhook.store.log import record
-from billhook.store.log.tail import CURRENT, rotated_name
+from billhook.store.log.eventlog import CURRENT, rotated_name
 
 PROJECT = "/srv/shop"
 NEEDLE = "Grüße aus der Ablage 4711"

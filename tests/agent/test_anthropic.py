@@ -8,7 +8,7 @@ from agent.model_server import ModelServer, Refuse, Say, use
 from agent.test_services import ASKED, BASH, KEY, answer, ask, merged_history, refusal, with_model
 from billhook.agent.conversation import ToolUse, Usage, assistant, user
 from billhook.agent.models import ModelRequest
-from billhook.agent.models.anthropic import Anthropic
+from billhook.agent.models.services import Anthropic
 from billhook.session import ToolResult
 
 

@@ -13,9 +13,7 @@ import pytest
 from agent.model_server import ModelServer, Refuse, Say, Step, Use, use
 from billhook.agent.conversation import Message, Text, ToolUse, Usage, assistant, user
 from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, ToolSpec, open_model
-from billhook.agent.models.anthropic import Anthropic
-from billhook.agent.models.openai import OpenAI
-from billhook.agent.models.wire import BrokeOffError, completed
+from billhook.agent.models.services import Anthropic, BrokeOffError, OpenAI, completed
 from billhook.core.errors import UsageError
 from billhook.session import ToolResult
 
@@ -407,7 +405,6 @@ def test_a_key_that_is_none(service: str, key: str) -> None:
 @both
 def test_a_key_is_looked_for_before_the_sdk(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without one there is no use in a package, which need not be there."""
-    monkeypatch.delitem(sys.modules, f"billhook.agent.models.{service}")
     monkeypatch.setitem(sys.modules, service, None)
     with pytest.raises(UsageError, match=f"^no key: {service.upper()}_API_KEY is not set"):
         open_model(f"{service}:m", {})

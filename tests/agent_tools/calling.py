@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.tools import Workspace, standard_tools
-from billhook.agent.tools.base import ToolError
+from billhook.agent.tools import ToolError, standard_tools
 from billhook.agent.tools.bash import Background
+from billhook.agent.tools.files import Workspace
 from cli.terminal import living
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from billhook.agent.tools.base import ToolError
+from billhook.agent.tools import ToolError
 from billhook.agent.tools.bash import CAP
 from cli.terminal import gone, living
 

@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from billhook.agent.tools import Workspace, standard_tools
-from billhook.agent.tools.files import CAP, LARGEST
+from billhook.agent.tools import standard_tools
+from billhook.agent.tools.files import CAP, LARGEST, Workspace
 
 from .calling import Agent
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from billhook.agent.tools import Workspace
-from billhook.agent.tools.base import ToolError
+from billhook.agent.tools import ToolError
+from billhook.agent.tools.files import Workspace
 from billhook.core.errors import BillhookError
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agent_loop.running import DONE, Project, Ran, bash, tool
 from billhook.agent.loop import AgentLoop
-from billhook.agent.tools.base import Input
+from billhook.agent.tools import Input
 from billhook.session import ToolResult
 from cli.place import Place
 from seeds.test_seed_003 import CONFIG, JQ, SCRIPTS

@@ -16,9 +16,8 @@ import pytest
 from billhook.store.files import StoreError, log_folder
 from billhook.store.locks import LockFile
 from billhook.store.log import eventlog
-from billhook.store.log.eventlog import EventLog, open_log
+from billhook.store.log.eventlog import CURRENT, EventLog, open_log
 from billhook.store.log.record import LARGEST_LINE
-from billhook.store.log.tail import CURRENT
 from descriptors import open_descriptors
 from store.written import PROJECT, content, files_of, filled, fresh, lines_of, whole
 

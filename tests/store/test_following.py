@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.log.query import LogEntry
-from billhook.store.log.reader import LogReader
+from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.log.record import Wanted
 from descriptors import open_descriptors
 

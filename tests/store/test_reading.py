@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 
 from billhook.core import strictjson
-from billhook.store import side_files
 from billhook.store.files import StoreError
 from billhook.store.log import record as lines
 from billhook.store.log.eventlog import EventLog
-from billhook.store.log.files import older_names
-from billhook.store.log.reader import LogReader
+from billhook.store.log.reader import LogReader, older_names
 from billhook.store.log.record import Wanted
 from billhook.store.log.verify import verify
 
@@ -347,8 +345,8 @@ def test_a_side_file_that_is_gone_or_changed_is_an_error_of_that_record_only(tmp
     log = reader(tmp_path)
     first, second = (entry.record for entry in islice(log.forward(), 2))
     assert first.side is not None and second.side is not None
-    side_files.side_path(log.folder, first.side.sha256).unlink()
-    changed = side_files.side_path(log.folder, second.side.sha256)
+    lines.side_path(log.folder, first.side.sha256).unlink()
+    changed = lines.side_path(log.folder, second.side.sha256)
     changed.write_bytes(changed.read_bytes().replace(b"y", b"z"))
     for record in (first, second):
         with pytest.raises(StoreError, match=r"large/[0-9a-f]{64}\.json"):

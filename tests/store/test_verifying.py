@@ -14,8 +14,7 @@ import pytest
 
 from billhook.store.files import StoreError
 from billhook.store.locks import LockFile
-from billhook.store.log.eventlog import open_log
-from billhook.store.log.tail import CURRENT
+from billhook.store.log.eventlog import CURRENT, open_log
 from billhook.store.log.verify import MOST_FINDINGS, Broken, Head, Verified, export_head, exported_head, verify
 from store.written import PROJECT, content, files_of, filled, fresh, whole
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from billhook.store.files import log_folder
-from billhook.store.log.eventlog import EventLog, open_log
-from billhook.store.log.tail import CURRENT
+from billhook.store.log.eventlog import CURRENT, EventLog, open_log
 from billhook.store.log.verify import Verified, verify
 
 PROJECT = "/home/me/project"

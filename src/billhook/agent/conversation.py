@@ -12,7 +12,7 @@ from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.session.calls import ToolResult
 from billhook.store.files import StoreError, file_name, opened, project_name, read_bytes
-from billhook.store.log.tail import open_to_append
+from billhook.store.log.eventlog import open_to_append
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):

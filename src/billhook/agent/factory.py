@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from billhook.agent import tools as base
 from billhook.agent.conversation import resumed, transcript_of
 from billhook.agent.loop import BUDGET, AgentLoop
 from billhook.agent.models import Model
 from billhook.agent.permissions import AgentPermissions
 from billhook.agent.team import Job, Team
-from billhook.agent.tools import base, standard_tools
-from billhook.agent.tools.base import Input, Tool, ToolError
+from billhook.agent.tools import Input, Tool, ToolError, standard_tools
 from billhook.agent.tools.files import Workspace
 from billhook.agent.ui_events import NoticeShown, SessionStarted, Show, judged
 from billhook.config.config import Config

@@ -17,12 +17,12 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from billhook.agent import tools as base
 from billhook.agent.conversation import INTERRUPTED, NOT_RUN, Block, Message, Text, ToolUse, Transcript, Usage, user
 from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say
-from billhook.agent.models.wire import completed
+from billhook.agent.models.services import completed
 from billhook.agent.team import Team
-from billhook.agent.tools import base
-from billhook.agent.tools.base import Tool, ToolError
+from billhook.agent.tools import Tool, ToolError
 from billhook.agent.tools.files import Workspace
 from billhook.agent.ui_events import (
     Compacted,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from billhook.agent.conversation import Usage
-from billhook.agent.tools.base import ToolError
+from billhook.agent.tools import ToolError
 from billhook.agent.ui_events import NoticeShown, Show, TaskChanged
 from billhook.core.events import TaskCompleted, TaskCreated, TeammateIdle
 from billhook.session.session import FORCED_AT_MOST, Session, Subagent

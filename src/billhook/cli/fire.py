@@ -29,7 +29,7 @@ from billhook.engine.engine import Engine
 from billhook.runners import process_tree
 from billhook.runners.command import Command, command, execute
 from billhook.serve.hook_server import canonical, probable
-from billhook.store.digest import sha256
+from billhook.store.files import sha256
 
 if TYPE_CHECKING:
     from billhook.config.config import Config

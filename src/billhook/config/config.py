@@ -32,9 +32,8 @@ from billhook.core.errors import StrictJSONError, UsageError
 from billhook.core.hook import Hook, listens
 from billhook.core.text import Finding
 from billhook.store import files
-from billhook.store.digest import sha256
-from billhook.store.files import StoreError
-from billhook.store.side_files import LARGEST_SNAPSHOT, is_hash, snapshot_path
+from billhook.store.files import StoreError, sha256
+from billhook.store.log.record import LARGEST_SNAPSHOT, is_hash, snapshot_path
 
 if TYPE_CHECKING:
     from billhook.config.permissions import Rules

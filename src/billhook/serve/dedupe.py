@@ -19,8 +19,7 @@ from billhook.core.answers import Answer, Decision
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event
 from billhook.serve.hook_server import Arguments
-from billhook.store.digest import sha256
-from billhook.store.files import StoreError
+from billhook.store.files import StoreError, sha256
 from billhook.store.short_lived import CallRecord, CallRecords, Taken
 
 if TYPE_CHECKING:

@@ -10,14 +10,28 @@ import functools
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
 from billhook.core.lazy import pattern
-from billhook.store.digest import sha256
+
+# The library behind `hashlib` takes longer to load than a hook takes to answer: a process that answers one event uses
+# the interpreter's own. A process with a loop serves many events, and there `hashlib` pays.
+if TYPE_CHECKING or "_hashlib" in sys.modules or "asyncio" in sys.modules:
+    from hashlib import sha256 as sha256  # noqa: PLC0414 - other modules import it from here
+else:
+    try:
+        from _sha2 import sha256
+    except ImportError:
+        try:
+            from _sha256 import sha256  # before Python 3.12
+        except ImportError:
+            from hashlib import sha256
 
 TEMPORARY = ".new-"
 """How the names of files that are still being written begin. One that stays behind after a crash means nothing."""

@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
-from billhook.store.digest import sha256
-from billhook.store.files import StoreError
+from billhook.store.files import StoreError, sha256
 from billhook.store.locks import LockFile
 from billhook.store.state import FileState, Value
 

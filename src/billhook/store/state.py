@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store import files
-from billhook.store.digest import sha256
-from billhook.store.files import StoreError, file_name
+from billhook.store.files import StoreError, file_name, sha256
 from billhook.store.locks import PATIENCE, locked
 
 T = TypeVar("T")

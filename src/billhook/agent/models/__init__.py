@@ -125,15 +125,11 @@ def open_model(name: str, env: Mapping[str, str]) -> Model:
 
 
 def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
+    from billhook.agent.models.services import Anthropic, OpenAI
+
     key_in(env, *KEYS[service])  # before the SDK, which takes its time
     try:
-        if service == "anthropic":
-            from billhook.agent.models.anthropic import Anthropic
-
-            return Anthropic(model, env)
-        from billhook.agent.models.openai import OpenAI
-
-        return OpenAI(model, env)
+        return Anthropic(model, env) if service == "anthropic" else OpenAI(model, env)
     except ModuleNotFoundError as error:
         from billhook.core.extras import install_command
 

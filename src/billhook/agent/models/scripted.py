@@ -25,7 +25,7 @@ import msgspec
 
 from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
 from billhook.agent.models import Completion, ModelError, ModelRequest, Say
-from billhook.agent.models.wire import KINDS
+from billhook.agent.models.services import KINDS
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import nearest

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
-from billhook.agent.tools import base
-from billhook.agent.tools.base import Input, Tool, ToolError
+from billhook.agent import tools as base
+from billhook.agent.tools import Input, Tool, ToolError
 from billhook.agent.tools.files import Workspace, shown
 from billhook.runners import process
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from billhook.agent.tools import base
-from billhook.agent.tools.base import Input, Tool, ToolError
+from billhook.agent import tools as base
+from billhook.agent.tools import Input, Tool, ToolError
 from billhook.core.errors import BillhookError
 
 # O_PATH: a folder that may be entered but not listed will do.

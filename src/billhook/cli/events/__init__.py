@@ -32,7 +32,8 @@ from billhook.cli.screen import filled, hint, note, progress, say, say_json, sho
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line, suggest, visible
-from billhook.store.log.query import LogEntry, called, hooks_of
+from billhook.store.log.query import called, hooks_of
+from billhook.store.log.reader import LogEntry
 from billhook.store.log.record import Record
 from billhook.store.sessions import VERBS
 

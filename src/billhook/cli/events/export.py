@@ -17,7 +17,7 @@ from billhook.cli.screen import filled, note, picked, progress, say, say_json, s
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
-from billhook.store.log.query import LogEntry
+from billhook.store.log.reader import LogEntry
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
 
 _SHOWN = 20  # findings on the screen; `--json` has more

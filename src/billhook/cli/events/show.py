@@ -31,8 +31,7 @@ from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import flat, visible
 from billhook.store.files import StoreError, opened
-from billhook.store.log.query import LogEntry
-from billhook.store.log.reader import LogReader
+from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.log.record import OutcomeRecord, Record
 
 _LIMIT = 50

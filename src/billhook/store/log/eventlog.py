@@ -10,25 +10,163 @@ import os
 import sys
 from _thread import allocate_lock
 from _weakrefset import WeakSet
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import SEEK_END, lseek, write
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, Never
 
 from billhook.core import strictjson
-from billhook.store import files, side_files
-from billhook.store.files import StoreError, failed, log_folder
+from billhook.core.lazy import pattern
+from billhook.store import files
+from billhook.store.files import StoreError, failed, log_folder, sha256
 from billhook.store.locks import PATIENCE, LockFile
-from billhook.store.log import record, tail
-from billhook.store.log.record import LARGEST_LINE
-from billhook.store.log.tail import CURRENT, LOCK, End
-from billhook.store.side_files import LARGEST_BODY
+from billhook.store.log import record
+from billhook.store.log.record import LARGEST_BODY, LARGEST_LINE, LineEnds
 
 if sys.platform != "win32":
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
     _AT_ONCE: Final = LOCK_EX | LOCK_NB
+
+CURRENT = "hooks.jsonl"
+LOCK = "hooks.lock"
+LONGEST_LINE = 16 << 20  # Bytes. A longer line is not looked at: it is none of ours.
+_ROTATED = pattern(r"hooks-([0-9]{12})\.jsonl")
+_BLOCK = 64 << 10
+_NO_LOG = "so no log is kept in it"
+_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Fragment(NamedTuple):
+    """The unfinished bytes at the end of a file: from `start` to its end."""
+
+    start: int
+    bytes: int
+    sha256: str
+
+
+class End(NamedTuple):
+    """What stands at the end of a file."""
+
+    last: LineEnds | None  # the last record of ours; None: there is none in what was looked at
+    fragment: Fragment | None
+
+
+def rotated_name(first_seq: int) -> str:
+    """The name of a file that is full, by the number of its first record."""
+    return f"hooks-{first_seq:012d}.jsonl"
+
+
+def rotated_names(folder: int) -> list[str]:
+    """The names of the full files in an open folder, the oldest first."""
+    return sorted(name for name in os.listdir(folder) if _ROTATED.fullmatch(name))
+
+
+def open_to_append(folder: int, path: Path) -> int:
+    """The file of an open folder, made 0600 when there is none. Raises StoreError for what is not a file of ours."""
+    with files.explained("open", path):
+        files.refuse_strange(files.status(path.name, folder), path, _NO_LOG)
+        file = os.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600, dir_fd=folder)
+        try:
+            found = os.fstat(file)
+            files.refuse_strange(found, path, _NO_LOG)
+            if found.st_mode & 0o077:
+                os.fchmod(file, 0o600)
+        except BaseException:
+            os.close(file)
+            raise
+    return file
+
+
+@contextmanager
+def reading(folder: int, path: Path) -> Iterator[int | None]:
+    """A file of an open folder, open to be read; None when there is none. Raises StoreError for what is not ours."""
+    file: int | None = None
+    try:
+        with files.explained("read", path):
+            try:
+                file = os.open(path.name, os.O_RDONLY | _FLAGS, dir_fd=folder)
+                files.refuse_strange(os.fstat(file), path, _NO_LOG)
+            except FileNotFoundError:
+                pass
+        yield file
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def last_of(folder: int, paths: Iterable[Path]) -> LineEnds | None:
+    """The last record in the first of some files that has one."""
+    for path in paths:
+        with reading(folder, path) as file:
+            last = None if file is None else read_end(file, 0, os.fstat(file).st_size).last
+        if last is not None:
+            return last
+    return None
+
+
+def read_end(file: int, since: int, size: int) -> End:
+    """Look from `size` back to `since`, the start of a line, until a record of ours is met."""
+    back = _backward(file, since, size)
+    start, stop = next(back)
+    if start == stop:
+        return End(next((own for begin, end in back if (own := _own(file, begin, end))), None), None)
+    own = _own(file, start, stop)
+    if own and record.is_whole(_read(file, start, stop)):  # all but its newline: it counts
+        return End(own, fragment(file, start, size))
+    torn = True  # the repair of an earlier fragment may have been torn itself: what lies before belongs to this one
+    for begin, end in back:
+        if own := _own(file, begin, end):
+            return End(own, fragment(file, start, size))
+        torn = torn and _read(file, begin, min(end, begin + len(record.START))) == record.START
+        start = begin if torn else start
+    return End(None, fragment(file, start, size))
+
+
+def first_seq(file: int) -> int | None:
+    """The number of the first record in a file; None when it has none."""
+    with open(file, "rb", closefd=False) as stream:
+        stream.seek(0)
+        while line := stream.readline(LONGEST_LINE):
+            if found := record.read_line(line[:-1]):
+                return found.seq
+    return None
+
+
+def fragment(file: int, start: int, end: int) -> Fragment:
+    """The bytes of a file between two places, by their digest."""
+    digest = sha256()
+    for begin in range(start, end, _BLOCK):
+        digest.update(_read(file, begin, min(end, begin + _BLOCK)))
+    return Fragment(start, end - start, digest.hexdigest())
+
+
+def _own(file: int, start: int, stop: int) -> LineEnds | None:
+    return record.read_line(_read(file, start, stop)) if stop - start <= LONGEST_LINE else None
+
+
+def _backward(file: int, since: int, size: int) -> Iterator[tuple[int, int]]:
+    """Start and end of every line, newline excluded, from the last: first what has no newline yet, mostly nothing."""
+    stop = position = size
+    while position > since:
+        begin = max(since, position - _BLOCK)
+        block = _read(file, begin, position)
+        at = len(block)
+        while (at := block.rfind(b"\n", 0, at)) >= 0:
+            yield begin + at + 1, stop
+            stop = begin + at
+        position = begin
+    yield since, stop
+
+
+def _read(file: int, start: int, stop: int) -> bytes:
+    return os.pread(file, stop - start, start)
+
+
+# The log that is written to:
+
 
 MAX_BYTES: Final = 64 << 20  # how long a file of the log grows before the next one is begun
 _OPEN_AT_ONCE: Final = 8  # logs of one process that keep their descriptors
@@ -96,7 +234,7 @@ class EventLog:
         if not 2 < len(body) <= LARGEST_BODY:
             if not content:
                 raise StoreError("an empty record", place=str(self.path))
-            body = side_files.moved(content, self._keep_side)
+            body = record.moved(content, self._keep_side)
         return _new(Appended, self.append_encoded(body))
 
     def append_encoded(self, body: bytes) -> tuple[int, str]:
@@ -237,7 +375,7 @@ class EventLog:
         if size == self._size:
             return False
         since = self._size if size > self._size else 0
-        end = self._read_quickly(since, size) or tail.read_end(self._file, since, size)
+        end = self._read_quickly(since, size) or read_end(self._file, since, size)
         if end.last is not None and end.last.seq > self._seq:
             self._seq, self._hash = end.last.seq, end.last.hash
         elif end.last is None and since == 0:
@@ -279,16 +417,16 @@ class EventLog:
 
     def _name_when_full(self) -> str | None:
         """None when the file can't be moved: it has no record, or another one has that name already."""
-        first = tail.first_seq(self._file)
+        first = first_seq(self._file)
         if first is None or not os.access(self.folder, os.W_OK):
             return None
-        name = tail.rotated_name(first)
+        name = rotated_name(first)
         return None if os.path.lexists(self.folder / name) else name
 
     def _open_file(self) -> None:
         with files.opened(self.folder, self.root, create=True) as folder:
             assert folder is not None
-            self._file = tail.open_to_append(folder, self.path)
+            self._file = open_to_append(folder, self.path)
             if self.sync:
                 os.fsync(folder)
         self._size = 0  # nothing of it is known
@@ -299,8 +437,8 @@ class EventLog:
         """A file without a record goes on where the newest full one ended, or where we did if that was later."""
         with files.opened(self.folder, self.root) as folder:
             assert folder is not None
-            names = reversed(tail.rotated_names(folder))
-            last = tail.last_of(folder, [self.folder / name for name in names])
+            names = reversed(rotated_names(folder))
+            last = last_of(folder, [self.folder / name for name in names])
         if last is not None and last.seq > self._seq:
             self._seq, self._hash = last.seq, last.hash
 
@@ -312,7 +450,7 @@ class EventLog:
             return True
 
     def _keep_side(self, sha256: str, data: bytes) -> None:
-        side_files.write_side(self.folder, self.root, sha256, data, sync=self.sync)
+        record.write_side(self.folder, self.root, sha256, data, sync=self.sync)
 
     def _close_file(self) -> None:
         """What threads of ours wrote to it and did not flush yet is flushed now: they can't any more."""

@@ -1,31 +1,333 @@
 """Reading an event log: from its beginning, from its end, by id; whatever else lies in its files, and while it grows.
 
-Nothing here takes a lock or changes a file. No file is mapped into memory: one that somebody cuts off meanwhile would
-end the process.
+Nothing here takes a lock or changes a file. No file is mapped into memory: one that is cut off meanwhile would end the
+process.
 """
 
 import os
 import re
+import sys
 import time
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from billhook.store.files import StoreError, opened
-from billhook.store.log import files, query
-from billhook.store.log.files import LogFile, Progress, is_at, older_names, open_log_files, sizes
-from billhook.store.log.query import LogEntry, Sought, decoded_as, steps
-from billhook.store.log.record import ALL, Record, Side, Wanted
-from billhook.store.log.tail import CURRENT, reading
-from billhook.store.side_files import read_side, side_path
+from billhook.core import strictjson
+from billhook.core.errors import StrictJSONError
+from billhook.store.files import StoreError, opened, status
+from billhook.store.log.eventlog import CURRENT, reading, rotated_names
+from billhook.store.log.query import FILES_AT_ONCE, Group, Query, match_places, program
+from billhook.store.log.record import ALL, Record, Side, Wanted, read_side, side_path
 
+FIRST: Final = 16 << 10  # bytes that are read at the end of a file first: a few records, without reading many
+BLOCK: Final = 256 << 10
+LONGEST: Final = 16 << 20  # a longer line is passed over: no record is that long
+_DEEPEST: Final = 500  # what an agent sends is refused beyond 400
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ID_DIGITS: Final = 32
 _FIXED: Final = frozenset({"v", "seq", "prev", "id", "time", "mono", "event", "side", "hash"})
 """What a line says itself, whatever its side file says."""
+
+Kind = TypeVar("Kind")
+Line = tuple[int, bytes | None]  # a line without its newline, and its offset in the file; None: it is too long
+
+
+# A file of lines, from either end:
+
+
+class LineBlock(NamedTuple):
+    """Whole lines."""
+
+    offset: int  # where they begin in the file
+    data: bytes
+    lost: int = 0  # lines that were passed over here
+
+    def lines(self, needles: Group = ()) -> list[Line]:
+        """Every line, or those that have one of some bytes in them."""
+        if needles:
+            return self._lines_with(needles)
+        found: list[Line] = []
+        offset = self.offset
+        for line in self.data[:-1].split(b"\n") if self.data else ():
+            found.append((offset, line))
+            offset += len(line) + 1
+        return found
+
+    def _lines_with(self, needles: Group) -> list[Line]:
+        data, ends = self.data, dict[int, int]()
+        for needle in needles:
+            at = 0
+            while (hit := data.find(needle, at)) >= 0:
+                begin, at = data.rfind(b"\n", 0, hit) + 1, data.find(b"\n", hit) + 1
+                ends[begin] = at - 1
+        return [(self.offset + begin, data[begin:end]) for begin, end in sorted(ends.items())]
+
+
+def forward(file: int, offset: int = 0, *, closed: bool = False, end: int = sys.maxsize) -> Iterator[LineBlock]:
+    """Blocks from `offset`, which is the beginning of a line, to `end` or the end that the file has when we come there.
+
+    A line without a newline at the end is not there yet; in a file that is `closed` it is passed over.
+    """
+    size = BLOCK
+    while True:
+        data = os.pread(file, max(0, min(size, end - offset)), offset)
+        whole = data.rfind(b"\n") + 1
+        if whole:
+            yield LineBlock(offset, data[:whole])
+            offset, size = offset + whole, BLOCK
+        elif len(data) < size:
+            if data and closed:
+                yield LineBlock(offset, b"", lost=1)
+            return
+        elif size < LONGEST:
+            size *= 2
+        else:
+            offset, ended = _after_line(file, offset + size)
+            if ended or closed:
+                yield LineBlock(offset, b"", lost=1)
+
+
+def backward(file: int, end: int, *, closed: bool = False) -> Iterator[LineBlock]:
+    """Blocks from `end` to the beginning of the file, in this order, small ones first."""
+    size, last = FIRST, end_of_lines(file, end)
+    if last < end and closed:
+        yield LineBlock(last, b"", lost=1)
+    end = last
+    while end > 0:
+        begin = max(0, end - size)
+        data = os.pread(file, end - begin, begin)
+        if len(data) < end - begin:  # cut off meanwhile
+            end = end_of_lines(file, begin + len(data))
+            continue
+        start = data.find(b"\n", 0, -1) + 1 if begin else 0
+        if start or not begin:
+            yield LineBlock(begin + start, data[start:])
+            end, size = begin + start, min(2 * size, BLOCK)
+        elif size < LONGEST:
+            size *= 2
+        else:
+            end, size = end_of_lines(file, begin), BLOCK
+            yield LineBlock(end, b"", lost=1)
+
+
+def lines_at(file: int, begins: Iterable[int]) -> Iterator[Line]:
+    """The lines that begin at some places. One without a newline is not there yet."""
+    for begin in begins:
+        size = FIRST
+        data = os.pread(file, size, begin)
+        while b"\n" not in data and len(data) == size < LONGEST:
+            size *= 2
+            data = os.pread(file, size, begin)
+        line, newline, _ = data.partition(b"\n")
+        if newline or len(data) == size:
+            yield begin, line if newline else None
+
+
+def end_of_lines(file: int, end: int) -> int:
+    """Where the last whole line before `end` ends: after a newline, or at 0."""
+    if end and os.pread(file, 1, end - 1) == b"\n":
+        return end
+    while end > 0:
+        begin = max(0, end - BLOCK)
+        newline = os.pread(file, end - begin, begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        end = begin
+    return 0
+
+
+def _after_line(file: int, offset: int) -> tuple[int, bool]:
+    """Where the line that goes on at `offset` is over, and whether it has ended at all."""
+    while data := os.pread(file, BLOCK, offset):
+        newline = data.find(b"\n")
+        if newline >= 0:
+            return offset + newline + 1, True
+        offset += len(data)
+    return offset, False
+
+
+# The files of an event log as they are at one moment, for a reader while others write:
+
+
+Progress = Callable[[int, int], object]  # called now and then while a log is read: bytes done, bytes in all
+
+
+class LogFile(NamedTuple):
+    """One file of a log while it is open."""
+
+    path: Path
+    descriptor: int
+    closed: bool  # rotated: nobody adds to it
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+
+class LogFiles:
+    """The files of a log at one moment, oldest first; each is opened when it is asked for.
+
+    A rotation meanwhile hides and doubles nothing: the current file was opened before the others were listed.
+    """
+
+    def __init__(self, path: Path, within: int, current: int | None) -> None:
+        self._folder = path.parent
+        self._within = within
+        self._current = None if current is None else LogFile(path, current, False)
+        self.names = older_names(within, current)
+        if current is not None:
+            self.names.append(CURRENT)
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[LogFile | None]:
+        """One of the files; None for one that is gone. Raises StoreError."""
+        if name == CURRENT:
+            yield self._current
+            return
+        path = self._folder / name
+        with reading(self._within, path) as file:
+            yield None if file is None else LogFile(path, file, True)
+
+
+@contextmanager
+def open_log_files(folder: Path, root: Path) -> Iterator[LogFiles | None]:
+    """The files of a log as they are now; None: there is no log. Raises StoreError."""
+    with opened(folder, root) as within:
+        if within is None:
+            yield None
+            return
+        path = folder / CURRENT
+        with reading(within, path) as current:
+            yield LogFiles(path, within, current)
+
+
+def older_names(folder: int, current: int | None) -> list[str]:
+    """The names of the rotated files that were full before a file which was the current one a moment ago was begun.
+
+    All of them as a rule. But that file, and others after it, may have been rotated since it was opened.
+    """
+    names = rotated_names(folder)
+    if current is None or is_at(CURRENT, folder, current):
+        return names
+    mine = next((index for index, name in enumerate(names) if is_at(name, folder, current)), None)
+    return names[:mine]
+
+
+def is_at(name: str, folder: int, file: int) -> bool:
+    """Whether an open file is the one that has this name now."""
+    found = status(name, folder)
+    return found is not None and os.path.samestat(found, os.fstat(file))
+
+
+def sizes(folder: Path, root: Path) -> dict[str, int]:
+    """The names of a log's files, oldest first, and how long each is. Whatever lies there is not opened."""
+    with opened(folder, root) as within:
+        if within is None:
+            return {}
+        found = {name: status(name, within) for name in (*rotated_names(within), CURRENT)}
+        return {name: one.st_size for name, one in found.items() if one is not None}
+
+
+# From lines to records:
+
+
+class LogEntry(NamedTuple):
+    """A record, and where it is."""
+
+    record: Record
+    line: bytes  # as it is in the file, without the newline
+    file: Path
+    offset: int
+
+
+class _Scan:
+    """One run of a query through the lines of a log."""
+
+    def __init__(self, query: Query, log: "LogReader") -> None:
+        self.query, self._log = query, log
+        self.foreign = 0  # lines met so far that are no records
+
+    def steps(self, log: LogFiles, *, newest_first: bool) -> Iterator[tuple[int, Iterator[LogEntry]]]:
+        """The log in steps: how many bytes each has, and the wanted records in it."""
+        names = log.names[::-1] if newest_first else log.names
+        for number, batch in enumerate(self._batches(names, newest_first)):
+            with ExitStack() as held:
+                files = [file for name in batch if (file := held.enter_context(log.opened(name)))]
+                places = {} if newest_first and not number else self._places(files)
+                for file in files:
+                    if file.descriptor in places:
+                        begins = places[file.descriptor][:: -1 if newest_first else 1]
+                        yield file.size, self.entries(lines_at(file.descriptor, begins), file)
+                        continue
+                    if newest_first:
+                        blocks = backward(file.descriptor, file.size, closed=file.closed)
+                    else:
+                        blocks = forward(file.descriptor, closed=file.closed)
+                    for block in blocks:
+                        yield len(block.data), self.in_block(block, file, newest_first=newest_first)
+
+    def _batches(self, names: Sequence[str], newest_first: bool) -> list[Sequence[str]]:
+        """Which files are looked at together. From the end we mostly stop soon: there the first file comes alone."""
+        if not self.query.is_rare or program() is None:
+            return [[name] for name in names]
+        cuts = [0, *range(int(newest_first), len(names), FILES_AT_ONCE), len(names)]
+        return [names[a:b] for a, b in pairwise(cuts) if a < b]
+
+    def _places(self, files: Sequence[LogFile]) -> dict[int, list[int]]:
+        """By descriptor: where the lines with something rare begin. Empty when there is no quick way."""
+        return match_places([file.descriptor for file in files], self.query.first) if self.query.is_rare else {}
+
+    def in_block(self, block: LineBlock, file: LogFile, *, newest_first: bool = False) -> Iterator[LogEntry]:
+        """The wanted records of a block."""
+        self._meet(block.lost)
+        lines = block.lines(self.query.first)
+        return self.entries(reversed(lines) if newest_first else lines, file)
+
+    def entries(self, lines: Iterable[Line], file: LogFile) -> Iterator[LogEntry]:
+        """The wanted records among some lines."""
+        for offset, line in lines:
+            if line is None:
+                self._meet(1)
+            elif self.query.may_match(line):
+                record = decoded(line)
+                if record is None:
+                    self._meet(line != b"")
+                elif self.query.matches(record):
+                    yield LogEntry(record, line, file.path, offset)
+
+    def _meet(self, foreign: int) -> None:
+        self.foreign += foreign
+        self._log.foreign += foreign
+
+
+def decoded(line: bytes) -> Record | None:
+    """The record of one line; None when it is none of ours, whatever it is."""
+    return _decoded_by(_RECORD, line) if line.startswith(b'{"v":') else None
+
+
+def _decoded_by(decoder: "msgspec.json.Decoder[Kind]", data: bytes) -> Kind | None:
+    """What a decoder makes of some bytes; None when they are not what it reads.
+
+    Lone surrogates, which the writer writes, are beyond the quick decoder.
+    """
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if not data.isascii():
+            return None
+    try:
+        value = strictjson.loads_leniently(data, max_depth=_DEEPEST)
+        return msgspec.convert(value, decoder.type)
+    except (StrictJSONError, msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+_RECORD = msgspec.json.Decoder(Record)
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class LogReader:
@@ -58,18 +360,18 @@ class LogReader:
         self, wanted: Wanted = ALL, progress: Progress | None = None, *, notes: bool = False
     ) -> Iterator[LogEntry]:
         """The wanted records, oldest first. `notes`: also those about the log itself."""
-        return self._entries(self._sought(wanted, notes), progress, newest_first=False)
+        return self._entries(self._scan(wanted, notes), progress, newest_first=False)
 
     def backward(
         self, wanted: Wanted = ALL, progress: Progress | None = None, *, notes: bool = False
     ) -> Iterator[LogEntry]:
         """The wanted records, newest first. No more is read than what the caller comes to see."""
-        return self._entries(self._sought(wanted, notes), progress, newest_first=True)
+        return self._entries(self._scan(wanted, notes), progress, newest_first=True)
 
     def find(self, id_prefix: str, *, notes: bool = False) -> LogEntry | None:
         """The record whose id begins so. Raises StoreError when there are several."""
         found: LogEntry | None = None
-        with closing(self._entries(self._sought(ALL, notes, id_prefix), None, newest_first=True)) as entries:
+        with closing(self._entries(self._scan(ALL, notes, id_prefix), None, newest_first=True)) as entries:
             for entry in entries:
                 if len(id_prefix) >= _ID_DIGITS:
                     return entry
@@ -86,9 +388,8 @@ class LogReader:
 
         Begins with what is written after this call, not after the first `next`; without `since_now` with the oldest.
         """
-
         follower = Follower(self.folder, self.root, since_now=since_now)
-        return follow(follower, self._sought(wanted, notes, side_files=True), poll)
+        return follow(follower, self._scan(wanted, notes, side_files=True), poll)
 
     def whole(self, record: Record) -> Record:
         """The record with what lies in its side file. Raises StoreError when that is gone, damaged or not its own."""
@@ -96,26 +397,24 @@ class LogReader:
             return record
         return _merged(record, record.side, _side_file(self.folder, self.root, record.side))
 
-    def _sought(self, wanted: Wanted, notes: bool, id_prefix: str = "", side_files: bool | None = None) -> Sought:
+    def _scan(self, wanted: Wanted, notes: bool, id_prefix: str = "", side_files: bool | None = None) -> _Scan:
         if side_files is None:
             side_files = wanted is not ALL and self._has_side_files()
-        return Sought(wanted, self._filled, self._met, notes=notes, id_prefix=id_prefix, side_files=side_files)
-
-    def _met(self, foreign: int) -> None:
-        self.foreign += foreign
+        query = Query(wanted, self._filled, notes=notes, id_prefix=id_prefix, side_files=side_files)
+        return _Scan(query, self)
 
     def _entries(
-        self, sought: Sought, progress: Progress | None, *, newest_first: bool
+        self, scan: _Scan, progress: Progress | None, *, newest_first: bool
     ) -> Generator[LogEntry, None, None]:
         done, total = 0, 0 if progress is None else self.bytes
         with open_log_files(self.folder, self.root) as log:
-            for file, size, lines in () if log is None else steps(log, sought, newest_first=newest_first):
-                yield from sought.entries(lines, file)
+            for size, entries in () if log is None else scan.steps(log, newest_first=newest_first):
+                yield from entries
                 done += size
                 if progress is not None:
                     progress(min(done, total), total)
-        if sought.looks_at_all:
-            self.skipped = sought.foreign
+        if scan.query.looks_at_all:
+            self.skipped = scan.foreign
 
     def _has_side_files(self) -> bool:
         """Whether some record may lie partly in a file of its own."""
@@ -125,7 +424,7 @@ class LogReader:
             with os.scandir(folder) as found:
                 return next(found, None) is not None
 
-    def _filled(self, record: Record, needles: query.Group) -> Record:
+    def _filled(self, record: Record, needles: Group) -> Record:
         """As `whole`, if the side file can be read and has one of some bytes in it; else the record as it is."""
         if record.side is None:
             return record
@@ -149,15 +448,12 @@ def _side_file(folder: Path, root: Path, side: Side) -> bytes:
 
 
 def _merged(record: Record, side: Side, data: bytes) -> Record:
-    large = decoded_as(_OBJECT, data, dict[str, Any]) or {}
+    large = _decoded_by(_OBJECT, data) or {}
     fields = {name: large[name] for name in side.fields if name in large and name not in _FIXED}
     try:
         return msgspec.convert({**msgspec.structs.asdict(record), **fields}, Record)
     except msgspec.MsgspecError as error:
         raise StoreError(f"the side file of record {record.seq} has other things: {error}", place=side.sha256) from None
-
-
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 # A log's records as they are written:
@@ -178,25 +474,25 @@ class Follower:
                 self._hold(within)  # before the others are listed: one that is rotated meanwhile is read out
                 self._read.update(older_names(within, self._file))
                 if self._file is not None:
-                    self._offset = files.end_of_lines(self._file, os.fstat(self._file).st_size)
+                    self._offset = end_of_lines(self._file, os.fstat(self._file).st_size)
 
     def close(self) -> None:
         self._held.close()
         self._file = None
 
-    def news(self, sought: Sought) -> Iterator[LogEntry]:
+    def news(self, scan: _Scan) -> Iterator[LogEntry]:
         """What was added since the last call."""
         with opened(self._folder, self._root) as within:
             if within is None:
-                yield from self._rest(sought, closed=True)
+                yield from self._rest(scan, closed=True)
                 self.close()
                 return
             if self._file is None or not is_at(CURRENT, within, self._file):
-                yield from self._rest(sought, closed=True)
-                yield from self._rotated(within, sought)
-            yield from self._rest(sought, closed=False)
+                yield from self._rest(scan, closed=True)
+                yield from self._rotated(within, scan)
+            yield from self._rest(scan, closed=False)
 
-    def _rotated(self, within: int, sought: Sought) -> Iterator[LogEntry]:
+    def _rotated(self, within: int, scan: _Scan) -> Iterator[LogEntry]:
         """What was rotated since, and then the current file is the one to follow."""
         before, held = self._file, self._held
         self._file, self._held = None, ExitStack()
@@ -207,31 +503,31 @@ class Follower:
             for name in new:
                 with reading(within, self._folder / name) as file:
                     if file is not None and (before is None or not os.path.sameopenfile(file, before)):
-                        yield from self._entries(LogFile(self._folder / name, file, True), 0, sought)
+                        yield from self._entries(LogFile(self._folder / name, file, True), 0, scan)
 
     def _hold(self, within: int) -> None:
         self._file = self._held.enter_context(reading(within, self._folder / CURRENT))
         self._offset = 0
 
-    def _rest(self, sought: Sought, *, closed: bool) -> Iterator[LogEntry]:
+    def _rest(self, scan: _Scan, *, closed: bool) -> Iterator[LogEntry]:
         if self._file is None:
             return
         if os.fstat(self._file).st_size < self._offset:
             self._offset = 0  # cut off, and begun anew
-        yield from self._entries(LogFile(self._folder / CURRENT, self._file, closed), self._offset, sought)
+        yield from self._entries(LogFile(self._folder / CURRENT, self._file, closed), self._offset, scan)
 
-    def _entries(self, file: LogFile, offset: int, sought: Sought) -> Iterator[LogEntry]:
-        for block in files.forward(file.descriptor, offset, closed=file.closed):
+    def _entries(self, file: LogFile, offset: int, scan: _Scan) -> Iterator[LogEntry]:
+        for block in forward(file.descriptor, offset, closed=file.closed):
             if file.descriptor == self._file:
-                self._offset = block.offset + block.stop
-            yield from sought.entries(sought.lines(block), file)
+                self._offset = block.offset + len(block.data)
+            yield from scan.in_block(block, file)
 
 
-def follow(follower: Follower, sought: Sought, poll: float) -> Iterator[LogEntry]:
+def follow(follower: Follower, scan: _Scan, poll: float) -> Iterator[LogEntry]:
     """What comes, for ever: looks for it every `poll` seconds."""
     try:
         while True:
-            yield from follower.news(sought)
+            yield from follower.news(scan)
             time.sleep(poll)
     finally:
         follower.close()

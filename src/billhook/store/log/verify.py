@@ -13,15 +13,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from billhook.store import files, side_files
+from billhook.store import files
 from billhook.store.files import StoreError
 from billhook.store.locks import locked
-from billhook.store.log import files as blocks
 from billhook.store.log import record as lines
-from billhook.store.log import tail
-from billhook.store.log.files import LogFile, Progress, open_log_files, sizes
+from billhook.store.log.eventlog import CURRENT, LOCK, fragment, last_of, rotated_names
+from billhook.store.log.reader import LogFile, Progress, end_of_lines, forward, open_log_files, sizes
 from billhook.store.log.record import LineEnds, Side
-from billhook.store.log.tail import CURRENT, LOCK
 
 MOST_FINDINGS: Final = 1000  # more are counted, and not listed
 _PENDING: Final = 64  # Lines that one torn line and its repairs can leave. Of more, only the last are.
@@ -141,19 +139,19 @@ class _LogWalk:
         self.open, self.number, self.at_start = file, 0, True
         self.pending: list[_Foreign] = []
         size = self._size()
-        for block in blocks.forward(file.descriptor, closed=True, end=size):
+        for block in forward(file.descriptor, closed=True, end=size):
             for start, line in block.lines():
                 self._line(start, line)
             if block.lost:
                 self._line(block.offset - 1, None)
-            self.done += block.stop
+            self.done += len(block.data)
             self.progress(self.done, max(self.done, self.total))
         self._settle(None, b"", size)
 
     def _size(self) -> int:
         """How much of the file is looked at. The line that is being written now is waited for."""
         size = self.open.size
-        if blocks.end_of_lines(self.open.descriptor, size) == size:
+        if end_of_lines(self.open.descriptor, size) == size:
             return size
         try:
             with locked(self.folder / LOCK, root=self.root):
@@ -233,12 +231,12 @@ class _LogWalk:
 
     def _config(self, record: LineEnds, line: bytes) -> None:
         named = str(_decoded(line).get("config"))
-        if not side_files.is_hash(named) or named.encode() in self.configs:
+        if not lines.is_hash(named) or named.encode() in self.configs:
             return  # words of a tool's input that look like ours, or a record without one
         self.configs.add(named.encode())
-        wrong = side_files.what_is_wrong(self.root, named)
+        wrong = lines.what_is_wrong(self.root, named)
         if wrong:
-            path = side_files.snapshot_path(self.root, named)
+            path = lines.snapshot_path(self.root, named)
             self._found(record, f"the configuration of its time {wrong}: {path}")
 
     def _settle(self, record: LineEnds | None, line: bytes, start: int) -> None:
@@ -261,7 +259,7 @@ class _LogWalk:
         size = said.get("bytes")
         if not isinstance(size, int) or not 0 < size < start:
             return start
-        there = tail.fragment(self.open.descriptor, start - 1 - size, start - 1)
+        there = fragment(self.open.descriptor, start - 1 - size, start - 1)
         return there.start if there.sha256 == said.get("sha256") else start
 
     def _foreign(self, one: _Foreign) -> None:
@@ -276,13 +274,13 @@ class _LogWalk:
             side = msgspec.convert(said, Side)
             if not _is_digest(side.sha256):
                 raise ValueError("no digest")
-            data = side_files.read_side(self.folder, self.root, side)
+            data = lines.read_side(self.folder, self.root, side)
         except (ValueError, StoreError) as error:
             why = error.message if isinstance(error, StoreError) else str(error)
             self._found(record, f"its side file can't be read: {why}")
             return
         if data is None:
-            path = side_files.side_path(self.folder, side.sha256)
+            path = lines.side_path(self.folder, side.sha256)
             self._found(record, f"its side file was {'changed' if path.exists() else 'removed'}: {path}")
 
     def _found(self, record: LineEnds, what: str) -> None:
@@ -371,8 +369,8 @@ def current(folder: Path, root: Path) -> Head | None:
     with files.opened(folder, root) as opened:
         if opened is None:
             return None
-        names = [CURRENT, *reversed(tail.rotated_names(opened))]
-        last = tail.last_of(opened, [folder / name for name in names])
+        names = [CURRENT, *reversed(rotated_names(opened))]
+        last = last_of(opened, [folder / name for name in names])
     return None if last is None else Head(last.seq, last.hash)
 
 

@@ -1,20 +1,26 @@
-"""Why a model gave no answer, in the words that StopFailure knows."""
+"""Models behind an SDK: Anthropic and OpenAI. What their wire formats share, their errors, and retries."""
 
 import asyncio
 import random
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from itertools import chain, count, groupby
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
 from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
-from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say, address_in, key_in
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.session.calls import ToolResult
+
+if TYPE_CHECKING:  # an SDK takes its time to load, and may not be installed
+    from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
+    from anthropic.types import Usage as UsageAtStart
+    from openai.types.chat import ChatCompletionChunk
+    from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
 
 class _FailureKind(NamedTuple):
@@ -312,3 +318,195 @@ async def completed(model: Model, request: ModelRequest, say: Say, tell: Callabl
 def _pause(tried: int) -> float:
     """Seconds to wait, as the SDKs do: twice as long each time, and never all clients at once."""
     return float(min(_FIRST * 2**tried, _LONGEST) * (1 - 0.25 * random.random()))
+
+
+# Claude, through Anthropic's own SDK: the Messages API, streamed.
+
+MAX_TOKENS = 32_000  # the longest answer, thoughts included
+
+_CLAUDE_ENDS: dict[str, End] = {"max_tokens": "cut", "model_context_window_exceeded": "cut", "refusal": "refused"}
+
+
+class Anthropic(Service):
+    """One model of Anthropic's. Thoughts are neither shown nor sent back: a hook may change what they are bound to."""
+
+    service = "anthropic"
+
+    def __init__(
+        self,
+        model: str,
+        env: Mapping[str, str],
+        *,
+        max_retries: int = 4,
+        timeout: float = 600,
+        max_tokens: int = MAX_TOKENS,
+    ) -> None:
+        """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer's. `timeout` is how many
+        seconds nothing may come. Raises UsageError for a key or an address that is none."""
+        from anthropic import AsyncAnthropic, Timeout
+
+        name, key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+        self._max_tokens = max_tokens
+        client = AsyncAnthropic(
+            api_key=key if name == "ANTHROPIC_API_KEY" else None,
+            auth_token=key if name == "ANTHROPIC_AUTH_TOKEN" else None,
+            base_url=address_in(env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+            max_retries=max_retries,
+            timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
+        )
+        super().__init__(model, key, client, max_retries)
+
+    def _open(self, request: ModelRequest) -> Awaitable[Any]:
+        # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
+        opened: Awaitable[Any] = self._client.messages.create(**self._body(request), stream=True)
+        return opened
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": self._max_tokens,
+            "messages": [
+                {"role": one.role, "content": [_block(block) for block in one.content]}
+                for one in merged(request.messages)
+            ],
+        }
+        if request.system:
+            body["system"] = request.system
+        if request.tools:
+            body["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+                for tool in request.tools
+            ]
+        return dict(sayable(body))
+
+    def _take(self, event: "RawMessageStreamEvent", answer: ReplyParts) -> str:
+        match event.type:
+            case "message_start":
+                answer.usage = _usage(event.message.usage, answer.usage)
+            case "content_block_start" if event.content_block.type == "tool_use":
+                block = event.content_block
+                answer.add_call(
+                    event.index,
+                    PartialToolUse(block.id, block.name, strictjson.dumps(block.input) if block.input else ""),
+                )
+            case "content_block_start" if event.content_block.type == "text":
+                return answer.add_text(event.content_block.text)
+            case "content_block_delta" if event.delta.type == "input_json_delta":
+                answer.calls[event.index].arguments += event.delta.partial_json
+            case "content_block_delta" if event.delta.type == "text_delta":
+                return answer.add_text(event.delta.text)
+            case "message_delta":
+                answer.usage = _usage(event.usage, answer.usage)
+                answer.end = (
+                    _CLAUDE_ENDS.get(event.delta.stop_reason, "complete") if event.delta.stop_reason else answer.end
+                )
+        return ""
+
+
+def _block(block: Block) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, ToolResult):
+        content = block.content or "(no output)"  # the service refuses an error that says nothing
+        result = {"type": "tool_result", "tool_use_id": block.tool_use_id, "content": content}
+        return {**result, "is_error": True} if block.is_error else result
+    return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
+
+
+def _usage(said: "UsageAtStart | MessageDeltaUsage", before: Usage) -> Usage:
+    """What was counted so far. What came from a cache was sent as well."""
+    sent = (said.input_tokens, said.cache_creation_input_tokens, said.cache_read_input_tokens)
+    return Usage(max(before.input_tokens, sum(tokens or 0 for tokens in sent)), said.output_tokens or 0)
+
+
+# Models of OpenAI, and of the many services that speak like it: Chat Completions, streamed, through OpenAI's SDK.
+
+_ENDS: dict[str, End] = {"length": "cut", "content_filter": "refused"}
+
+
+class OpenAI(Service):
+    """One model of OpenAI's, or of the service at OPENAI_BASE_URL. OPENAI_ORG_ID and OPENAI_PROJECT_ID count, too."""
+
+    service = "openai"
+
+    def __init__(self, model: str, env: Mapping[str, str], *, max_retries: int = 4, timeout: float = 600) -> None:
+        """The key is OPENAI_API_KEY. `timeout`: seconds without any data. Raises UsageError for a bad key or URL."""
+        from openai import AsyncOpenAI, Timeout
+
+        _, key = key_in(env, "OPENAI_API_KEY")
+        client = AsyncOpenAI(
+            api_key=key,
+            organization=env.get("OPENAI_ORG_ID") or None,
+            project=env.get("OPENAI_PROJECT_ID") or None,
+            base_url=address_in(env, "OPENAI_BASE_URL", "https://api.openai.com/v1"),
+            max_retries=max_retries,
+            timeout=Timeout(timeout, connect=min(timeout, LONGEST_CONNECT)),
+        )
+        super().__init__(model, key, client, max_retries)
+
+    def _open(self, request: ModelRequest) -> Awaitable[Any]:
+        opened: Awaitable[Any] = self._client.chat.completions.create(**self._body(request), stream=True)
+        return opened
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        system = [{"role": "system", "content": request.system}] if request.system else []
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": system + [wire for message in merged(request.messages) for wire in _messages(message)],
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
+                }
+                for tool in request.tools
+            ]
+        return dict(sayable(body))
+
+    def _take(self, event: "ChatCompletionChunk", answer: ReplyParts) -> str:
+        if event.usage:
+            answer.usage = Usage(event.usage.prompt_tokens, event.usage.completion_tokens)
+        if not event.choices:
+            return ""
+        choice = event.choices[0]
+        if choice.finish_reason:
+            answer.end = _ENDS.get(choice.finish_reason, "complete")
+        for part in choice.delta.tool_calls or ():
+            _take_call(part, answer)
+        return answer.add_text(choice.delta.content or choice.delta.refusal or "")
+
+
+def _messages(message: Message) -> Iterator[dict[str, Any]]:
+    """A message of ours as one or several of theirs: each result of a tool is one of its own."""
+    for block in message.content:
+        if isinstance(block, ToolResult):
+            content = f"Error: {block.content}" if block.is_error else block.content
+            yield {"role": "tool", "tool_call_id": block.tool_use_id, "content": content}
+    if message.tool_uses:
+        yield {"role": "assistant", "content": message.text or None, "tool_calls": _tool_calls(message)}
+    elif message.text:
+        yield {"role": message.role, "content": message.text}
+
+
+def _tool_calls(message: Message) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": use.id,
+            "type": "function",
+            "function": {"name": use.name, "arguments": strictjson.dumps(sayable(use.input))},
+        }
+        for use in message.tool_uses
+    ]
+
+
+def _take_call(part: "ChoiceDeltaToolCall", answer: ReplyParts) -> None:
+    """A part of a call: the first brings id and name, each the next piece of its arguments."""
+    call = answer.calls.get(part.index)
+    if call is None or (part.id and part.id != call.id):  # some services give all calls the same number
+        call = PartialToolUse(part.id or "", "")
+        answer.add_call(part.index, call)
+    if part.function:
+        call.name = call.name or part.function.name or ""
+        call.arguments += part.function.arguments or ""

@@ -20,6 +20,7 @@ SOURCE = Path(billhook.__file__).parent
 README = (ROOT / "README.md").read_text()
 MAPS = ["architecture.md", "life-of-an-event.md"]  # pages that name files and functions
 PATH = re.compile(r"[\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml)")
+OWN = re.compile(r"`((?:src|tests|scripts|benchmarks|examples)/[\w./-]*)")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
@@ -161,6 +162,16 @@ def test_links_lead_somewhere() -> None:
 
     assert links
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_files_of_the_project_exist() -> None:
+    """Every path of a source file, test or script that a document names is there."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    pages.remove(ROOT / "docs" / "codes.md")  # its examples are about scripts of the reader
+    named = [(page, path) for page in pages for path in re.findall(OWN, page.read_text())]
+
+    assert named
+    assert [(page.name, path) for page, path in named if not (ROOT / path).exists()] == []
 
 
 def test_anchors_lead_to_a_heading() -> None:

@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text()
 MAPS = ["architecture.md", "life-of-an-event.md"]  # pages that name files and functions
 PATH = re.compile(r"[\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml)")
 OWN = re.compile(r"`((?:src|tests|scripts|benchmarks|examples)/[\w./-]*)")
+MODULE = re.compile(r"`(billhook\.[a-z_]+(?:\.[a-z_]+)*)`")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
@@ -172,6 +173,19 @@ def test_files_of_the_project_exist() -> None:
 
     assert named
     assert [(page.name, path) for page, path in named if not (ROOT / path).exists()] == []
+
+
+def test_docstrings_name_modules_that_exist() -> None:
+    """Every `billhook.room.module` in the source can be found by its name."""
+    named = [(path, one) for path in SOURCE.rglob("*.py") for one in re.findall(MODULE, path.read_text())]
+
+    assert named
+    assert [(path.name, one) for path, one in named if not is_module(one)] == []
+
+
+def is_module(name: str) -> bool:
+    place = SOURCE.joinpath(*name.split(".")[1:])
+    return place.is_dir() or place.with_suffix(".py").is_file()
 
 
 def test_anchors_lead_to_a_heading() -> None:

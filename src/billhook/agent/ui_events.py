@@ -1,6 +1,6 @@
 """What happens in a run, as typed events: `--json` prints one line for each, the terminal a line where it helps.
 
-Hook progress (`billhook.progress`) and these are one stream to whoever listens.
+Hook progress (`billhook.engine.progress`) and these are one stream to whoever listens.
 """
 
 from collections.abc import Callable

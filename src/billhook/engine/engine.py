@@ -171,7 +171,7 @@ class Engine:
         return self.plan.hooks
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Let somebody know of each hook that is asked, and how that ends (`billhook.progress`); returns what ends it.
+        """Call a listener for each hook that runs and how that ends (`billhook.engine.progress`); returns what ends it.
 
         It is called at once and waited for. What it raises is logged and changes nothing.
         """

@@ -51,7 +51,7 @@ class Step:
     """One hook as one kind of event sees it, with everything looked up that can be looked up beforehand."""
 
     def __init__(self, hook: Hook, name: str, event_name: str, *, observed: bool = False) -> None:
-        """`observed`: listeners are told of every call (`billhook.progress`)."""
+        """`observed`: listeners are told of every call (`billhook.engine.progress`)."""
         row, run = meanings(hook.dialect), hook.run
         self.hook, self.name, self.event_name = hook, name, event_name
         self.source, self.dialect, self.meanings = str(hook.source), hook.dialect, row

@@ -1,7 +1,7 @@
 """The factories of `run` for what is outside: a command, a program, a literal answer.
 
 The engine sees only the callables they make. A handler is a frozen record with a `__call__`, so that two hooks that
-do the same compare equal. Functions become handlers in `billhook.callbacks`.
+do the same compare equal. Functions become handlers in `billhook.core.functions`.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 A small process of its own waits for the daemon's end, and kills what that left, unless the daemon says goodbye. For one
 in the background it is the parent, which inherits all that the daemon leaves. One in the foreground keeps its own
-parent; there the daemon's marker (`billhook.tree`) is looked for, which everything carries that did not empty its
-variables. Linux only: elsewhere processes can't be found.
+parent; there the daemon's marker (`billhook.runners.process_tree`) is looked for, which everything carries that did not
+empty its variables. Linux only: elsewhere processes can't be found.
 """
 
 import os

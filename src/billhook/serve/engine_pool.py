@@ -1,7 +1,7 @@
 """Answers requests of many callers with engines that are kept warm.
 
 An engine lives as long as the configuration it was made from is the same; `load_config` looks at every file for each
-request. What depends on a caller (variables, folder) is told to the task that serves it (`billhook.caller`).
+request. What depends on a caller (variables, folder) is told to the task that serves it (`billhook.core.client_env`).
 """
 
 import asyncio

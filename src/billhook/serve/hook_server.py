@@ -380,7 +380,7 @@ class HookResponse(msgspec.Struct, frozen=True):
 
 
 class Answering:
-    """One event. Lives as long as that takes; everything it depends on is asked of the caller (`billhook.caller`)."""
+    """One event. Lives as long as that takes; variables and folder are the caller's (`billhook.core.client_env`)."""
 
     may_be_another: ClassVar[bool] = True  # whether agents that read Claude Code's settings come this way, too
 

@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 from billhook.agents import AGENTS
 from billhook.agents.transcripts import TranscriptCall
 from billhook.cli.doctor.coverage import Coverage, LoggedCalls, Reasons, compared, shortly
-from billhook.cli.doctor.finding import DoctorFinding
+from billhook.cli.doctor.entries import DoctorFinding
 from billhook.config import load_config
 from billhook.core.events import PreToolUse
 from cli.terminal import billhook

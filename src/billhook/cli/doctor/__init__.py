@@ -1,4 +1,4 @@
-"""`billhook install`, `uninstall` and `doctor`: billhook's entries in the files of coding agents."""
+"""`billhook doctor`: whether agents really call billhook here, and what keeps them from it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,30 +12,28 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.cli import times
 from billhook.cli.doctor.entries import (
+    DoctorFinding,
     InstalledEntries,
     SettingsPair,
+    all_well,
     by_another_file,
     entry_findings,
     path_of,
     program_finding,
 )
-from billhook.cli.doctor.finding import DoctorFinding, all_well
 from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings, is_logged, log_findings, trust_findings
-from billhook.cli.install import ALL, ANOTHER, READS_OTHERS, project_here
+from billhook.cli.install import ANOTHER, named, project_here, refuse_agents
 from billhook.cli.install.files import agents_here
-from billhook.cli.options import agent_around, loaded
+from billhook.cli.options import loaded
 from billhook.cli.screen import filled, first_problem, note, say, shown_path
 from billhook.cli.times import ago
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
-from billhook.core.text import one_line, suggest
+from billhook.core.text import one_line
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
     from billhook.cli.doctor.coverage import Coverage, LoggedCalls
-
-
-# `billhook doctor`:
 
 
 class AgentReport(msgspec.Struct, frozen=True):
@@ -67,22 +65,14 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
     """
     files = SettingsPair(host, project, root)
     others = by_another_file(host, project, root)
-    findings = _findings(host, project, files, others, daemon, asked)
-    return AgentReport(host, (*files.installed, *others), tuple(findings))
-
-
-def _findings(
-    host: Agent, project: str, files: SettingsPair, others: list[InstalledEntries], daemon: DaemonState, asked: bool
-) -> Iterator[DoctorFinding]:
-    installed = [*files.installed, *others]
-    yield program_finding(host)
-    yield from entry_findings(files, others, asked=asked)
-    if not installed:
-        return
-    yield from daemon.listens(said.address for one in installed for said in one.calls() if said.address)
-    yield from trust_findings(host, project, installed)
-    yield from hook_findings(host, project)
-    yield from log_findings(host, project)
+    installed = (*files.installed, *others)
+    findings = [program_finding(host), *entry_findings(files, others, asked=asked)]
+    if installed:
+        findings += daemon.listens(call.address for one in installed for call in one.calls() if call.address)
+        findings += trust_findings(host, project, installed)
+        findings += hook_findings(host, project)
+        findings += log_findings(host, project)
+    return AgentReport(host, installed, tuple(findings))
 
 
 # What `billhook doctor` shows.
@@ -99,11 +89,9 @@ def screen(project: str, general: Sequence[DoctorFinding], reports: Sequence[Age
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     for report in reports:
-        yield ""
-        yield click.style(report.host.title, bold=True)
+        yield from ("", click.style(report.host.title, bold=True))
         yield from lines(report.findings)
-    yield ""
-    yield click.style("billhook itself", bold=True)
+    yield from ("", click.style("billhook itself", bold=True))
     yield from lines(general)
     yield ""
     yield _sum([*general, *(one for report in reports for one in report.findings)])
@@ -127,11 +115,10 @@ def with_age(text: str) -> str:
 
 
 def _sum(findings: Sequence[DoctorFinding]) -> str:
-    levels = [one.level for one in findings]
     if all_well(findings):
         return click.style("all is well", fg="green")
-    counts = [f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels]
-    return ", ".join(counts)
+    levels = [one.level for one in findings]
+    return ", ".join(f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels)
 
 
 def beginning(project: str, reports: Sequence[AgentReport], step: str) -> Iterator[str]:
@@ -141,23 +128,16 @@ def beginning(project: str, reports: Sequence[AgentReport], step: str) -> Iterat
     if reports:
         yield "found here"
         for report in reports:
-            programs = [one.text for one in report.findings if one.about == "program"]
-            yield from filled(f"{report.host.title}: {programs[0]}", 2)
-        yield from _problems(reports)
+            program = next(one.text for one in report.findings if one.about == "program")
+            yield from filled(f"{report.host.title}: {program}", 2)
+        findings = [one for report in reports for one in report.findings]
+        wrong = [one for one in findings if not one.well and "not installed" not in one.text]
+        yield from ([""] if wrong else [])
+        yield from lines(wrong)
     else:
         yield "no coding agent was found: none is on PATH, none has a folder in your home"
-    yield ""
-    yield "begin with"
     names = " ".join(report.host.name for report in reports) or "claude"
-    yield f"  billhook install {names}"
-    yield f"  {step}"
-
-
-def _problems(reports: Sequence[AgentReport]) -> Iterator[str]:
-    """Files that are broken are worth a word even then."""
-    wrong = [one for report in reports for one in report.findings if not one.well and "not installed" not in one.text]
-    yield from ([""] if wrong else [])
-    yield from lines(wrong)
+    yield from ("", "begin with", f"  billhook install {names}", f"  {step}")
 
 
 def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
@@ -166,7 +146,7 @@ def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[Ag
         "version": __version__,
         "project": project,
         "ok": bool(reports) and all_well(general) and all(report.well for report in reports),
-        "daemon": [_finding(one) for one in general],
+        "daemon": msgspec.to_builtins(general),
         "agents": [
             {
                 "agent": report.host.name,
@@ -175,7 +155,7 @@ def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[Ag
                 "installed": [
                     {"scope": one.scope, "file": one.path, "events": list(one.events)} for one in report.installed
                 ],
-                "findings": [_finding(one) for one in report.findings],
+                "findings": msgspec.to_builtins(report.findings),
             }
             for report in reports
         ],
@@ -193,12 +173,8 @@ def canary_data(project: str, found: Sequence[tuple[Agent, DoctorFinding]], *, a
     return {
         "project": project,
         "ok": proved(found, asked=asked),
-        "agents": [{"agent": host.name, **_finding(one)} for host, one in found],
+        "agents": [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found],
     }
-
-
-def _finding(one: DoctorFinding) -> dict[str, str]:
-    return {"level": one.level, "about": one.about, "text": one.text, "remedy": one.remedy}
 
 
 # `billhook doctor`:
@@ -243,7 +219,7 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
     if since is not None and not coverage:
         raise UsageError("--since is for --coverage", hint="say both, or neither")
     if canary:
-        _refuse_agents()
+        refuse_agents("--canary", "it would start an agent", "without --canary it")
     here = _DoctorScope(agents)
     if coverage:
         return here.show_coverage(as_json, since or "")
@@ -265,7 +241,7 @@ class _DoctorScope:
 
     def __init__(self, agents: tuple[str, ...]) -> None:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
-        self.hosts = _named(agents) or hosts_here(self.project, self.root)
+        self.hosts = named(agents)[0] if agents else hosts_here(self.project, self.root)
         self.daemon = DaemonState(self.root)
         self.general = [*self.daemon.findings(), *head_findings(self.project, self.root)]
 
@@ -337,21 +313,3 @@ class _DoctorScope:
             return Reasons(host, seen, report.findings, events, logged=logged)
 
         return compared(host, self.project, self.root, why, since)
-
-
-def _refuse_agents() -> None:
-    """Who is judged by hooks starts no agents to try them."""
-    if agent := agent_around():
-        raise UsageError(
-            f"--canary is refused here: this runs inside {agent}, and it would start an agent",
-            hint="run it yourself, in a terminal of your own; without --canary it is open to everybody",
-        )
-
-
-def _named(agents: tuple[str, ...]) -> list[Agent]:
-    for name in agents:
-        if name not in AGENTS and name != ALL:
-            raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, (*AGENTS, ALL)))
-    if ALL in agents:
-        return list(AGENTS.values())
-    return [AGENTS[name] for name in dict.fromkeys(agents)]

@@ -18,8 +18,7 @@ from typing import IO, Final
 import msgspec
 
 from billhook.agents.base import Agent, Start
-from billhook.cli.doctor.entries import path_of
-from billhook.cli.doctor.finding import DoctorFinding, Level
+from billhook.cli.doctor.entries import DoctorFinding, Level, path_of
 from billhook.cli.doctor.hooks import settings_of
 from billhook.core import client_env, strictjson
 from billhook.runners.process_tree import processes

@@ -15,7 +15,7 @@ import msgspec
 
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import CallResult, TranscriptCall, TranscriptFile, TranscriptLines
-from billhook.cli.doctor.finding import DoctorFinding
+from billhook.cli.doctor.entries import DoctorFinding
 from billhook.cli.screen import filled, width, with_shown_paths
 from billhook.cli.times import shown_time
 from billhook.config import sources

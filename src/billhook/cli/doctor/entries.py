@@ -1,4 +1,4 @@
-"""The agent's own program: where it is, and which version, without starting it."""
+"""What the doctor finds about an agent's own program, and about billhook's entries in its files."""
 
 import json
 import os
@@ -7,15 +7,16 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
-from billhook.cli.doctor.finding import DoctorFinding
 from billhook.cli.install.entries import (
     PROGRAM,
     UNGUARDED,
@@ -23,23 +24,50 @@ from billhook.cli.install.entries import (
     EntryOptions,
     Handler,
     IfMissing,
-    handlers,
-    is_written,
+    by_hand,
     ours,
     parse,
     wanted,
 )
 from billhook.cli.install.files import notes_about
 from billhook.cli.install.plan import Needs, Target
-from billhook.config.declaration import RunAction, Url
-from billhook.config.edit_json import Document, measured
-from billhook.config.installation import is_billhook
+from billhook.config.edit_json import measured
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
+from billhook.core.text import counted
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
 _HIGHEST: Final = 6  # folders above a program in which its package may say what it is
 _LARGEST: Final = 1 << 20
+_TIME: Final = re.compile(r"deadline[ =]\d+")
+_SECONDS: Final = 10.0
+_GET_BILLHOOK: Final = "uv tool install billhook"
+
+Level = Literal["ok", "unknown", "warn", "fail"]
+About = Literal["program", "installed", "trust", "daemon", "hooks", "log", "canary", "coverage"]
+
+
+class DoctorFinding(msgspec.Struct, frozen=True):
+    """What was looked at, its status, and how to fix it."""
+
+    level: Level
+    """`warn`: something is left unjudged, or may be. `fail`: the agent does not call billhook, or gets no answer."""
+    about: About
+    text: str
+    remedy: str = ""  # what a person types or does; empty where nothing has to be fixed
+
+    @property
+    def well(self) -> bool:
+        return self.level in ("ok", "unknown")
+
+
+_warn = partial(DoctorFinding, "warn", "installed")
+_fail = partial(DoctorFinding, "fail", "installed")
+
+
+def all_well(findings: Iterable[DoctorFinding]) -> bool:
+    """Whether nothing has to be fixed."""
+    return all(one.well for one in findings)
 
 
 def path_of(host: Agent) -> str:
@@ -54,42 +82,29 @@ def program_finding(host: Agent) -> DoctorFinding:
         if host.without_program:
             return DoctorFinding("unknown", "program", f"no `{host.program}` on PATH here")
         remedy = f"install {host.title}, or start billhook where `{host.program}` is on PATH"
-        return DoctorFinding(
-            "warn", "program", f"{host.title} can't be started here: no `{host.program}` on PATH", remedy
-        )
+        text = f"{host.title} can't be started here: no `{host.program}` on PATH"
+        return DoctorFinding("warn", "program", text, remedy)
     version = version_of(path)
     return DoctorFinding("ok", "program", f"{path}, version {version}" if version else path)
 
 
 def version_of(path: str) -> str:
     """The version that the files around a program tell; empty when they don't."""
-    real = os.path.realpath(path)
-    if _VERSION.fullmatch(os.path.basename(real)):
-        return os.path.basename(real)
-    return next(_packages_above(real), "")
-
-
-def _packages_above(real: str) -> Iterator[str]:
-    folder = os.path.dirname(real)
+    folder, name = os.path.split(os.path.realpath(path))
+    if _VERSION.fullmatch(name):
+        return name
     for _ in range(_HIGHEST):
-        try:
-            with open(os.path.join(folder, "package.json"), "rb") as file:
-                text = file.read(_LARGEST)
-        except OSError:
-            text = b""
-        found = re.search(rb'"version"\s*:\s*"([^"\\]{1,60})"', text)
-        if found and _VERSION.fullmatch(found[1].decode("ascii", "replace")):
-            yield found[1].decode("ascii")
+        with suppress(OSError), open(os.path.join(folder, "package.json"), "rb") as file:
+            found = re.search(rb'"version"\s*:\s*"([^"\\]{1,60})"', file.read(_LARGEST))
+            if found and _VERSION.fullmatch(version := found[1].decode("ascii", "replace")):
+                return version
         if os.path.basename(os.path.dirname(folder)) == "node_modules" or folder == "/":
-            return
+            break
         folder = os.path.dirname(folder)
+    return ""
 
 
 # The entries in an agent's files:
-
-
-_TIME: Final = re.compile(r"deadline[ =]\d+")
-_SECONDS: Final = 10.0
 
 
 class InstalledEntries(msgspec.Struct, frozen=True):
@@ -112,7 +127,7 @@ class InstalledEntries(msgspec.Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """What installs it anew."""
+        """What installs it again."""
         words = ["billhook install", self.host.name]
         words += ["--project"] if self.scope == "project" else []
         words += ["--http"] if any(one.address for one in self.calls()) else []
@@ -136,8 +151,7 @@ class SettingsPair:
                 self._read(Target(host, scope, project, root))
             except BillhookError as error:
                 where = f"{error.place}: " if error.place else ""
-                remedy = error.hint or "mend the file"
-                self.findings.append(DoctorFinding("fail", "installed", f"{where}{error.message}", remedy))
+                self.findings.append(_fail(f"{where}{error.message}", error.hint or "mend the file"))
 
     def _read(self, target: Target) -> None:
         document = measured(target.text())
@@ -147,27 +161,13 @@ class SettingsPair:
             self.installed.append(InstalledEntries(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
             if "switches" in text or "will not start" in text:
-                self.findings.append(DoctorFinding("fail", "installed", text, "change that setting"))
+                self.findings.append(_fail(text, "change that setting"))
             elif "calls billhook as well" in text and written:
-                self.findings.append(DoctorFinding("warn", "installed", text, "remove that entry"))
+                self.findings.append(_warn(text, "remove that entry"))
 
     def needed(self) -> set[str]:
         """The canonical names of events that configured hooks want, in this agent."""
-        usual = set(self.host.events)
-        found: set[str] = set()
-        for target in self._targets:
-            found |= set(Needs(target).events) - usual
-        return found
-
-
-def by_hand(document: Document, host: Agent) -> list[Handler]:
-    """Entries that call billhook in a person's own words."""
-    found = []
-    for one in handlers(document, host):
-        text, url = one.data.get("command") or one.data.get("bash"), one.data.get("url")
-        action = RunAction(text) if isinstance(text, str) else Url(url) if isinstance(url, str) else None
-        found += [one] if is_billhook(action) and not is_written(one.data) else []
-    return found
+        return {event for target in self._targets for event in Needs(target).events} - set(self.host.events)
 
 
 def _scopes(host: Agent, project: str) -> Iterable[Scope]:
@@ -177,12 +177,9 @@ def _scopes(host: Agent, project: str) -> Iterable[Scope]:
 
 def by_another_file(host: Agent, project: str, root: Path) -> list[InstalledEntries]:
     """Entries that were installed for Claude Code, in files that this agent reads, too."""
-    scopes = host.reads_claude
-    return (
-        [one for one in SettingsPair(AGENTS["claude"], project, root).installed if one.scope in scopes]
-        if scopes
-        else []
-    )
+    if not host.reads_claude:
+        return []
+    return [one for one in SettingsPair(AGENTS["claude"], project, root).installed if one.scope in host.reads_claude]
 
 
 def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked: bool) -> Iterator[DoctorFinding]:
@@ -203,9 +200,7 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
 def _present(one: InstalledEntries, host: Agent) -> DoctorFinding:
     through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
     missing = "; lets everything pass where billhook is missing" if one.if_missing == "allow" else ""
-    number = len(one.events)
-    events = "1 event" if number == 1 else f"{number} events"
-    return DoctorFinding("ok", "installed", f"{one.path}: {events}{through}{missing}")
+    return DoctorFinding("ok", "installed", f"{one.path}: {counted(len(one.events), 'event')}{through}{missing}")
 
 
 def _covered(files: SettingsPair, installed: list[InstalledEntries]) -> Iterator[DoctorFinding]:
@@ -216,43 +211,32 @@ def _covered(files: SettingsPair, installed: list[InstalledEntries]) -> Iterator
     host, again = files.host, installed[-1].command
     if "PreToolUse" not in have:
         text = f"no tool call is judged: {host.spellings['PreToolUse']} is not among its events"
-        yield DoctorFinding("warn", "installed", text, again)
+        yield _warn(text, again)
     if lacking := sorted(files.needed() - have):
-        yield DoctorFinding(
-            "warn", "installed", f"hooks want what the agent does not ask about: {', '.join(lacking)}", again
-        )
+        yield _warn(f"hooks want what the agent does not ask about: {', '.join(lacking)}", again)
 
 
 def _leads_here(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Whether the command is there, and is this billhook."""
     for said in dict.fromkeys(one.calls()):
         if said.dialect != one.host.name:
-            text = f"{one.path}: an entry speaks to {said.dialect}"
-            yield DoctorFinding("fail", "installed", text, one.command)
+            yield _fail(f"{one.path}: an entry speaks to {said.dialect}", one.command)
     for program in dict.fromkeys(said.program for said in one.calls() if said.program):
         yield from _program(one, program)
 
 
 def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
-    becomes = "then every tool call passes" if one.if_missing == "allow" else "then every tool call is refused"
-    remedy = "uv tool install billhook" if one.scope == "project" else one.command
+    becomes = f"then every tool call {'passes' if one.if_missing == 'allow' else 'is refused'}"
     path = program if "/" in program else shutil.which(program, path=client_env.environ().get("PATH")) or ""
     if not path:
-        yield DoctorFinding(
-            "fail", "installed", f"`{program}` is not on PATH here; {becomes}", "uv tool install billhook"
-        )
+        yield _fail(f"`{program}` is not on PATH here; {becomes}", _GET_BILLHOOK)
     elif not os.path.exists(path):
-        yield DoctorFinding("fail", "installed", f"{path} is gone; {becomes}", remedy)
+        yield _fail(f"{path} is gone; {becomes}", _GET_BILLHOOK if one.scope == "project" else one.command)
     elif not os.access(path, os.X_OK) or os.path.isdir(path):
-        yield DoctorFinding(
-            "fail", "installed", f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}"
-        )
-    elif not _is_this(path):
-        version = _version_beside(path)
-        if version != __version__:
-            other = f"version {version}" if version else "of an unknown version"
-            text = f"it calls another billhook, {path}, {other}; this is {__version__}"
-            yield DoctorFinding("warn", "installed", text, one.command)
+        yield _fail(f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}")
+    elif not _is_this(path) and (version := _version_beside(path)) != __version__:
+        other = f"version {version}" if version else "of an unknown version"
+        yield _warn(f"it calls another billhook, {path}, {other}; this is {__version__}", one.command)
 
 
 def _is_this(path: str) -> bool:
@@ -266,14 +250,8 @@ def _version_beside(path: str) -> str:
 
     program = os.path.join(os.path.dirname(os.path.realpath(path)), "billhook")
     try:
-        done = subprocess.run(
-            [program, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        words, nothing = [program, "--version"], subprocess.DEVNULL
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, stdin=nothing, check=False)
     except (OSError, subprocess.SubprocessError, ValueError):
         return ""
     found = re.search(r"\d+\.\d+\.\d+\S*", done.stdout)
@@ -291,8 +269,7 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
         if said is not None and said.deadline >= seconds * 1000:
             late.append(f"{entry.event} ({said.deadline} ms against {seconds:g} s)")
     if late:
-        text = f"{one.path}: the deadline is not below the agent's own time-out: {', '.join(late)}"
-        yield DoctorFinding("fail", "installed", text, one.command)
+        yield _fail(f"{one.path}: the deadline is not below the agent's own time-out: {', '.join(late)}", one.command)
 
 
 def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
@@ -305,18 +282,14 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
         http=next((said.address for said in calls if said.address), ""),
     )
     today = wanted(one.host, one.events, options)
-    if any(_timeless(entry.entry, one.host) != _timeless(today.get(entry.event), one.host) for entry in one.entries):
-        yield _of_another_form(one)
-
-
-def _of_another_form(one: InstalledEntries) -> DoctorFinding:
-    if one.calls():
-        return DoctorFinding(
-            "warn", "installed", f"{one.path}: entries of another form than this version writes", one.command
-        )
+    if all(_timeless(entry.entry, one.host) == _timeless(today.get(entry.event), one.host) for entry in one.entries):
+        return
+    if calls:
+        yield _warn(f"{one.path}: entries of another form than this version writes", one.command)
+        return
     lines = ", ".join(str(entry.line) for entry in one.entries)
     text = f"{one.path}: calls billhook in words of your own (line {lines}), with no deadline that is known"
-    return DoctorFinding("warn", "installed", text, f"{one.command}, and remove those")
+    yield _warn(text, f"{one.command}, and remove those")
 
 
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:

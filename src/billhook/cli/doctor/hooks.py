@@ -1,11 +1,11 @@
-"""Whether an agent trusts this folder, and our entries in its files, as far as its own files tell.
+"""What the doctor finds about trust, plugins, the daemon, the hooks that apply, and the log.
 
-Agents silently skip hooks that they don't trust.
+Agents silently skip hooks in folders that they don't trust.
 """
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,11 +14,10 @@ import msgspec
 from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
-from billhook.cli.doctor.entries import InstalledEntries, path_of
-from billhook.cli.doctor.finding import DoctorFinding
+from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, path_of
 from billhook.cli.install.entries import TOKEN_VARIABLE
 from billhook.config import loader, sources
-from billhook.config.config import Config, HookRow, rows
+from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared
 from billhook.config.history import LogTailScan, log_of
 from billhook.config.nodes import MAX_BYTES, read_text
@@ -26,6 +25,7 @@ from billhook.config.notices import gone_text, missing
 from billhook.config.shapes import read_file
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
+from billhook.core.text import counted
 from billhook.serve import control
 from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import StoreError, log_folder
@@ -34,7 +34,7 @@ from billhook.store.log import verify
 _INVALID: Final = frozenset({"BH104", "BH203", "BH204", "BH206", "BH216"})
 
 
-def trust_findings(host: Agent, project: str, installed: list[InstalledEntries]) -> Iterator[DoctorFinding]:
+def trust_findings(host: Agent, project: str, installed: Sequence[InstalledEntries]) -> Iterator[DoctorFinding]:
     """What the agent's files say about trust; nothing for an agent that has no such thing."""
     found = host.trust(host, project, installed, settings_of) if host.trust is not None else ()
     facts = [DoctorFinding(one.level, "trust", one.text, one.remedy) for one in found]
@@ -195,7 +195,7 @@ def applying(host: Agent, config: Config) -> Applying:
     found = rows(config)
     own = [row for row in found if row.layer != "built-in" and not row.switch]
     active = [row for row in own if row.effect != "nothing"]
-    never = [row for row in active if _never(row, host)]
+    never = [row for row in active if row.events and not any(event in host.spellings for event in row.events)]
     idle = [row for row in own if row.effect == "nothing"]
     waiting = [row for row in idle if row.state in ("new", "changed")]
     itself = [row for row in idle if row.state == "elsewhere"]
@@ -211,39 +211,32 @@ def applying(host: Agent, config: Config) -> Applying:
     )
 
 
-def _never(row: HookRow, host: Agent) -> bool:
-    return bool(row.events) and not any(event in host.spellings for event in row.events)
-
-
 def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     """What applies, what waits, and what is wrong."""
     config = loader.load_for_cwd(project, host=host.name)
     found = applying(host, config)
-    yield DoctorFinding("ok", "hooks", _counted(found, host))
+    yield DoctorFinding("ok", "hooks", _sum(found, host))
     if host.name == "claude" and (others := plugin_hooks(project)):
         plugins = ", ".join(dict.fromkeys(one.plugin for one in others))
         what = "1 hook of a plugin is" if len(others) == 1 else f"{len(others)} hooks of plugins are"
-        yield DoctorFinding("ok", "hooks", f"{what} run by Claude Code itself: {plugins}")
+        yield DoctorFinding("ok", "hooks", f"{what} run by {host.title} itself: {plugins}")
     if found.waiting:
         what = "1 hook waits" if found.waiting == 1 else f"{found.waiting} hooks wait"
         yield DoctorFinding("warn", "hooks", f"{what} for your approval, and don't run", "billhook trust")
     if found.blocks:
-        what = (
-            "1 hook can't be used and refuses"
-            if found.blocks == 1
-            else f"{found.blocks} hooks can't be used and refuse"
-        )
-        yield DoctorFinding("warn", "hooks", f"{what} what it would have judged", "billhook check")
+        refuses = "refuses" if found.blocks == 1 else "refuse"
+        text = f"{counted(found.blocks, 'hook')} can't be used and {refuses} what it would have judged"
+        yield DoctorFinding("warn", "hooks", text, "billhook check")
     for one in missing(config):
         text = gone_text(one, config).partition(" If that")[0]
         yield DoctorFinding("warn", "hooks", text, "restore it, or: billhook trust --acknowledge")
     if config.problems:
         first = config.problems[0]
-        number = "1 problem" if len(config.problems) == 1 else f"{len(config.problems)} problems"
-        yield DoctorFinding("warn", "hooks", f"{number}, the first: {first.place}: {first.message}", "billhook check")
+        text = f"{counted(len(config.problems), 'problem')}, the first: {first.place}: {first.message}"
+        yield DoctorFinding("warn", "hooks", text, "billhook check")
 
 
-def _counted(found: Applying, host: Agent) -> str:
+def _sum(found: Applying, host: Agent) -> str:
     parts = [f"{found.run} of yours run" if found.run != 1 else "1 of yours runs"]
     parts += [f"{found.built_in} built in"] if found.built_in else []
     parts += [f"{found.itself} run by {host.title} itself"] if found.itself else []

@@ -64,12 +64,12 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
     return ours(theirs(chosen))
 
 
-def refuse_agents(verb: str) -> None:
-    """Whoever is judged by hooks does not put them in or out."""
+def refuse_agents(verb: str, why: str = "its hooks are a person's to change", otherwise: str = "--dry-run") -> None:
+    """Raises UsageError inside an agent: hooks judge it, so it must not add, remove or test them."""
     if agent := agent_around():
         raise UsageError(
-            f"{verb} is refused here: this runs inside {agent}, and its hooks are a person's to change",
-            hint="run it yourself, in a terminal of your own; --dry-run is open to everybody",
+            f"{verb} is refused here: this runs inside {agent}, and {why}",
+            hint=f"run it yourself, in a terminal of your own; {otherwise} is open to everybody",
         )
 
 

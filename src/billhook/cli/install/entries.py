@@ -11,6 +11,7 @@ import msgspec
 
 from billhook.agents.base import Agent, Scope
 from billhook.agents.names import whole
+from billhook.config.declaration import Action, RunAction, Url
 from billhook.config.edit_json import (
     Document,
     FaultyFileError,
@@ -25,6 +26,7 @@ from billhook.config.edit_json import (
     measured,
     removed,
 )
+from billhook.config.installation import is_billhook
 from billhook.config.nodes import Node
 
 SECONDS: Final = 60.0  # the time-out that is written where no hook needs more
@@ -241,6 +243,17 @@ def _of(document: Document, host: Agent, event: str) -> Iterator[Handler]:
 def ours(document: Document, host: Agent) -> list[Handler]:
     """The handlers that `install` has written."""
     return [one for one in handlers(document, host) if is_written(one.data)]
+
+
+def by_hand(document: Document, host: Agent) -> list[Handler]:
+    """The handlers that call billhook in a person's own words."""
+    return [one for one in handlers(document, host) if _calls_billhook(one.data) and not is_written(one.data)]
+
+
+def _calls_billhook(handler: Mapping[str, Any]) -> bool:
+    url = handler.get("url")
+    actions: list[Action] = [*map(RunAction, _commands(handler)), *([Url(url)] if isinstance(url, str) else [])]
+    return any(map(is_billhook, actions))
 
 
 def holds(document: Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:

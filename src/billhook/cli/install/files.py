@@ -16,11 +16,9 @@ import msgspec
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install.entries import NAME, PROGRAM, handlers, is_written
+from billhook.cli.install.entries import NAME, PROGRAM, by_hand
 from billhook.config import sources
-from billhook.config.declaration import RunAction, Url
 from billhook.config.edit_json import Document, at_path, items
-from billhook.config.installation import is_billhook
 from billhook.config.nodes import MAX_BYTES
 from billhook.core import client_env
 from billhook.core.errors import BillhookError, UsageError
@@ -30,9 +28,10 @@ from billhook.store import files
 def notes_about(file: str, document: Document, host: Agent) -> list[str]:
     """Sentences; `document` is the file without our entries."""
     off = [*_switches(file, document, host), *_disabled(file, document, host)]
+    twice = by_hand(document, host)
     return [
         *off,
-        *_second_callers(file, document, host),
+        *(f"{file}:{one.line} calls billhook as well, in words of your own; remove that entry" for one in twice),
         *(host.beside(file, sources.read_bytes) if host.beside else ()),
     ]
 
@@ -55,14 +54,6 @@ def _disabled(file: str, document: Document, host: Agent) -> Iterator[str]:
         if host.named and found is not None and NAME in (one.value for one in items(found)):
             switch = f"{file}:{found.line} switches billhook's hooks off (`{'.'.join(path)}`)"
             yield f"{switch}: {host.title} will not ask it"
-
-
-def _second_callers(file: str, document: Document, host: Agent) -> Iterator[str]:
-    for one in handlers(document, host):
-        command, url = one.data.get("command"), one.data.get("url")
-        action = RunAction(command) if isinstance(command, str) else Url(url) if isinstance(url, str) else None
-        if is_billhook(action) and not is_written(one.data):
-            yield f"{file}:{one.line} calls billhook as well, in words of your own; remove that entry"
 
 
 # Where billhook-hook is, and whether it will still be there tomorrow.

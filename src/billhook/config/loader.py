@@ -119,7 +119,7 @@ class CachedConfig:
         return self._folders != {}
 
     def _none_has_come(self) -> bool:
-        folders = {folder: _times(folder) for folder in {_nearest(path) for path in self._absent}}
+        folders = {folder: _times(folder) for folder in map(_nearest, {os.path.dirname(one) for one in self._absent})}
         if any(sources.identity(path) for path in self._absent):
             return False
         now = time.time_ns()
@@ -160,15 +160,14 @@ def _times(folder: str) -> sources.Identity:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _nearest(path: str) -> str:
-    """The folder in which the first missing part of a path would appear; nothing where a link leads there that leads
-    nowhere: what it leads to may appear elsewhere."""
-    while True:
-        path = os.path.dirname(path)
-        if os.path.exists(path):
-            return path
-        if os.path.lexists(path) or path == os.path.dirname(path):
+def _nearest(folder: str) -> str:
+    """The folder, or the nearest one above it that exists: the first missing part would appear there. Nothing where a
+    link leads there that leads nowhere: what it leads to may appear elsewhere."""
+    while not os.path.exists(folder):
+        if os.path.lexists(folder) or folder == os.path.dirname(folder):
             return ""
+        folder = os.path.dirname(folder)
+    return folder
 
 
 # Load the layers:

@@ -388,7 +388,9 @@ def _said(outcome: Outcome, quiet: bool) -> dict[str, Any]:
     }
     if not outcome.source:
         del said["source"]
-    if not quiet and (status is not _OK or outcome.exit_code or outcome.lost or answer.speaks):
+    if outcome.skipped is not None:
+        said["error"] = outcome.error
+    elif not quiet and (status is not _OK or outcome.exit_code or outcome.lost or answer.speaks):
         said |= {key: value for key, read in _UNUSUAL.items() if (value := read(outcome))}
     if took := _to_the_microsecond(outcome.duration_ms):
         said["duration_ms"] = took

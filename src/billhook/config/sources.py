@@ -341,18 +341,26 @@ def identity(path: str) -> Identity:
     looked at is not nothing: the last number is then the system's error, negated."""
     try:
         found = os.lstat(path)
+    except FileNotFoundError:  # the usual case: most of the places where files may be are empty
+        above = os.path.dirname(path)
+        return () if os.path.exists(above) or os.path.exists(obstacle(above)) else (-errno.ENOENT,)
+    except (OSError, ValueError) as error:
+        return _unreachable(path, error)
+    try:
         if stat.S_ISLNK(found.st_mode):
             found = os.stat(path)
-    except FileNotFoundError:  # the usual case: most of the places where files may be are empty
-        return () if os.path.exists(obstacle(path)) else (-errno.ENOENT,)
     except (OSError, ValueError) as error:
-        return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
+        return _unreachable(path, error)
     if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
         return (found.st_dev, found.st_ino)
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 _NO_HOME = "/dev/null/"  # below what is set as HOME where a program is to have none
+
+
+def _unreachable(path: str, error: Exception) -> Identity:
+    return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
 
 
 def unreachable(found: Identity) -> bool:

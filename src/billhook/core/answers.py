@@ -425,9 +425,9 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
         return Answer(
             decision=self.decision,
             reason=self.reason,
-            context=join.join(context),
+            context=join.join(context) if context else "",
             objection=objection,
-            message="\n".join(self.messages),
+            message="\n".join(self.messages) if self.messages else "",
             updated_input=self.tool_input,
             updated_output=self.tool_output,
             keep_going=self.keep_going,

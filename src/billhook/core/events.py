@@ -13,7 +13,7 @@ import enum
 import functools
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import msgspec
@@ -89,10 +89,11 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
     @property
     def payload(self) -> dict[str, Any]:
         """The event as one JSON object: as received, or as it would be sent. Treat it as read-only."""
-        kept: dict[str, Any] | None = self.__dict__.get("payload")
+        own = self.__dict__
+        kept: dict[str, Any] | None = own.get("payload")
         if kept is None:
-            source = self.__dict__.get("source")
-            kept = self.__dict__["payload"] = self._fields() if source is None else _read(source)
+            source = own.get("source")
+            kept = own["payload"] = self._fields() if source is None else _read(source)
         return kept
 
     @property
@@ -618,7 +619,7 @@ for _kind, _field in ((_ToolEvent, "tool_input"), (PostToolUse, "tool_response")
 def decode(data: bytes) -> Event:
     """Read one event from its JSON. Raises EventError, which names the JSON path of the fault."""
     try:
-        event = _decoded(data)
+        event = _decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         # A name that we don't know, an escape that msgspec refuses (a lone \ud800), or a real fault: the slow way
         # tells them apart. One odd escape in a command must not switch guards off.
@@ -627,26 +628,25 @@ def decode(data: bytes) -> Event:
     return event
 
 
-def _decoded(data: bytes) -> Event:
+def _decode_first(data: bytes) -> Event:
     """One decoder for all kinds takes a while to make: a process that meets a single event does without."""
-    if not _met:
-        _met.append(True)
-        kind = EVENTS.get(msgspec.json.decode(data, type=_NamedEvent).hook_event_name)
-        if kind is not None:
-            return msgspec.json.decode(data, type=kind)
-    return _decoder().decode(data)
+    global _decode  # noqa: PLW0603 - the first call chooses how all later ones are read
+    _decode = _decode_second
+    kind = EVENTS.get(msgspec.json.decode(data, type=_NamedEvent).hook_event_name)
+    return _decode_second(data) if kind is None else msgspec.json.decode(data, type=kind)
+
+
+def _decode_second(data: bytes) -> Event:
+    global _decode  # noqa: PLW0603
+    _decode = msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values())).decode
+    return _decode(data)
+
+
+_decode: Callable[[bytes], Event] = _decode_first
 
 
 class _NamedEvent(Struct):
     hook_event_name: str
-
-
-_met: list[bool] = []
-
-
-@functools.cache
-def _decoder() -> "msgspec.json.Decoder[Event]":
-    return msgspec.json.Decoder(functools.reduce(operator.or_, EVENTS.values()))
 
 
 def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Event:
@@ -679,7 +679,10 @@ def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Eve
 
 
 def _read(data: bytes) -> dict[str, Any]:
-    payload = _decode_any(data, "$")
+    try:
+        payload = _ANY.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        payload = _decode_any(data, "$")
     if not isinstance(payload, dict):
         raise EventError(f"expected an object, got {_kind_of(payload)}")
     return payload

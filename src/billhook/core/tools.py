@@ -46,16 +46,18 @@ def _word(key: str) -> str:
 
 def contradiction(tool: str, given: Mapping[str, Any], cwd: str = "") -> str:
     """Which two fields of an input say different things of the same; "" when none do. `tool` is a canonical name."""
-    return _contradiction(given, tool, cwd) if tool in _MEANINGS and len(given) > 1 else ""
+    alike = _alike(tuple(given), tool) if tool in _MEANINGS and len(given) > 1 else []
+    return _contradiction(given, alike, cwd) if alike else ""
 
 
 def contradictory_event(payload: Mapping[str, Any]) -> str:
     """The same for the fields of an event, as agents spell them."""
-    return _contradiction(payload, "", "")
+    alike = _alike(tuple(payload), "")
+    return _contradiction(payload, alike, "") if alike else ""
 
 
-def _contradiction(given: Mapping[str, Any], tool: str, cwd: str) -> str:
-    for meaning, keys in _alike(tuple(given), tool):
+def _contradiction(given: Mapping[str, Any], alike: list[tuple[str, list[str]]], cwd: str) -> str:
+    for meaning, keys in alike:
         first, *others = [key for key in keys if given[key] is not None] or [""]
         for key in others:
             if not _same(meaning, given[first], given[key], cwd):
@@ -134,16 +136,27 @@ def is_odd(given: Mapping[str, Any]) -> bool:
 
 def lines(given: Mapping[str, Any]) -> list[str] | None:
     """Every line that the input of a shell tool may run, its arguments included; None where one is no text."""
+    line_keys, argument_keys = _keys_of_lines(tuple(given))
     found: list[str] = []
-    for key, value in given.items():
-        if not isinstance(key, str) or _word(key) not in _LINE or value is None:
+    for key in line_keys:
+        value = given[key]
+        if value is None:
             continue
         line = _joined(value)
         if not line:
             return None
         found.append(value if isinstance(value, str) else line)
-    given_apart = [_joined(value) for key, value in given.items() if isinstance(key, str) and _word(key) in ARGUMENTS]
+    if len(found) <= 1 and not argument_keys:
+        return found
+    given_apart = [_joined(given[key]) for key in argument_keys]
     return list(dict.fromkeys([*found, *(f"{line} {rest}" for line in found for rest in given_apart if rest)]))
+
+
+@functools.lru_cache(maxsize=512)
+def _keys_of_lines(keys: tuple[object, ...]) -> tuple[list[str], list[str]]:
+    """The fields that hold a line, and those that hold arguments."""
+    words = [(key, _word(key)) for key in keys if isinstance(key, str)]
+    return [key for key, word in words if word in _LINE], [key for key, word in words if word in ARGUMENTS]
 
 
 def folders(given: Mapping[str, Any]) -> list[str]:
@@ -214,6 +227,13 @@ def also_edits(payload: Mapping[str, Any]) -> bool:
 def also_called(name: str) -> tuple[str, ...]:
     """Further tools that a call is as good as: whoever guards `Write` or `Edit` guards patches, too."""
     return ("Write", "Edit") if name in _PATCHES else ()
+
+
+def other_names(tool: str) -> tuple[str, ...]:
+    """What else a hook may call a tool that it guards: its canonical name, and tools that a call is as good as."""
+    name = _CANONICAL.get(tool, tool)
+    also = ("Write", "Edit") if name in _PATCHES else ()
+    return also if name == tool else (name, *also)
 
 
 def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, str]]:

@@ -107,6 +107,7 @@ class EventList:
         self._patterns: list[int] = []
         self._set: ExpressionSet | None = None
         self.known: dict[str | None, Steps] = {}
+        self._made: dict[tuple[int, ...], Steps] = {}  # most names lead to the same few
         for position, step in enumerate(steps):
             if step.matcher.everything:
                 self.always.append(position)
@@ -118,7 +119,7 @@ class EventList:
         if self._patterns:
             self._set = ExpressionSet([steps[position].matcher.expression for position in self._patterns])
         self._namings = {step.meanings.naming for step in steps if not step.matcher.everything} - {"canonical"}
-        if event.match_field == "tool_name" and self._wanting("Edit") - self._wanting("Write"):
+        if event.match_field == "tool_name" and set(self._wanting("Edit")).difference(self._wanting("Write")):
             self.target_of = _tool_in_doubt
 
     def steps(self, event: Event) -> Steps:
@@ -128,39 +129,46 @@ class EventList:
         if found is None:
             if len(self.known) >= _CACHE_LIMIT:  # names of tools come from outside
                 self.known.clear()
-            found = self.known[target] = Steps(self._find(event, target))
+                self._made.clear()
+            found = self.known[target] = self._find(event, target or "")
         return found
 
-    def _find(self, event: Event, target: str | None) -> tuple[Step, ...]:
+    def _find(self, event: Event, target: str) -> Steps:
         if event.match_field is None:
             # The event takes no matcher: none is looked at, unless the hook is for all events that match.
-            return tuple(step for step in self.all if step.hook.events or step.matcher.everything)
-        target = target or ""
-        found = set(self._places(target))
-        if event.match_field == "tool_name":
-            names = ("Write", "Edit") if target == _WRITE_OR_EDIT else (target,)
-            found = {i for name in names for i in self._wanting(name)}
-        steps = [self.all[i] for i in sorted(found)]
-        return tuple(step for step in steps if self._starts(step, target)) if self.on_session_start else tuple(steps)
+            return Steps(step for step in self.all if step.hook.events or step.matcher.everything)
+        if event.match_field != "tool_name":
+            found = self._places(target)
+        elif target == _WRITE_OR_EDIT:
+            found = [*self._wanting("Write"), *self._wanting("Edit")]
+        else:
+            found = self._wanting(target)
+        if self.on_session_start:
+            return Steps(step for step in map(self.all.__getitem__, sorted(found)) if self._starts(step, target))
+        places = tuple(sorted(set(found)) if len(found) > 1 else found)
+        made = self._made.get(places)
+        if made is None:
+            made = self._made[places] = Steps(self.all[i] for i in places)
+        return made
 
     def _places(self, name: str) -> list[int]:
         """The steps that want this name; each is in one index only, so none is there twice."""
-        found = [*self.always, *self.by_name.get(name, ())]
+        found = self.always + self.by_name.get(name, [])
         if self._set is not None:
             found += [self._patterns[i] for i in self._set.matching(name)]
         return found
 
-    def _wanting(self, tool: str) -> set[int]:
-        return self._by_other_names(tool) | set(self._places(tool))
-
-    def _by_other_names(self, called: str) -> set[int]:
-        """More steps, that want a tool by its canonical name, by the name that their own dialect has for it, or by that
-        of a tool which it is as good as: whoever guards `Write` guards patches, too."""
-        canonical = tools.canonical(called)
-        found = {i for name in (canonical, *tools.also_called(canonical)) for i in self._places(name)}
+    def _wanting(self, tool: str) -> list[int]:
+        """The steps that want a tool by the name that it has in the event, by its canonical name, by the name that
+        their own dialect has for it, or by that of a tool which it is as good as: whoever guards `Write` guards
+        patches, too. A step may be there twice."""
+        found = self._places(tool)
+        for name in tools.other_names(tool):
+            found += self._places(name)
         for naming in self._namings:
-            own = tools.called(canonical, naming)
-            found |= {i for i in self._places(own) if self.all[i].meanings.naming == naming}
+            own = tools.called(tool, naming)
+            if own != tool:
+                found += (i for i in self._places(own) if self.all[i].meanings.naming == naming)
         return found
 
     def _starts(self, step: Step, source: str) -> bool:

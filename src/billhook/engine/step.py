@@ -305,6 +305,8 @@ def _with_budget(step: Step, budget: str, call: Call) -> Call:
 def _conditional(step: Step, condition: Condition, call: Call) -> Call:
     """Seed 002: a condition that raises means skipped. But a gate that can't tell whether it applies does not pass."""
 
+    unwanted = step.skipped(Skipped(SkipReason.CONDITION_FALSE))
+
     def conditional(ctx: Context, began: float) -> Any:
         try:
             holds: object = condition(ctx)
@@ -312,7 +314,7 @@ def _conditional(step: Step, condition: Condition, call: Call) -> Call:
                 holds.close()
                 raise TypeError("a condition can't be async")
             if not holds:
-                return step.skipped(Skipped(SkipReason.CONDITION_FALSE))
+                return unwanted
         except BaseException as error:
             why = Skipped(SkipReason.CONDITION_RAISED, by=failure(error).error)
             if step.hook.gate:

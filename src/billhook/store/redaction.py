@@ -6,6 +6,7 @@ was not searched is ever written.
 
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -16,7 +17,7 @@ import msgspec
 
 from billhook.core.lazy import later, pattern
 from billhook.store.files import StoreError, create_once, opened, read_in
-from billhook.store.secrets.names import FLAGS_RULE, SecretNames, SecretSearch, may_be_key, worth_trying
+from billhook.store.secrets.names import FLAGS_RULE, SecretNames, SecretSearch, may_be_key, quick_look, worth_trying
 from billhook.store.secrets.shapes import Span, looks_random
 
 if TYPE_CHECKING:
@@ -168,14 +169,21 @@ class Redactor:
     def redacted(self, value: Any) -> Redacted:
         """As `value`, with the number of texts that were taken out."""
         data = _as_bytes(value)
-        too_long = data is None or len(data) > MOST_CHARACTERS
-        rules, triggers = worth_trying(None if too_long else data, self._names.triggers)
+        if data is not None and len(data) > MOST_CHARACTERS:
+            data = None
+        if data is not None and "re2" in sys.modules and not self._quick_look(data):
+            return Redacted(value, 0)
+        rules, triggers = worth_trying(data, self._names.triggers)
         if not rules and not triggers:
             return Redacted(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)
         copy = work.copied(value)
         self.count += work.count
         return Redacted(copy if work.count else value, work.count)
+
+    @functools.cached_property
+    def _quick_look(self) -> Callable[[bytes], object]:
+        return quick_look(self._names.triggers)
 
     def _digest(self, data: bytes) -> str:
         if self._key is None:

@@ -1,7 +1,7 @@
-"""Counts the turns of a session: a turn is the time between two Stop events.
+"""The built-ins that observe: turn-tracker, session-naming, event-logger and metrics.
 
-Turn 5 of session `abc` is `abc:5`; what its second subagent did is `abc:5:s:2`. The count lies in
-`turns/{session id}.json`, so it goes on in the next process. Later hooks read it with
+A turn is the time between two Stop events. Turn 5 of session `abc` is `abc:5`; what its second subagent did is
+`abc:5:s:2`. The count lies in `turns/{session id}.json`, so it goes on in the next process. Later hooks read it with
 `ctx.find("turn-tracker").data["turnId"]`. Where the agent names no session there is none whose turns could be counted.
 """
 

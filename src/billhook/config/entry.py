@@ -1,4 +1,4 @@
-"""Hooks for a part of an event: an agent's own, narrower events, such as `beforeShellExecution`."""
+"""One entry of a file, read into a `Declared`: its action, its fields, and the part of an event that it is for."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What would make a hook want an event: the condition that failed, put in words, and the edit that changes it."""
+"""Why a hook would run for an event or not, the edit that changes it, and what each hook did about a past event."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""A loaded configuration, for as long as everything that it was made from stays the same.
+"""Load the configuration of a folder, and keep it as long as all its inputs stay the same.
 
-Every event asks whether it does, so as little as possible is looked at: of the many places where a file may be and is
+Every event checks whether they do, so as little as possible is looked at: of the many places where a file may be and is
 none, the times of their folders tell that none has come.
 """
 

@@ -1,8 +1,9 @@
-"""Gates and files that were in force before: what is gone is reported until a person acknowledges it.
+"""What the user is told beside a verdict; and gates and files that are gone, reported until a person acknowledges it.
 
-Remembered by the folder that a file belongs to, and under `user` for the files that come with no project. A file of the
-user's is reported as a whole, because its owner may edit it at will. Of a project's file each approved gate is, and all
-approved hooks when the file is gone. Where `HOME` is not the account's own, what is remembered there is read, too.
+What was in force is remembered by the folder that a file belongs to, and under `user` for the files that come with no
+project. A file of the user's is reported as a whole, because its owner may edit it at will. Of a project's file each
+approved gate is, and all approved hooks when the file is gone. Where `HOME` is not the account's own, what is
+remembered there is read, too.
 """
 
 import functools

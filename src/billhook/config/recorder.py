@@ -1,4 +1,4 @@
-"""What an agent's dialect can't say of a verdict, for the log: the record is written before the answer is."""
+"""The observer that writes the event log: what a record has of a verdict and its session, and what is lost."""
 
 import functools
 import time

@@ -1,4 +1,4 @@
-"""What one file says, as records: `shapes` makes them, everything else reads them."""
+"""Any accepted shape of file, read into `Declared` records."""
 
 import os
 from collections import Counter

@@ -1,4 +1,4 @@
-"""One look at the file system: what was seen once is not asked for again."""
+"""Which files configuration comes from; and the file system as one load sees it, each file looked at once."""
 
 import errno
 import itertools

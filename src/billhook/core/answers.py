@@ -1,4 +1,4 @@
-"""How a child process ended, and how we end as somebody's child: one record for both directions."""
+"""What a hook answers (Answer), what happened when it ran (Outcome), and the Verdict that these are folded into."""
 
 import enum
 import functools

@@ -1,7 +1,8 @@
-"""The fields of a tool's input by what they mean: agents spell a file `file_path`, `filePath`, `path`, `absolute_path`.
+"""Canonical tool names and inputs, what each dialect calls them, and what the fields of an input mean.
 
-A call that says two different things in two spellings of one field could be judged by one and run by the other. So all
-of them are judged, and a call that contradicts itself is denied.
+Agents spell a file `file_path`, `filePath`, `path`, `absolute_path`. A call that says two different things in two
+spellings of one field could be judged by one and run by the other. So all of them are judged, and a call that
+contradicts itself is denied.
 """
 
 import functools

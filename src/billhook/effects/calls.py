@@ -1,4 +1,4 @@
-"""What self-protection watches over; and where a call may say more than one line."""
+"""Which files a tool call writes, creates or removes, also by way of other files."""
 
 import os
 import posixpath

@@ -1,4 +1,4 @@
-"""Shell text with what is known of its variables put in, read into commands. Nothing is run."""
+"""The words of a shell line as absolute paths: its variables, the folders that it may be in, names compared."""
 
 import os
 import posixpath

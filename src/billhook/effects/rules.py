@@ -1,7 +1,8 @@
-"""Patterns in permission rules, matched without backtracking: over a command's text, and over paths.
+"""Permission rules such as `Bash(terraform destroy *)`, for conditions and for the agent's permissions.
 
-No regular expression is made from what a user wrote, so no pattern can take more than time linear in the text
-(times the pattern's length where the text has unknown parts).
+Their patterns are matched without backtracking, over a command's text and over paths. No regular expression is made
+from what a user wrote, so no pattern can take more than time linear in the text (times the pattern's length where the
+text has unknown parts).
 """
 
 import functools

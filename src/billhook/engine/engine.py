@@ -1,4 +1,4 @@
-"""Those who get every verdict after the fold: the event log is one of them."""
+"""One event in, one verdict out: run the steps of an event, fold their outcomes, notify the observers."""
 
 import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""What the two ends of a worker say to each other: frames over two pipes, JSON inside, and nothing that can run.
+"""Python functions of a project as hooks (`python:`): worker processes, and the protocol between them and their owner.
 
-The owner sends a request for each event; the worker sends a greeting once, and then one answer for each request.
+Frames over two pipes, JSON inside, and nothing that can run. The owner sends a request for each event; the worker sends
+a greeting once, and then one answer for each request.
 """
 
 import atexit

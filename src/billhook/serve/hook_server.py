@@ -1,4 +1,4 @@
-"""The command line of a hook: `--as`, `--on-failure`, `--config`, `--deadline`, `--from`, and an event's name."""
+"""One event of an agent, from its bytes to the answer of its hook: for the daemon, HTTP and `billhook hook`."""
 
 import os
 import re

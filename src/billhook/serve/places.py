@@ -1,4 +1,4 @@
-"""How a daemon was started, for the one that takes its place.
+"""Where the daemon of a user and a state root is, and the options that it was started with.
 
 A daemon may end without anybody having asked for that: an upgrade, a kill, its folder was moved. It is a client then
 that starts the next one, and it knows of no options; but agents may have the HTTP address in their settings, and let

@@ -1,4 +1,4 @@
-"""How a daemon is, as it says itself."""
+"""What client and daemon send each other, and the status that a daemon reports."""
 
 import os
 import struct

@@ -1,8 +1,8 @@
-"""The text of a tool's result once hooks have had their say.
+"""One tool call, from PreToolUse to the result that the model gets.
 
-Seed 000's sample decides the order: the tool's output, a blank line, what the hooks before it said, a blank line, what
-the hooks after it said. Which hooks speak inside the result is a matter of their dialect; the context of the others
-reaches the model on its own.
+Seed 000's sample decides the order of the result's text: the tool's output, a blank line, what the hooks before it
+said, a blank line, what the hooks after it said. Which hooks speak inside the result is a matter of their dialect; the
+context of the others reaches the model on its own.
 """
 
 import asyncio

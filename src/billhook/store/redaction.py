@@ -1,7 +1,7 @@
-"""How much work one event may be for the redactor: a long text must not hold up a verdict.
+"""Take secrets out of what the event log keeps; digests under a key take their place.
 
-Counted and not timed, so that the same event always comes out the same. What is beyond is taken out whole: nothing that
-was not searched is ever written.
+A long text must not delay a verdict, so the work for one event is bounded. It is counted and not timed, so that the
+same event always comes out the same. What is beyond is taken out whole: nothing that was not searched is ever written.
 """
 
 import functools

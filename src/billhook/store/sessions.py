@@ -1,4 +1,4 @@
-"""The words of session names: `jolly-squid`. Short, easy to say, kind in every combination."""
+"""Sessions and their names, such as `jolly-squid`: short, easy to say, kind in every combination."""
 
 import itertools
 import time

@@ -24,13 +24,6 @@ MAGIC: Final = re.compile(r"[*?\[]")
 _OUTSIDE: Final = "it leads out of the project"
 
 
-class Matches(NamedTuple):
-    """What a pattern stands for."""
-
-    files: tuple[str, ...] = ()
-    problem: str = ""  # why there may be more: the pattern was not followed, or not everywhere
-
-
 class TooMuchError(Exception):
     """More than we are willing to look at."""
 
@@ -45,18 +38,19 @@ class Patterns:
         self.listed: set[str] = set()  # folders in which another file may appear that a pattern matches
         self.problem = ""
 
-    def matches(self, pattern: str) -> Matches:
-        """The files that an absolute pattern matches, in order."""
+    def matches(self, pattern: str) -> tuple[list[str], str]:
+        """The files that an absolute pattern matches, in order; and why there may be more, if it was not followed
+        everywhere."""
         if not self.inside(pattern):
-            return Matches(problem=_OUTSIDE)
+            return [], _OUTSIDE
         began, self.problem = time.monotonic(), ""
         try:
             files = self._expanded(pattern, began + MAX_SECONDS - self.look.pattern_seconds)
         except TooMuchError:
-            return Matches(problem="it has too many files to look through")
+            return [], "it has too many files to look through"
         finally:
             self.look.pattern_seconds += time.monotonic() - began
-        return Matches(tuple(files), self.problem)
+        return files, self.problem
 
     def inside(self, path: str) -> bool:
         return any(path.startswith(top + "/") or path == top for top in self.tops)
@@ -192,16 +186,6 @@ Kind = Literal["code", "all"]
 """Which files of a folder count: its code files, or every file, because a command runs whatever is there."""
 
 
-class Folder(NamedTuple):
-    """What counts in a folder and below it."""
-
-    files: tuple[str, ...] = ()
-    plain: tuple[str, ...] = ()
-    """Files that would count if they were executable, or if another compiled file were in their place."""
-    folders: tuple[str, ...] = ()  # itself and those below, in which another file may appear
-    left_out: tuple[str, ...] = ()  # what is not covered, each with the reason
-
-
 def is_installed(folder: str, look: FileSnapshot) -> bool:
     """Whether a folder holds packages or a virtual environment."""
     return not INSTALLED.isdisjoint(folder.split("/")) or environment_of(folder, look) != ""
@@ -270,22 +254,23 @@ def _link(entry: "os.DirEntry[str]") -> str:
         return ""
 
 
-def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> Folder | None:
+def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> "FolderWalk | None":
     """What counts in a folder and below it; None where that is too much to look at. `top` is the project: links that
     lead out of it, or up in it, are not followed."""
-    found = _FolderWalk(kind, look.real(top), look)
-    if not found.enter(folder):
-        return None
-    return Folder(tuple(found.files), tuple(found.plain), tuple(found.folders), tuple(found.left_out))
+    found = FolderWalk(kind, look.real(top), look)
+    return found if found.enter(folder) else None
 
 
-class _FolderWalk:
+class FolderWalk:
+    """What counts in a folder and below it."""
+
     def __init__(self, kind: Kind, top: str, look: FileSnapshot) -> None:
         self.kind, self.top, self.look = kind, top, look
         self.files: list[str] = []
         self.plain: list[str] = []
-        self.folders: dict[str, str] = {}
-        self.left_out: list[str] = []
+        """Files that would count if they were executable, or if another compiled file were in their place."""
+        self.folders: dict[str, str] = {}  # itself and those below, in which another file may appear: where they are
+        self.left_out: list[str] = []  # what is not covered, each with the reason
         self.entries, self.bytes = MAX_ENTRIES, MAX_BYTES
 
     def enter(self, first: str) -> bool:

@@ -18,8 +18,6 @@ from billhook.core.text import folded
 
 Layer = Literal["managed", "user", "explicit", "project", "local"]
 LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
-FROM_REPOSITORY: frozenset[Layer] = frozenset({"project", "local"})
-"""The layers that come with a repository: what they declare needs consent."""
 
 Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
 
@@ -157,7 +155,7 @@ def without_secrets(url: str) -> str:
 
 def needs_consent(layer: Layer) -> bool:
     """Whether what this layer declares came with a repository, and needs consent."""
-    return layer in FROM_REPOSITORY
+    return layer in ("project", "local")
 
 
 # The names of hooks:

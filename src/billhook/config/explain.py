@@ -37,13 +37,6 @@ _NEVER = frozenset({"BH301", "BH302", "BH303"})
 _SHOWN = 3  # commands of one line that are named
 
 
-def event_fix(hook: Declared, event: str) -> str:
-    """How a hook comes to want another event, too."""
-    if hook.shape == "yaml":
-        return f"write `events: [{', '.join((*hook.events, event))}]`"
-    return f'put it below `"{event}"`, too'
-
-
 def match_reason(hook: Declared | None, pattern: str, row: Meanings, event: Event) -> tuple[str, str]:
     """Why a matcher does not match what an event is about, and the edit that makes it."""
     target = event.target or ""
@@ -259,8 +252,11 @@ def explain(config: Config, event: Event) -> Explanation:
 
 
 def _for_other_events(row: HookRow, event: Event) -> Explained:
-    why = f"it wants {listed(list(row.events))}, not `{event.hook_event_name}`"
-    fix = event_fix(row.declared, event.hook_event_name) if row.declared is not None else ""
+    name = event.hook_event_name
+    why = f"it wants {listed(list(row.events))}, not `{name}`"
+    fix = f'put it below `"{name}"`, too' if row.declared is not None else ""
+    if row.declared is not None and row.declared.shape == "yaml":
+        fix = f"write `events: [{', '.join((*row.events, name))}]`"
     return Explained(row=row, reasons=(Reason("event", why, fix),))
 
 

@@ -195,7 +195,10 @@ class _Gathered:
     """What is seen of some hooks, newest record first."""
 
     def __init__(self, hooks: Mapping[str, HookRow], root: Path) -> None:
-        self._hooks, self._same = hooks, _Definitions(hooks, root)
+        self._hooks, self._root = hooks, root
+        self._today = {name: as_data(row) for name, row in hooks.items()}
+        self._names = KnownAs(hooks.values(), root)
+        self._same: dict[str, dict[str, tuple[str, bool]]] = {}  # by the hash of a configuration
         self._asked: set[str] = set()
         self._events: dict[str, Counter[str]] = {name: Counter() for name in hooks}
         self._reasons: dict[str, Counter[str]] = {name: Counter() for name in hooks}
@@ -204,7 +207,9 @@ class _Gathered:
         self.tally = Tally()
 
     def add(self, record: Record) -> None:
-        same = self._same.of(record.config)
+        if record.config not in self._same:
+            self._same[record.config] = self._alike(record.config) if len(self._same) < _CONFIGURATIONS else {}
+        same = self._same[record.config]
         for said in record.outcomes:
             if said.hook in same and said.status != "skipped":
                 self._ran(said, *same[said.hook])
@@ -227,24 +232,9 @@ class _Gathered:
             if name in self._last and name not in self._asked:
                 yield Quiet(row, dict(self._events[name]), dict(self._reasons[name].most_common()), self._last[name])
 
-
-class _Definitions:
-    """Which hooks were asked about the same things as today, by the hash of a configuration."""
-
-    def __init__(self, hooks: Mapping[str, HookRow], root: Path) -> None:
-        self._today = {name: as_data(row) for name, row in hooks.items()}
-        self._names = KnownAs(hooks.values(), root)
-        self._root = root
-        self._known: dict[str, dict[str, tuple[str, bool]]] = {}
-
-    def of(self, hash_: str) -> dict[str, tuple[str, bool]]:
-        """Their names of that time, each with today's, and with whether it also did the same then."""
-        if hash_ not in self._known:
-            self._known[hash_] = self._look_up(hash_) if len(self._known) < _CONFIGURATIONS else {}
-        return self._known[hash_]
-
-    def _look_up(self, hash_: str) -> dict[str, tuple[str, bool]]:
-        """All of them where nobody kept it: the record itself names the hooks that there were."""
+    def _alike(self, hash_: str) -> dict[str, tuple[str, bool]]:
+        """The hooks that ran for the same things under a configuration: their names of that time, each with today's and
+        with whether it also did the same. All of them where it was not kept: the record names the hooks it had."""
         snapshot = kept(self._root, hash_) if hash_ else None
         names = self._names.under(snapshot)
         if snapshot is None:

@@ -113,16 +113,12 @@ def _known(hook: Declared) -> tuple[str, ...] | None:
         case Say(decision):
             return (_LITERALS[decision],)
         case RunAction() | Exec() | Python():
-            return _words_in(_texts(hook)) or None
+            whole = "\n".join(_texts(hook))
+            return tuple(want for want, words in _EVIDENCE.items() if words.search(whole)) or None
         case Url():
             return None
         case NotYet() | None:
             return ()
-
-
-def _words_in(texts: Iterable[str]) -> tuple[str, ...]:
-    whole = "\n".join(texts)
-    return tuple(want for want, words in _EVIDENCE.items() if words.search(whole))
 
 
 def _texts(hook: Declared) -> Iterator[str]:
@@ -173,7 +169,7 @@ def _loss(hook: Declared, agent: Host, on: tuple[str, ...], said: list[str], cla
     if sure:
         sentence = f"{place} its {_and([_SAID[want] for want in said])} {clause}"
     else:
-        sentence = f"{place} it may {_or([_DOES[want] for want in said])}, which {clause}"
+        sentence = f"{place} it may {_and([_DOES[want] for want in said], 'or')}, which {clause}"
     return _limit(hook, on, tuple(said), clause, sentence, sure=sure)
 
 
@@ -237,9 +233,5 @@ def _limit(
     )
 
 
-def _and(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _or(words: list[str]) -> str:
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+def _and(words: list[str], last: str = "and") -> str:
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

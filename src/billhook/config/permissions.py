@@ -278,7 +278,7 @@ class _PermissionFile:
 
     def _unread(self, kind: Kind, node: Node, error: RuleError) -> None:
         """A rule that can't be read never allows. Where it denies or asks, every call of its tools is asked about."""
-        message = quoted_anew(error.message)
+        message = one_line(error.message, 2 * _LONGEST_TEXT)  # it may hold a piece of the file
         if kind == "allow":
             self._find("BH208", message, node, error.hint)
             return
@@ -299,11 +299,6 @@ def named_tools(text: str) -> list[str]:
     """The tools that a text which is no rule seems to be about, by their canonical names."""
     listed = _LISTED.findall(text.partition("(")[0])
     return list(dict.fromkeys(tools.canonical(name) for name in (*listed, *_NAMED.findall(text))))
-
-
-def quoted_anew(message: str) -> str:
-    """A message that holds a piece of a file, fit for one line."""
-    return one_line(message, 2 * _LONGEST_TEXT)
 
 
 def _shown_path(file: str, folder: str) -> str:

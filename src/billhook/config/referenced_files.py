@@ -18,8 +18,9 @@ from billhook.config.approval_scope import MAGIC, Kind, Patterns
 from billhook.config.declaration import Action, Exec, Python, RunAction
 from billhook.config.sources import MAX_KEPT, FileSnapshot
 from billhook.core import client_env
-from billhook.effects import paths as shellvars
 from billhook.effects import programs, script, shell
+from billhook.effects.paths import KnownVariables
+from billhook.effects.paths import known as known_variables
 from billhook.effects.programs import SUFFIXES
 from billhook.effects.script import UNKNOWN
 
@@ -341,11 +342,11 @@ class _Scan:
             for command in runs:
                 self.note(f"`{command.text.replace(UNKNOWN, '*')[:60]}`: what it runs is known only at run time")
 
-    def known(self, text: str, path: str) -> shellvars.KnownVariables:
+    def known(self, text: str, path: str) -> KnownVariables:
         key = (self.folder, path, text)
         known = self.look.texts.get(key)
         if known is None:
-            known = shellvars.known(text, self.folder, self.home, path)
+            known = known_variables(text, self.folder, self.home, path)
             if len(text) <= MAX_KEPT:
                 self.look.texts[key] = known
         return known
@@ -493,7 +494,7 @@ class _Scan:
             for path in paths:
                 self.script(path, kind)
 
-    def given(self, known: shellvars.KnownVariables, folders: tuple[str, ...]) -> bool:
+    def given(self, known: KnownVariables, folders: tuple[str, ...]) -> bool:
         """`cat d/*.sh | sh`, `find d -exec sh {} +`, `for f in d/*; do sh "$f"; done`: whatever is there is run.
         False where nothing like it is named."""
         words = [word for command in known.commands for word in programs.given_words(command.words)]

@@ -7,6 +7,7 @@ itself looks for before it runs it.
 import ast
 import errno
 import functools
+import importlib
 import itertools
 import os
 import re
@@ -17,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Final
 
@@ -392,6 +393,7 @@ def lint_module(hook: Declared) -> Iterator[Finding]:
     # a file that is named on a command line may be one of a project
     folders = (hook.module_folder, hook.folder) if hook.layer == "explicit" else (hook.module_folder,)
     roots = tuple(os.path.join(folder, home) if home else folder for folder in folders if folder for home in _HOMES)
+    importlib.invalidate_caches()
     place = _follow(parts, roots)
     if place.found < len(parts):
         if not place.open and (place.found or not (hook.action.interpreter or _installed(parts[0]))):
@@ -402,32 +404,20 @@ def lint_module(hook: Declared) -> Iterator[Finding]:
 
 
 def _follow(parts: list[str], roots: tuple[str, ...]) -> Place:
-    """As Python does: a package before a module, an earlier folder first; folders without `__init__` add up."""
+    """Where Python would find each part; nothing is imported."""
     place = Place(0, folders=roots)
     for part in parts:
-        bases = [os.path.join(folder, part) for folder in place.folders]
-        file = next((file for base in bases for file in _files(base) if os.path.isfile(file)), "")
-        if file:
-            place = _of_file(file, place)
-            continue
-        inside = tuple(base for base in bases if os.path.isdir(base))
-        if not inside:
+        spec = PathFinder.find_spec(part, list(place.folders))
+        if spec is None:
             break
-        place = Place(place.found + 1, "", inside, place.open or (not place.found and _installed(part, inside)))
+        folders, file = tuple(spec.submodule_search_locations or ()), spec.origin or ""
+        if file:
+            text = text_of(file) if file.endswith(".py") else None
+            unknown = text is None or any(word in text for word in _MOVERS)
+        else:  # a folder without `__init__`, or several of them
+            unknown = not place.found and _installed(part, folders)
+        place = Place(place.found + 1, file if file.endswith(".py") else "", folders, place.open or unknown)
     return place
-
-
-def _of_file(file: str, before: Place) -> Place:
-    source = file.endswith(".py")
-    folders = (os.path.dirname(file),) if os.path.basename(file).startswith("__init__.") else ()
-    text = text_of(file) if source else None
-    unknown = text is None or any(word in text for word in _MOVERS)
-    return Place(before.found + 1, file if source else "", folders, before.open or unknown)
-
-
-def _files(base: str) -> Iterator[str]:
-    for stem in (os.path.join(base, "__init__"), base):
-        yield from (f"{stem}{suffix}" for suffix in (*EXTENSION_SUFFIXES, ".py", ".pyc"))
 
 
 def _installed(name: str, here: tuple[str, ...] = ()) -> bool:

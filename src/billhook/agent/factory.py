@@ -1,4 +1,4 @@
-"""Tools with which an agent gives work to others: Task, SendMessage, TaskOutput.
+"""Make an agent from a configuration, and the tools with which it gives work to others: Task, SendMessage, TaskOutput.
 
 A subagent is an agent inside a session inside the session: the same model, hooks, rules and person, its own transcript.
 """

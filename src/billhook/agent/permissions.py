@@ -1,4 +1,4 @@
-"""The question that a person is asked before a tool runs, as text, and what their answer means."""
+"""Whether a tool may run: modes, rules, and the question to the person."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The scratch folder of `billhook demo`: a project with hooks, and a home of its own, away from everything of yours."""
+"""`billhook demo`: an agent at work among hooks, in a scratch folder with a project and a home of its own."""
 
 import asyncio
 import os

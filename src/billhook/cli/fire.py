@@ -1,4 +1,4 @@
-"""The event that a command line describes, made as an agent would send it."""
+"""`billhook fire`: one event, made as an agent would send it, fired at the configured hooks or at given ones."""
 
 import asyncio
 import os

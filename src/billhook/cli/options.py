@@ -1,7 +1,8 @@
-"""Are we being run by an agent? Consent is a person's to give, so an agent that could give it would need no hooks.
+"""The values of options, the configuration that a verb works with, and whether an agent runs this verb.
 
-A net against accidents, not a wall: who controls a process can hide what it is. Names are compared whole, never as
-parts of a path, because a person's folder may be called `claude`.
+Consent is a person's to give. The look for an agent around us is a net against accidents, not a wall: who controls a
+process can hide what it is. Names are compared whole, never as parts of a path, because a person's folder may be called
+`claude`.
 """
 
 import itertools

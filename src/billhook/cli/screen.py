@@ -1,4 +1,4 @@
-"""A bar on standard error for what takes more than a second. Nothing is shown where nobody watches."""
+"""What people see: lines, hints, errors, rows of facts, and a bar for what takes more than a second."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The files that a pattern of the shell's matches now, looked for inside one folder and within bounds.
+"""Files that an approval covers beside those that a hook names: by pattern, by folder, and scripts that programs start.
 
 A pattern may come with a repository that nobody approved, so it must not be able to keep us busy: it never leads out of
 the folder, by its text or through a link, and it looks at a bounded number of names for a bounded time.

@@ -1,7 +1,7 @@
-"""The local modules that a Python source imports, found in its text: nothing is imported, nothing is run.
+"""The local files that decide what a hook does, and the local modules that a Python source imports. Nothing is run.
 
-Only needed for what lies outside of the folders that are covered anyway, so it errs towards more: what looks like an
-import counts, in a comment too. What only a running program knows (`__import__(name)`) is not seen.
+Imports are only needed for what lies outside of the folders that are covered anyway, so it errs towards more: what
+looks like an import counts, in a comment too. What only a running program knows (`__import__(name)`) is not seen.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""The names of an archive's members, read with bounds: what unpacking it would write."""
+"""Which files are written by programs that fetch, unpack or patch; archives are read with bounds."""
 
 import posixpath
 import re

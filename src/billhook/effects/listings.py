@@ -1,4 +1,4 @@
-"""The files that a command names for others to work on: `find . -name x | xargs rm`."""
+"""Lists of files that a line works on (`find . -name x | xargs rm`), and whether a piece of Python only reads."""
 
 import itertools
 import os

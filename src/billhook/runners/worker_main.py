@@ -1,4 +1,4 @@
-"""Which files a worker was made from, so that its owner can tell when one of them changes. Runs inside the worker."""
+"""The program inside a worker: runs functions, and tells its owner which files it was loaded from."""
 
 import difflib
 import faulthandler

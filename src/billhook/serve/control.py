@@ -1,9 +1,10 @@
-"""What a daemon started must not outlive it, even when it is killed and can clean up nothing.
+"""Start a daemon, query it and stop it from another process; and end what a daemon left.
 
-A small process of its own waits for the daemon's end, and kills what that left, unless the daemon says goodbye. For one
-in the background it is the parent, which inherits all that the daemon leaves. One in the foreground keeps its own
-parent; there the daemon's marker (`billhook.runners.process_tree`) is looked for, which everything carries that did not
-empty its variables. Linux only: elsewhere processes can't be found.
+What a daemon started must not outlive it, even when it is killed and can clean up nothing. A small process of its own
+waits for the daemon's end, and kills what that left, unless the daemon says goodbye. For one in the background it is
+the parent, which inherits all that the daemon leaves. One in the foreground keeps its own parent; there the daemon's
+marker (`billhook.runners.process_tree`) is looked for, which everything carries that did not empty its variables. Linux
+only: elsewhere processes can't be found.
 """
 
 import os

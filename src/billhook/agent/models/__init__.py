@@ -1,4 +1,4 @@
-"""What a service needs to know: from the environment that the caller gives, and from nowhere else."""
+"""The models that the agent can use, by name; what the loop asks of a model, and what a service needs to know."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol

@@ -1,4 +1,4 @@
-"""What a command printed, as far as a model should see it: the beginning, the end, and how much lies between."""
+"""The tool Bash, and its output as far as a model should see it: the beginning, the end, and how much lies between."""
 
 import codecs
 import os

@@ -1,4 +1,4 @@
-"""The folder that an agent works in: which paths lie inside, and how to reach them without being led out."""
+"""The tools Read, Write and Edit, and the folder that an agent works in, which no path leads out of."""
 
 import codecs
 import errno

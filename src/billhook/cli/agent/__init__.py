@@ -1,4 +1,4 @@
-"""Which earlier session somebody wants to go on with: its id, its name, or `.` for the newest that can be resumed."""
+"""`billhook agent`: run an agent among your hooks, or resume an earlier session."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What `install` and `uninstall` share: which agents are meant, and going through them one by one."""
+"""`billhook install`, and what it shares with `uninstall`: which agents are meant, and the change to each file."""
 
 import difflib
 import functools

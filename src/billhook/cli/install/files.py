@@ -1,4 +1,4 @@
-"""What a person ought to know about an agent's file before they rely on what is written there."""
+"""Agents' files on disk, where billhook-hook is, and what `install` remembers."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""What was approved: shown, and taken back."""
+"""`billhook trust`: show hooks that wait for consent, approve them, list and revoke approvals."""
 
 import os
 import re

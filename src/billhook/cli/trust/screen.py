@@ -1,4 +1,4 @@
-"""Characters that are taken for others, or can't be seen: made visible before somebody approves a text."""
+"""A hook or allow rule that waits for consent, shown in full, with look-alike and invisible characters marked."""
 
 import functools
 import re

@@ -1,7 +1,7 @@
-"""The programs and scripts that a hook names, as far as its text tells. Nothing is run.
+"""Checks of commands and functions: what can't run, what others can change, exit codes that mislead. Nothing is run.
 
-A word that only the shell will know is skipped, and so is everything relative after a `cd`, or what the command
-itself looks for before it runs it.
+A word that only the shell will know is skipped, and so is everything relative after a `cd`, or what the command itself
+looks for before it runs it.
 """
 
 import ast

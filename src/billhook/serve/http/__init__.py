@@ -1,4 +1,4 @@
-"""What is served, as OpenAPI 3.1: `openapi.json` beside this file, with what only the running server knows."""
+"""The daemon over HTTP: its routes, and their description (`openapi.json`)."""
 
 import asyncio
 import ipaddress

@@ -1,4 +1,4 @@
-"""An error as an HTTP answer: the same anatomy as everywhere, what is wrong, where, and what repairs it."""
+"""Who may use the HTTP interface, and errors as HTTP answers."""
 
 import asyncio
 import hmac

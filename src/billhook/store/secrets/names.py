@@ -1,4 +1,4 @@
-"""Which searches are worth their time: most events hold none of the words and pieces that all secrets come with.
+"""Which names stand for secrets, and which searches are worth their time: most events have no word that secrets have.
 
 The whole event is looked at once, as encoded JSON: its words against the words that rules know, in one comparison of
 sets. That is much quicker than looking for each prefix in turn.

@@ -73,7 +73,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[str, ...] = ()  # canonical names; none: every event
     match: str | None = None
     part: str = ""
-    """An agent's own name for a part of the event, such as Cursor's `beforeShellExecution`: then it gets and gives what
+    """An agent's own name for a part of the event, such as `beforeShellExecution`: then it gets and gives what
     that agent's hooks do there, and `match` is a pattern for what that event is about."""
     when: str = ""  # the rule of `if`
     priority: int | float = 100

@@ -1,5 +1,6 @@
 """A fault of ours is refused where that has an effect in the agent, and passes visibly elsewhere."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ import pytest
 from billhook.config import Config
 from billhook.core.answers import Verdict
 from billhook.core.client_env import Caller, Serving
-from billhook.core.drive import finished
 from billhook.core.events import Event
 from billhook.serve.hook_server import Answering
 
@@ -39,6 +39,6 @@ def test_a_fault_of_ours(agent: str, payload: dict[str, Any], refused: bool, tmp
     env = {"HOME": str(tmp_path), "BILLHOOK_HOME": str(tmp_path / "state")}
     stdin = json.dumps({"cwd": str(tmp_path), **payload}).encode()
     with Serving(Caller(env, str(tmp_path))):
-        heard = finished(Answering(lambda: stdin, _fault).answer(["--as", agent, "--on-failure", "deny"]))
+        heard = asyncio.run(Answering(lambda: stdin, _fault).answer(["--as", agent, "--on-failure", "deny"]))
     assert "a fault" in " ".join(heard.lines) or b"a fault" in heard.stdout + heard.stderr
     assert (heard.code == 2 or b"a fault" in heard.stdout) is refused

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from billhook.cli.signals import catch_signals
 from billhook.core.answers import Status, Verdict
-from billhook.core.drive import finished
 from billhook.core.events import Event
 from billhook.core.lazy import later
 from billhook.core.text import lines_for_people
@@ -162,7 +161,7 @@ class _HookRun:
     def _judge_at_once(self) -> HookResponse:
         self._at_once = True
         catch_signals(self.caught)
-        return finished(self.answering.judge())
+        return self.answering.judge_at_once()
 
     def _judge(self) -> HookResponse:
         import asyncio

@@ -5,7 +5,7 @@ the engine takes a coroutine's first step by hand, and comes here only if there 
 """
 
 from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from billhook.core.lazy import later
 
@@ -58,16 +58,6 @@ async def finish(coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float
     if rest.expired:
         raise ExpiredError(value)
     return value
-
-
-def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that waits for nothing."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return cast("T", end.value)
-    coroutine.close()
-    raise AssertionError("it waits for something")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

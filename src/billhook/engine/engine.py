@@ -178,12 +178,11 @@ class Engine:
         return self.audience.add(listener)
 
     async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
-        """Ask every hook that wants this event and fold what they say. Never raises for what a hook does.
+        """Run every hook that handles this event and fold the answers. Never raises for what a hook does.
 
-        `event` is an Event, or a dict in wire form (EventError names what is wrong with it). Each hook sees the results
-        before it and the input as rewritten so far. A deny ends the run of later hooks, except those that `always` run;
-        a stop ends the run of all. `deadline`: seconds for the whole event; it clips each hook's own timeout, and a
-        hook that is not reached in time is `timed_out` and follows its `on_failure`.
+        `event` is an Event, or a dict in wire form; EventError names what is wrong with it. Each hook sees the results
+        before it and the input as rewritten so far. After a deny only hooks that `always` run do; after a stop none.
+        `deadline`: seconds for the whole event; a hook that is not reached in time is `timed_out`.
         """
         if type(event) in self._idle:
             return Verdict(event)
@@ -199,8 +198,7 @@ class Engine:
         if self._special:
             steps = steps.observed if self.audience else steps
             if self.parallel:
-                await self._run_in_waves(steps, ctx, outcomes)
-                return await self._close(event, outcomes, began, ctx)
+                return await self._fire_in_waves(steps, ctx, outcomes, began)
         over: Skipped | None = None
         stopped, rewritten_by, spoken = False, 0, outcomes != []
         for step in steps:
@@ -283,10 +281,13 @@ class Engine:
         hooks = () if verdict.quiet else verdict.messages  # what hooks want hidden stays so
         return replace(verdict, messages=(*hooks, *texts), quiet=False)
 
-    async def _run_in_waves(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> None:
+    async def _fire_in_waves(
+        self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], began: float
+    ) -> Verdict:
         """Hooks with no dependency between them at once, on the original input; outcomes in configured order."""
         import asyncio
 
+        event = ctx.event
         over: Skipped | None = None
         stopped, before = False, len(outcomes)
         ran: dict[Step, Outcome] = {}
@@ -303,6 +304,7 @@ class Engine:
         if rewriters and over is None:
             gates = [step for step in steps if step.hook.gate and step is not rewriters[-1]]
             await self._run_again(gates, ctx, outcomes)
+        return await self._close(event, outcomes, began, ctx)
 
     async def _run_again(self, gates: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> None:
         """A gate that judged an input which a later hook then rewrote judges the final one, too."""

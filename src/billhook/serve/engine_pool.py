@@ -16,7 +16,6 @@ from billhook.config.loader import NotLoadedError
 from billhook.core import client_env
 from billhook.core.answers import Verdict
 from billhook.core.client_env import Caller
-from billhook.core.drive import finished
 from billhook.core.events import Event
 from billhook.core.functions import in_thread
 from billhook.runners.process_tree import MARKER
@@ -63,9 +62,9 @@ class Served:
                 heard = answering.prepare(asked.argv)
                 if heard is not None:
                     return heard
-                return (
-                    finished(answering.judge()) if answering.nobody_waits else _rest(answering.judge, answering, whom)
-                )
+                if answering.nobody_waits:
+                    return answering.judge_at_once()
+                return _rest(answering.judge, answering, whom)
             except NotLoadedError:
                 answering = self._answering(asked)
                 loading = asyncio.ensure_future(in_thread(lambda: answering.prepare(asked.argv)))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -458,6 +458,16 @@ class Answering:
             return self._said(await self._ask(self.config, self.event), self.config)
         judged = await self._judged_once(self.config, self.event)
         return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
+
+    def judge_at_once(self) -> HookResponse:
+        """The same without a loop, where `nobody_waits`."""
+        judging = self.judge()
+        try:
+            judging.send(None)
+        except StopIteration as end:
+            return cast("HookResponse", end.value)
+        judging.close()
+        raise AssertionError("a hook waits for something")
 
     def _look_at_the_clock(self) -> None:
         """The hooks have what is left of the time."""

@@ -10,6 +10,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from billhook.config.sources import FileSnapshot
@@ -234,24 +235,21 @@ def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
 
 
 def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    try:
+    with suppress(OSError):  # a link that leads nowhere
         return entry.stat()
-    except OSError:  # a link that leads nowhere
-        return None
+    return None
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
+    with suppress(OSError):
         return entry.is_dir()
-    except OSError:
-        return False
+    return False
 
 
 def _link(entry: "os.DirEntry[str]") -> str:
-    try:
+    with suppress(OSError):
         return os.readlink(entry.path) if entry.is_symlink() else ""
-    except OSError:
-        return ""
+    return ""
 
 
 def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> "FolderWalk | None":

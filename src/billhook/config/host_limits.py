@@ -15,7 +15,7 @@ from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.names import own_name
 from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
-from billhook.config.lint.commands import LARGEST, scripts
+from billhook.config.lint.commands import head_of, scripts
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
 from billhook.core.match import compile_matcher
@@ -128,13 +128,8 @@ def _texts(hook: Declared) -> Iterator[str]:
     if isinstance(hook.action, RunAction | Exec):
         yield from (text for _, text in scripts(hook))
     if isinstance(hook.action, Python):
-        module = hook.action.target.partition(":")[0].replace(".", "/")
-        for name in (f"{module}.py", f"{module}/__init__.py"):
-            try:
-                with open(os.path.join(hook.module_folder, name), encoding="utf-8", errors="replace") as file:
-                    yield file.read(LARGEST)
-            except OSError:
-                continue
+        module = os.path.join(hook.module_folder, hook.action.target.partition(":")[0].replace(".", "/"))
+        yield from map(head_of, (f"{module}.py", f"{module}/__init__.py"))
 
 
 def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:

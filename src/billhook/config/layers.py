@@ -303,7 +303,7 @@ def interpolated(declared: Declared, values: Values) -> Declared:
 def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
     match action:
         case Exec(argv):
-            return Exec(tuple(fill(word) for word in argv))
+            return Exec(tuple(map(fill, argv)))
         case Python(target, interpreter):
             return Python(fill(target), fill(interpreter))
         case Url(url, headers, allowed_env):

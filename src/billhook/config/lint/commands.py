@@ -172,26 +172,26 @@ def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> NamedProg
 def scripts(hook: Declared) -> Iterator[tuple[NamedProgram, str]]:
     """The text of every script that the hook names, its first 256 KiB; programs and what can't be read are left out."""
     for found in named(hook):
-        if not found.path or found.path.startswith(_SYSTEM) or not os.path.isfile(found.path):
-            continue
-        text = _text_of(found.path, sources.identity(found.path))
+        text = "" if found.path.startswith(_SYSTEM) else head_of(found.path)
         if text:
             yield found, text
 
 
 def text_of(path: str) -> str | None:
     """The whole text of a file; None when it is large, no text, or can't be read."""
-    try:
-        size = os.path.getsize(path) if os.path.isfile(path) else LARGEST + 1
-    except OSError:
+    found = sources.state(path)
+    if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
         return None
-    if size > LARGEST:
-        return None
-    return (_text_of(path, sources.identity(path)) or None) if size else ""
+    return (head_of(path) or None) if found.st_size else ""
+
+
+def head_of(path: str) -> str:
+    """The first 256 KiB of a text; nothing of what is no text, no regular file, or can't be read."""
+    return _head_of(path, sources.identity(path)) if os.path.isfile(path) else ""
 
 
 @functools.lru_cache(maxsize=256)
-def _text_of(path: str, identity: sources.Identity) -> str:
+def _head_of(path: str, identity: sources.Identity) -> str:
     try:
         with open(path, "rb") as file:
             head = file.read(LARGEST)
@@ -666,16 +666,8 @@ def _cannot_start(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
             what, _, remedy = found[1].partition("; ")
             message = what.replace(f"`{one.path}`", f"`{one.word}`")
             yield finding(hook, "BH405", "action", message, convert if remedy.startswith("convert") else remedy)
-    elif one.by_shell and _crlf(one.path):
+    elif one.by_shell and "\r\n" in head_of(one.path)[:4096]:
         yield finding(hook, "BH405", "action", f"`{one.word}` has Windows line ends (CRLF)", convert)
-
-
-def _crlf(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return b"\r\n" in file.read(4096)
-    except OSError:
-        return False
 
 
 def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
@@ -683,10 +675,8 @@ def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
         return
     folder = os.path.dirname(one.path)
     for path, what in ((one.path, f"`{one.word}`"), (folder, f"the folder of `{one.word}`")):
-        try:
-            mode = os.stat(path).st_mode
-        except OSError:
-            continue
+        found = sources.state(path)
+        mode = 0 if found is None else found.st_mode
         # in a sticky folder such as /tmp nobody can replace another's file
         if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             hint = f"chmod o-w {shlex.quote(path)}"

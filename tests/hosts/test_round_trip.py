@@ -173,7 +173,7 @@ def test_an_update_after_changes_of_others(home: Home) -> None:
 def test_the_backup(home: Home) -> None:
     """The file as it was lies in our own state, private, and stays there after uninstalling."""
     file = home.write('{"model": "a"}')
-    backup = home.install().shelf.backup
+    backup = home.install().target.shelf.backup
     assert backup.is_relative_to(home.root)
     assert (backup.read_text(), backup.stat().st_mode & 0o777) == ('{"model": "a"}', 0o600)
     home.install(events=["Stop"])

@@ -217,10 +217,10 @@ def test_a_full_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_damaged_record(home: Home) -> None:
     """What can't be believed is said, with the way out."""
     change = home.install()
-    (change.shelf.folder / "record.json").write_text("{")
+    (change.target.shelf.folder / "record.json").write_text("{")
     with pytest.raises(BillhookError, match="damaged") as error:
         home.uninstall()
-    assert str(change.shelf.folder) in error.value.hint
+    assert str(change.target.shelf.folder) in error.value.hint
 
 
 @pytest.mark.parametrize(

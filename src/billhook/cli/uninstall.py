@@ -11,20 +11,17 @@ from billhook.agents.base import Agent, Scope
 from billhook.cli.install import (
     ALL,
     ANOTHER,
-    as_data,
     named,
     one_by_one,
     project_here,
     refuse_agents,
+    report,
     scope_options,
     show_difference,
-    show_outcome,
 )
 from billhook.cli.install.entries import ours
 from billhook.cli.install.plan import Target, carry_out, plan_uninstall
-from billhook.cli.screen import say
 from billhook.config.edit_json import measured
-from billhook.core import strictjson
 from billhook.core.errors import BillhookError
 from billhook.store.files import state_root
 
@@ -66,10 +63,7 @@ def _uninstall(host: Agent, scope: Scope, project: str, dry: bool, as_json: bool
         show_difference(change)
     if not dry:
         carry_out(change)
-    if as_json:
-        say(strictjson.dumps(as_data(change, dry=dry)))
-    else:
-        show_outcome(change, dry=dry)
+    report(change, dry=dry, as_json=as_json)
     return True
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -29,10 +28,9 @@ from billhook.cli.install.entries import (
     parse,
     wanted,
 )
-from billhook.cli.install.files import notes_about
+from billhook.cli.install.files import notes_about, on_path
 from billhook.cli.install.plan import Needs, Target
 from billhook.config.edit_json import measured
-from billhook.core import client_env
 from billhook.core.errors import BillhookError
 from billhook.core.text import counted
 
@@ -72,7 +70,7 @@ def all_well(findings: Iterable[DoctorFinding]) -> bool:
 
 def path_of(host: Agent) -> str:
     """The agent's program on PATH; empty when there is none."""
-    return shutil.which(host.program, path=client_env.environ().get("PATH")) or ""
+    return on_path(host.program)
 
 
 def program_finding(host: Agent) -> DoctorFinding:
@@ -227,7 +225,7 @@ def _leads_here(one: InstalledEntries) -> Iterator[DoctorFinding]:
 
 def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
     becomes = f"then every tool call {'passes' if one.if_missing == 'allow' else 'is refused'}"
-    path = program if "/" in program else shutil.which(program, path=client_env.environ().get("PATH")) or ""
+    path = program if "/" in program else on_path(program)
     if not path:
         yield _fail(f"`{program}` is not on PATH here; {becomes}", _GET_BILLHOOK)
     elif not os.path.exists(path):

@@ -4,7 +4,6 @@ import difflib
 import functools
 import os
 import shlex
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -26,7 +25,6 @@ from billhook.cli.install.plan import (
     plan_install,
     widened,
 )
-from billhook.cli.main import VERBS
 from billhook.cli.options import agent_around, one_of
 from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
 from billhook.config import sources
@@ -116,8 +114,17 @@ def _verb() -> str:
 # What a person sees of a change to an agent's file:
 
 
-_DONE = {"installed": "installed", "updated": "updated", "removed": "removed"}
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
+
+
+def report(change: InstallChange, *, dry: bool, as_json: bool) -> None:
+    """Print what was done, or would be."""
+    if as_json:
+        say(strictjson.dumps(as_data(change, dry=dry)))
+        return
+    say("\n".join(_lines(change, dry)))
+    for text in change.notes:
+        note(with_shown_paths(text))
 
 
 def show_difference(change: InstallChange) -> None:
@@ -127,35 +134,25 @@ def show_difference(change: InstallChange) -> None:
             say(line)
 
 
-def show_outcome(change: InstallChange, *, dry: bool) -> None:
-    """Print what was done, or would be."""
-    say("\n".join(_lines(change, dry)))
-    for text in change.notes:
-        note(with_shown_paths(text))
-
-
 def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
-    title, file = change.host.title, visible(shown_path(change.file))
-    if change.state == "already":
-        yield f"{title}: already installed in {file}; nothing was changed"
+    title, file, backup = change.target.host.title, visible(shown_path(change.file)), change.target.shelf.backup
+    if change.state in ("already", "absent"):
+        yield f"{title}: {'already' if change.state == 'already' else 'not'} installed in {file}; nothing was changed"
         return
-    if change.state == "absent":
-        yield f"{title}: not installed in {file}; nothing was changed"
-        return
-    word = (_WOULD if dry else _DONE)[change.state]
+    word = _WOULD[change.state] if dry else change.state
+    names = ", ".join(map(visible, change.adopted))
     if change.state == "removed":
         yield f"{title}: {word} billhook's entries in {file}{_as_before(change)}"
         if change.adopted:
-            yield f"  {counted(len(change.adopted), 'hook')} put back: {', '.join(map(visible, change.adopted))}"
+            yield f"  {counted(len(change.adopted), 'hook')} put back: {names}"
     else:
         yield f"{title}: {word} in {file}; it asks billhook at"
         yield from filled(", ".join(change.events), 2)
         if change.adopted:
             where = visible(shown_path(change.files[1].path))
-            names = ", ".join(map(visible, change.adopted))
             yield f"  {counted(len(change.adopted), 'hook')} moved to {where}: {names}"
-        if change.files[0].before is not None and not dry and change.shelf.backup.exists():
-            yield f"  the file as it was: {visible(shown_path(str(change.shelf.backup), here=False))}"
+        if change.files[0].before is not None and not dry and backup.exists():
+            yield f"  the file as it was: {visible(shown_path(str(backup), here=False))}"
     if dry:
         yield "  nothing was written (--dry-run)"
 
@@ -163,7 +160,7 @@ def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
 def _as_before(change: InstallChange) -> str:
     if change.files[0].after is None:
         return ", and the file, which was made for them"
-    return "; it is what it was before, byte for byte" if change.untouched else ""
+    return "; it is what it was before, byte for byte" if change.target.untouched else ""
 
 
 def diff(change: FileChange) -> Iterator[str]:
@@ -174,7 +171,8 @@ def diff(change: FileChange) -> Iterator[str]:
     new = name if change.after is not None else "/dev/null"
     lines = list(difflib.unified_diff(before, after, old, new, lineterm=""))
     for number, line in enumerate(lines):
-        yield _coloured(visible(line.rstrip("\r")), head=number < 2)
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1]) if number >= 2 else None
+        yield click.style(visible(line.rstrip("\r")), fg=colour, bold=number < 2 or None)
     if lines:
         yield ""
 
@@ -182,32 +180,24 @@ def diff(change: FileChange) -> Iterator[str]:
 def _split(data: bytes | None) -> list[str]:
     """Lines, and a word about the last one when it has no end."""
     text = (data or b"").decode("utf-8", "replace")
-    lines = text.split("\n")
-    if lines[-1] == "":
-        return lines[:-1]
-    return [*lines[:-1], lines[-1] + "\n\\ No newline at end of file"]
-
-
-def _coloured(line: str, *, head: bool) -> str:
-    if head:
-        return click.style(line, bold=True)
-    return click.style(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
+    *lines, last = text.split("\n")
+    return [*lines, last + "\n\\ No newline at end of file"] if last else lines
 
 
 def as_data(change: InstallChange, *, dry: bool) -> dict[str, Any]:
     """The same for programs."""
     wrote = change.state not in ("already", "absent")
-    backup = str(change.shelf.backup) if wrote and not dry and change.shelf.backup.exists() else None
+    target, backup = change.target, change.target.shelf.backup
     return {
-        "agent": change.host.name,
-        "scope": change.scope,
+        "agent": target.host.name,
+        "scope": target.scope,
         "file": change.file,
         "state": change.state,
         "dry_run": dry,
         "changed": [one.path for one in change.files if one.before != one.after],
         "events": list(change.events),
         "adopted": list(change.adopted),
-        "backup": backup,
+        "backup": str(backup) if wrote and not dry and backup.exists() else None,
         "notes": list(change.notes),
         "diff": click.unstyle("\n".join(line for one in change.files for line in diff(one))),
     }
@@ -269,30 +259,26 @@ def verb(
         refuse_agents("install")
     project = project_here(where)
     options = _options(where, http, if_missing, program)
-    asked = _InstallRequest(where, project, options, events, dry=dry, adopt=adopt, as_json=as_json)
+    asked = _InstallRequest(
+        scope=where, project=project, options=options, events=events, dry=dry, adopt=adopt, as_json=as_json
+    )
     here = files.agents_here(where, project) if everybody else {}
     code = one_by_one(hosts, partial(_install, asked=asked, here=here if everybody else None))
     asked.finish()
     return code
 
 
-class _InstallRequest:
-    """What a person asked for, for every agent alike; and what came of it."""
+class _InstallRequest(msgspec.Struct, kw_only=True):
+    """The options, for every agent alike; and the changes that were made."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        project: str,
-        options: EntryOptions,
-        events: tuple[str, ...],
-        *,
-        dry: bool,
-        adopt: bool,
-        as_json: bool,
-    ) -> None:
-        self.scope, self.project, self.options, self.events = scope, project, options, events
-        self.dry, self.adopt, self.as_json = dry, adopt, as_json
-        self.done: list[InstallChange] = []
+    scope: Scope
+    project: str
+    options: EntryOptions
+    events: tuple[str, ...]
+    dry: bool
+    adopt: bool
+    as_json: bool
+    done: list[InstallChange] = []
 
     def finish(self) -> None:
         """Say what is left for the person to do."""
@@ -308,7 +294,7 @@ def _options(scope: Scope, http: bool, if_missing: str, program: str) -> EntryOp
         if http:
             message = "--http is for your own settings: on a machine without billhook such an entry could not say so"
             raise UsageError(message, hint="leave out --http, or --project")
-        if not shutil.which(PROGRAM, path=client_env.environ().get("PATH")):
+        if not files.on_path(PROGRAM):
             note(f"`{PROGRAM}` is not on PATH here, so these entries will act as if billhook were missing")
         return EntryOptions(scope=scope, if_missing="allow" if if_missing == "allow" else "deny")
     path = files.named(program) if program else files.lasting()
@@ -358,10 +344,7 @@ def _install(host: Agent, asked: _InstallRequest, here: dict[str, str] | None) -
     if wider := widened(host, asked.events):
         change = msgspec.structs.replace(change, notes=(*wider, *change.notes))
     asked.done.append(change)
-    if asked.as_json:
-        say(strictjson.dumps(as_data(change, dry=asked.dry)))
-    else:
-        show_outcome(change, dry=asked.dry)
+    report(change, dry=asked.dry, as_json=asked.as_json)
     return True
 
 
@@ -374,7 +357,7 @@ def _skipped(host: Agent, why: str, asked: _InstallRequest) -> None:
 
 def _approve(change: InstallChange, asked: _InstallRequest) -> None:
     """Hooks that a person moves here run on: they were shown, and the agent has run them so far."""
-    if not change.adopted or change.scope != "project":
+    if not change.adopted or change.target.scope != "project":
         return
     config = load_config(asked.project, builtins=False)
     moved = [entry for entry in config.pending if entry.declared.file == change.files[1].real]
@@ -385,7 +368,7 @@ def _approve(change: InstallChange, asked: _InstallRequest) -> None:
 
 
 def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
-    host = change.host
+    host, own = change.target.host, change.target.scope
     if change.state == "already":
         return
     if options.http:
@@ -394,10 +377,9 @@ def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
         token = state_root() / "billhook" / "daemon" / "token"
         yield "and where the agent is started:"
         yield f'export {TOKEN_VARIABLE}="$(cat {shlex.quote(str(token))})"'
-    yield from (text for scope, text in host.next_steps if scope in ("any", change.scope))
-    if change.scope == "project":
+    yield from (text for scope, text in host.next_steps if scope in ("any", own))
+    if own == "project":
         yield from (f"git add {shown_path(one.path)}" for one in change.files)
         if change.adopted:
             yield "billhook trust, for everybody else: you have approved the hooks that were moved, they have not"
-    if "doctor" in VERBS:
-        yield f"billhook doctor {host.name}"
+    yield f"billhook doctor {host.name}"

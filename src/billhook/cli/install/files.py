@@ -69,6 +69,11 @@ _CACHES: Final = (
 )
 
 
+def on_path(program: str) -> str:
+    """Where a program is on PATH; empty when it is not there."""
+    return shutil.which(program, path=client_env.environ().get("PATH")) or ""
+
+
 def named(program: str) -> str:
     """The program that a person chose, as an absolute path. Raises UsageError."""
     path = client_env.abspath(client_env.expanduser(program))
@@ -83,10 +88,8 @@ def named(program: str) -> str:
 def lasting() -> str:
     """The absolute path of billhook-hook, where it will stay. Raises UsageError."""
     beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
-    on_path = shutil.which(PROGRAM, path=client_env.environ().get("PATH")) or ""
-    found = [
-        path for path in (beside, os.path.abspath(on_path) if on_path else "") if path and os.access(path, os.X_OK)
-    ]
+    installed = on_path(PROGRAM)
+    found = [path for path in (beside, installed and os.path.abspath(installed)) if path and os.access(path, os.X_OK)]
     if not found:
         raise UsageError(f"there is no `{PROGRAM}` beside {sys.executable}", hint=_REMEDY)
     stays = [path for path in found if not throw_away(path)]
@@ -106,7 +109,9 @@ def throw_away(path: str) -> str:
 
 
 def _thrown_away(path: str) -> str:
-    if any(_below(path, cache) for cache in _cache_folders()) or "/.cache/" in path:
+    caches = [os.path.join(value, rest) for name, rest in _CACHES if (value := client_env.environ().get(name))]
+    caches += [client_env.expanduser("~/.cache"), client_env.expanduser("~/Library/Caches")]
+    if any(_below(path, cache) for cache in caches) or "/.cache/" in path:
         return "a cache (uvx, pipx run and their like keep theirs there)"
     if any(_below(path, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
         return _TEMPORARY
@@ -119,11 +124,6 @@ def soon_gone(path: str) -> str:
     return "" if place == _TEMPORARY == _thrown_away(client_env.expanduser("~")) else place
 
 
-def _cache_folders() -> list[str]:
-    found = [os.path.join(value, rest) for name, rest in _CACHES if (value := client_env.environ().get(name))]
-    return [*found, client_env.expanduser("~/.cache"), client_env.expanduser("~/Library/Caches")]
-
-
 def _below(path: str, folder: str) -> bool:
     return path.startswith((os.path.join(folder, ""), os.path.join(os.path.realpath(folder), "")))
 
@@ -131,10 +131,8 @@ def _below(path: str, folder: str) -> bool:
 def of_a_project(path: str) -> str:
     """The virtual environment inside a repository that a program belongs to; empty for any other."""
     above = os.path.dirname(os.path.dirname(os.path.realpath(path)))
-    inside = os.path.exists(os.path.join(above, "pyvenv.cfg")) and os.path.exists(
-        os.path.join(os.path.dirname(above), ".git")
-    )
-    return above if inside else ""
+    marks = (os.path.join(above, "pyvenv.cfg"), os.path.join(os.path.dirname(above), ".git"))
+    return above if all(map(os.path.exists, marks)) else ""
 
 
 def agents_here(scope: Scope, project: str) -> dict[str, str]:
@@ -143,7 +141,7 @@ def agents_here(scope: Scope, project: str) -> dict[str, str]:
 
 
 def _seen(host: Agent, scope: Scope, project: str) -> str:
-    if found := shutil.which(host.program, path=client_env.environ().get("PATH")):
+    if found := on_path(host.program):
         return found
     places = [os.path.normpath(os.path.join(host.home(), trace)) for trace in host.traces]
     if scope == "project":

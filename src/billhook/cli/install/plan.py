@@ -16,7 +16,6 @@ from billhook.cli.install.adopt import Adoption, moved_into
 from billhook.cli.install.entries import (
     SECONDS,
     EntryOptions,
-    Handler,
     checked,
     handlers,
     holds,
@@ -50,18 +49,15 @@ class FileChange(msgspec.Struct, frozen=True):
 class InstallChange(msgspec.Struct, frozen=True, kw_only=True):
     """What installing or uninstalling does to one agent."""
 
-    host: Agent
-    scope: Scope
+    target: "Target"
     state: State
-    files: tuple[FileChange, ...] = ()  # The agent's own file first, then the hooks.yaml, if handlers are moved
-    events: tuple[str, ...] = ()  # what the agent calls those that ask billhook from then on
+    files: tuple[FileChange, ...]  # the agent's own file first, then the hooks.yaml, if handlers are moved
+    events: tuple[str, ...] = ()  # what the agent calls those that run billhook from then on
     adopted: tuple[str, ...] = ()  # the names of handlers that are moved, as hooks
     notes: tuple[str, ...] = ()
-    shelf: Shelf
-    untouched: bool = False  # nobody has changed the agent's file since we did
-    kept: InstallBackup | None = None
-    restore: bytes | None = None  # the agent's file as it shall be without us
-    yaml_restore: bytes | None = None  # The hooks.yaml as it shall be then
+    kept: InstallBackup | None = None  # what is remembered of an installation
+    restore: bytes | None = None  # the agent's file as it must be without us
+    yaml_restore: bytes | None = None  # the hooks.yaml as it must be then
 
     @property
     def file(self) -> str:
@@ -99,7 +95,9 @@ class Target:
     def clean(self) -> str:
         """Its text without our entries."""
         text = self.text()
-        return without(text, self.host, _is_ours, self._original()) if ours(measured(text), self.host) else text
+        if not ours(measured(text), self.host):
+            return text
+        return without(text, self.host, lambda one: is_written(one.data), self._original())
 
     def _original(self) -> str | None:
         data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
@@ -118,10 +116,6 @@ class Target:
 
     def change(self, after: bytes | None) -> FileChange:
         return FileChange(self.path, self.real, self.data, after)
-
-
-def _is_ours(handler: Handler) -> bool:
-    return is_written(handler.data)
 
 
 def _is_empty(text: str) -> bool:
@@ -174,46 +168,21 @@ def plan_install(
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
     if holds(measured(target.text()), host, entries) and not (adoption and adoption.picked):
         same = (target.change(target.data),)
-        return _made(target, "already", same, entries, notes=notes)
-    base = _base(target, clean, adoption)
-    after = with_entries(base, host, entries).encode()
-    _understood(after, target, entries)
-    changes = (target.change(after), *([moving[0]] if moving else ()))
-    state: State = "updated" if found else "installed"
-    kept = _kept(target, after, moving[1] if moving else target.moved)
-    adopted = tuple(adoption.hooks) if adoption else ()
-    change = _made(target, state, changes, entries, notes=notes, adopted=adopted)
-    yaml_restore = _yaml_without(target, moving[0].before) if moving else None
-    return msgspec.structs.replace(change, kept=kept, restore=target.restored(), yaml_restore=yaml_restore)
-
-
-def _base(target: Target, clean: str, adoption: Adoption | None) -> str:
-    """What our entries are put into: byte for byte what was there before us, where that is known."""
+        return InstallChange(target=target, state="already", files=same, events=tuple(entries), notes=notes)
     if target.untouched and target.moved is None and not (adoption and adoption.picked):
-        return decoded(target.restored() or b"", target.path)
-    return clean
-
-
-def _made(
-    target: Target,
-    state: State,
-    files: tuple[FileChange, ...],
-    entries: Mapping[str, object],
-    *,
-    notes: tuple[str, ...] = (),
-    adopted: tuple[str, ...] = (),
-) -> InstallChange:
+        clean = decoded(target.restored() or b"", target.path)  # byte for byte what was there before us
+    after = with_entries(clean, host, entries).encode()
+    _understood(after, target, entries)
     return InstallChange(
-        host=target.host,
-        scope=target.scope,
-        state=state,
-        files=files,
+        target=target,
+        state="updated" if found else "installed",
+        files=(target.change(after), *([moving[0]] if moving else ())),
         events=tuple(entries),
-        adopted=adopted,
+        adopted=tuple(adoption.hooks) if adoption else (),
         notes=notes,
-        shelf=target.shelf,
-        untouched=target.untouched,
-        kept=target.kept,
+        kept=_kept(target, after, moving[1] if moving else target.moved),
+        restore=target.restored(),
+        yaml_restore=_yaml_without(target, moving[0].before) if moving else None,
     )
 
 
@@ -239,12 +208,8 @@ def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
 
 def hooks_file(scope: Scope, project: str) -> str:
     """The hooks.yaml that handlers are moved into."""
-    if scope == "user":
-        return _existing(sources.user_files()[1:])
-    return _existing([os.path.join(project, ".billhook", name) for name in ("hooks.yaml", "hooks.yml")])
-
-
-def _existing(paths: list[str]) -> str:
+    of_project = [os.path.join(project, ".billhook", name) for name in ("hooks.yaml", "hooks.yml")]
+    paths = sources.user_files()[1:] if scope == "user" else of_project
     return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
@@ -291,9 +256,8 @@ def plan_uninstall(target: Target) -> InstallChange:
     if target.moved is not None and (back := _unmoved(target, target.moved, notes)) is not None:
         changes.append(back)
     names = tuple(one.name for one in target.moved.handlers) if target.moved else ()
-    same = all(one.before == one.after for one in changes)
-    state: State = "absent" if same else "removed"
-    return _made(target, state, tuple(changes), {}, notes=tuple(notes), adopted=names)
+    state: State = "absent" if all(one.before == one.after for one in changes) else "removed"
+    return InstallChange(target=target, state=state, files=tuple(changes), notes=tuple(notes), adopted=names)
 
 
 def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | None:
@@ -317,21 +281,22 @@ def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | Non
 
 
 def carry_out(change: InstallChange) -> None:
-    """Make the change. What has to be put back one day is remembered before anything is written."""
+    """Make the change. What has to be restored one day is remembered before anything is written."""
     if change.state == "already":
         return
     if change.state in ("removed", "absent"):
         _take_out(change)
         return
+    target = change.target
     assert change.kept is not None
     # What was there before us stays the backup as long as nobody but us has changed it.
-    change.shelf.keep(change.kept, None if change.untouched else change.files[0].before, change.restore)
-    change.shelf.keep_yaml(change.yaml_restore)
+    target.shelf.keep(change.kept, None if target.untouched else target.data, change.restore)
+    target.shelf.keep_yaml(change.yaml_restore)
     made = {}
     for one in reversed(change.files):  # moved handlers arrive before they leave
         assert one.after is not None
-        made[one.real] = files.replace(one.real, one.after, change.scope, one.before)
-    change.shelf.keep(_with_folders(change.kept, made, change.files[0].real), None, None)
+        made[one.real] = files.replace(one.real, one.after, target.scope, one.before)
+    target.shelf.keep(_with_folders(change.kept, made, target.real), None, None)
 
 
 def _with_folders(kept: InstallBackup, made: Mapping[str, list[str]], real: str) -> InstallBackup:
@@ -342,15 +307,16 @@ def _with_folders(kept: InstallBackup, made: Mapping[str, list[str]], real: str)
 
 
 def _take_out(change: InstallChange) -> None:
+    target = change.target
     for one in change.files:
         if one.before == one.after:
             continue
         if one.after is not None:
-            files.replace(one.real, one.after, change.scope, one.before)
+            files.replace(one.real, one.after, target.scope, one.before)
         else:
-            files.remove(one.real, one.before, _made_for(one, change.kept))
-    if change.kept is not None:
-        change.shelf.forget()
+            files.remove(one.real, one.before, _made_for(one, target.kept))
+    if target.kept is not None:
+        target.shelf.forget()
 
 
 def _made_for(one: FileChange, kept: InstallBackup | None) -> list[str]:

@@ -1,5 +1,6 @@
 """Hooks more in a hooks.yaml, and all of its comments as they are."""
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,8 +44,8 @@ def with_hooks(
 
 
 def _relies_on_order(said: dict[str, Any]) -> bool:
-    """Whether two of a file's hooks may meet, or one says where it stands."""
-    hooks = next((said[key] for key in _KEYS if key in said), None) or {}
+    """Whether two of a file's hooks may meet, or one depends on another's place."""
+    hooks = _hooks(said) or {}
     if not isinstance(hooks, dict) or not all(isinstance(one, dict) for one in hooks.values()):
         return True
     events: list[str] = []
@@ -55,6 +56,10 @@ def _relies_on_order(said: dict[str, Any]) -> bool:
             return True
     names = [folded(str(event)) for event in events]
     return len(set(names)) < len(names) or "none" in names
+
+
+def _hooks(said: dict[str, Any]) -> Any:
+    return next((said[key] for key in _KEYS if key in said), None)
 
 
 def _hooks_line(text: str) -> int:
@@ -70,8 +75,7 @@ def is_bare(text: str) -> bool:
 
 def names_in(data: bytes | None, file: str) -> set[str]:
     """What the hooks of a file are called."""
-    said = _read(data, file) if data is not None else {}
-    found = next((said[key] for key in _KEYS if key in said), None)
+    found = _hooks(_read(data, file)) if data is not None else None
     if isinstance(found, list):
         return {str(one.get("name") or one.get("id")) for one in found if isinstance(one, dict)}
     return set(found) if isinstance(found, dict) else set()
@@ -79,8 +83,7 @@ def names_in(data: bytes | None, file: str) -> set[str]:
 
 def hooks_in(data: bytes, file: str) -> dict[str, dict[str, Any]]:
     """The hooks of a file that have a name, as they are written."""
-    said = _read(data, file)
-    found = next((said[key] for key in _KEYS if key in said), None)
+    found = _hooks(_read(data, file))
     if isinstance(found, list):
         named = {str(one["name"]): one for one in found if isinstance(one, dict) and "name" in one}
         return {name: {key: value for key, value in one.items() if key != "name"} for name, one in named.items()}
@@ -166,24 +169,18 @@ def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int,
         raise FaultyFileError("`hooks` is no mapping", place=place, hint="put names or events below it")
     if getattr(value, "flow_style", False):
         mark = value.end_mark
-        return _offset(text, mark.line, mark.column) - 1, (", " if value.value else "") + _flowing(hooks, value)
+        flowed = _flowed(hooks, listed=isinstance(value, yaml.SequenceNode))
+        return _offset(text, mark.line, mark.column) - 1, (", " if value.value else "") + flowed
     at = _line_end(text, _last(value))
     indent = " " * value.start_mark.column
     render = _listed if isinstance(value, yaml.SequenceNode) else rendered
     return at, _joint(text, at, newline) + render(hooks, indent, newline)
 
 
-def _flowing(hooks: dict[str, dict[str, Any]], around: "yaml.Node") -> str:
-    """Hooks for between brackets, where JSON is YAML."""
-    return _flowed(hooks, listed=around.tag.endswith(":seq"))
-
-
 def _flowed(hooks: dict[str, dict[str, Any]], *, listed: bool) -> str:
-    import json
-
-    if listed:
-        return json.dumps([{"name": name, **fields} for name, fields in hooks.items()], ensure_ascii=False)[1:-1]
-    return json.dumps(hooks, ensure_ascii=False)[1:-1]
+    """Hooks for between brackets, where JSON is YAML."""
+    value = [{"name": name, **fields} for name, fields in hooks.items()] if listed else hooks
+    return json.dumps(value, ensure_ascii=False)[1:-1]
 
 
 def _hooks_of(root: "yaml.Node | None") -> "tuple[yaml.Node, yaml.Node] | None":
@@ -227,11 +224,8 @@ def _offset(text: str, line: int, column: int) -> int:
 
 
 def _back_over_blank_lines(text: str, at: int) -> int:
-    return (
-        len(text[:at].rstrip("\r\n \t"))
-        + len(text[len(text[:at].rstrip("\r\n \t")) : at].split("\n", maxsplit=1)[0])
-        + 1
-    )
+    end = len(text[:at].rstrip("\r\n \t"))
+    return text.index("\n", end) + 1
 
 
 def _joint(text: str, at: int, newline: str) -> str:

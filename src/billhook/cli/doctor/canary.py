@@ -1,4 +1,4 @@
-"""The environment in which an agent is started for a canary: its own settings, and no model.
+"""`billhook doctor --canary`: start an agent with its own settings and no model, and see whether it calls billhook.
 
 The address of the model is a loopback port on which nothing listens, and so is that of every proxy: nothing leaves the
 machine, nothing costs, and an agent without a model runs no tool.
@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
@@ -36,9 +37,6 @@ def environment(start: Start, url: str, around: Mapping[str, str]) -> dict[str, 
     return {name: value for name, value in given.items() if value}
 
 
-# `billhook doctor --canary`:
-
-
 SECONDS: Final = 60.0  # how long an agent may take to ask
 _POLL: Final = 0.1
 _LATE: Final = 2.0  # seconds after the agent's end in which a record may still be written
@@ -47,6 +45,7 @@ _OFFLINE: Final = "waiting for network"
 _SETTLES: Final = 0.5
 _TAIL: Final = 4096
 _ENDS: Final = 3.0  # seconds between TERM and KILL
+_ENDED: Final = "ended after {:.1f} s with exit code {}"
 _EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})  # events that come before a model is asked
 
 
@@ -71,7 +70,8 @@ def canary_finding(
     if ran.record is not None:
         return DoctorFinding("ok", "canary", _fired(ran.record, ran.seconds))
     why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
-    text = f"no hook fired: {_ended(host, ran)}"
+    ended = f"ran for {ran.seconds:.0f} s" if ran.exit is None else _ENDED.format(ran.seconds, ran.exit)
+    text = f"no hook fired: {host.title} {ended}, and asked nobody"
     if why is not None:
         return DoctorFinding("fail", "canary", f"{text}; likely because {why.text}", why.remedy)
     told = f"; it said: {ran.said}" if ran.said else ""
@@ -103,12 +103,6 @@ def _fired(record: Record, seconds: float) -> str:
     return text.rstrip(": ")
 
 
-def _ended(host: Agent, ran: Ran) -> str:
-    if ran.exit is None:
-        return f"{host.title} ran for {ran.seconds:.0f} s, and asked nobody"
-    return f"{host.title} ended after {ran.seconds:.1f} s with exit code {ran.exit}, and asked nobody"
-
-
 def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> Ran:
     """Start the agent, wait until it asks or ends, and end it with all that it started."""
     nonce = os.urandom(8).hex()
@@ -116,7 +110,7 @@ def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> 
     with _closed_port() as url, tempfile.TemporaryFile() as output:
         assert host.start is not None
         start = host.start(host, url, prompt, settings_of)
-        began, since = time.monotonic(), _now()
+        began, since = time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         process = subprocess.Popen(
             [program, *start.words],
             cwd=client_env.getcwd(),
@@ -143,12 +137,6 @@ def _closed_port() -> Iterator[str]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class _Watch:

@@ -1,4 +1,4 @@
-"""What the event log knows of tool calls: which were judged, and which sessions ever asked."""
+"""`billhook doctor --coverage`: the tool calls in an agent's transcripts, compared with the event log."""
 
 import os
 import time
@@ -143,15 +143,13 @@ class Reasons:
         if call.session in seen.asking:
             return self._in_a_session_that_asked(call, ended)
         if call.session in seen.sessions:
-            return "that session asked about other events, and not before tool calls" + self._not_installed()
+            missing = self._events and "PreToolUse" not in self._events
+            because = f": {host.spellings['PreToolUse']} is not among the installed events" if missing else ""
+            return f"that session asked about other events, and not before tool calls{because}"
         return f"that session asked nobody{self._now() or _COMMON}"
 
     def _now(self) -> str:
         return f"; now: {self._keeping}" if self._keeping else ""
-
-    def _not_installed(self) -> str:
-        missing = self._events and "PreToolUse" not in self._events
-        return f": {self._host.spellings['PreToolUse']} is not among the installed events" if missing else ""
 
     def _in_a_session_that_asked(self, call: TranscriptCall, ended: bool) -> str:
         began, last = self._seen.ends[call.session]
@@ -261,7 +259,10 @@ class _Comparison:
         result.transcripts += 1
         result.unread += lines.unread
         result.bytes += lines.bytes
-        self._without_result(waiting, fresh=now - _written(transcript.path) < _STILL_OPEN)
+        if now - _written(transcript.path) < _STILL_OPEN:
+            result.open += len(waiting)
+        else:
+            self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
 
     def _call(self, call: TranscriptCall, waiting: dict[str, TranscriptCall]) -> None:
         """A session that was forked repeats, under its own id, what was; such a call is one, and judged if any is."""
@@ -294,12 +295,6 @@ class _Comparison:
         elif call is not None:
             self._open[call.id, call.time] = call, result.came == "ran"
 
-    def _without_result(self, waiting: dict[str, TranscriptCall], *, fresh: bool) -> None:
-        if fresh:
-            self.result.open += len(waiting)
-        else:
-            self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
-
     def finish(self, why: Callable[[LoggedCalls], Reasons]) -> Coverage:
         result, reasons = self.result, why(self.seen)
         for call, ended in self._open.values():
@@ -327,20 +322,19 @@ def shortly(call: TranscriptCall) -> str:
     value = next((said[key] for key in _TELLING if said.get(key)), None)
     if value is None:
         value = ", ".join(f"{key}={said[key]!r:.60}" for key in list(said)[:4])
-    words = (
-        [str(word) for word in value] if isinstance(value, Sequence) and not isinstance(value, str) else [str(value)]
-    )
-    return Redactor().text(" ".join(words))[:_LONGEST]
+    words = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    return Redactor().text(" ".join(map(str, words)))[:_LONGEST]
 
 
 _TELLING: Final = ("command", "cmd", "file_path", "path", "notebook_path", "url", "query", "pattern", "input")
 _LONGEST: Final = 300
 
 
-# `billhook doctor --coverage`:
+# What is shown of it:
 
 
 _SHOWN: Final = 20  # calls on the screen; --json has more
+_COUNTS: Final = ["transcripts", "sessions", "calls", "judged", "unjudged", "afterwards", "not_run", "open", "unseen"]
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
@@ -401,15 +395,7 @@ def coverage_data(found: Coverage) -> dict[str, Any]:
     return {
         "agent": found.host.name,
         "ok": found.well,
-        "transcripts": found.transcripts,
-        "sessions": found.sessions,
-        "calls": found.calls,
-        "judged": found.judged,
-        "unjudged": found.unjudged,
-        "afterwards": found.afterwards,
-        "not_run": found.not_run,
-        "open": found.open,
-        "unseen": found.unseen,
+        **{name: getattr(found, name) for name in _COUNTS},
         "unread_lines": found.unread,
         "first_asked": found.first or None,
         "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],

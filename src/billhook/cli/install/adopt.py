@@ -58,27 +58,26 @@ class Adoption:
         assert action is not None
         name = self._name(handler, action)
         event = self._events[handler.event]
-        entry = handler.entry
-        self.hooks[name] = {**self._fields(handler, event, action), MARK: _mark(self._host, handler.event, entry)}
+        mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the agent, its event, what was there
+        self.hooks[name] = {**self._fields(handler, event, action), MARK: mark}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
-        self.handlers.append(Adopted(handler.event, entry, name))
+        self.handlers.append(Adopted(handler.event, handler.entry, name))
         self.picked.append(handler)
 
     def _stays(self, handler: Handler, action: Action | None) -> str:
         if action is None:
-            return (
-                f"billhook runs no hooks of type `{handler.data.get('type')}`" if _typed(handler) else "it runs nothing"
-            )
+            kind = handler.data.get("type")
+            typed = isinstance(kind, str) and kind not in ("command", "http")
+            return f"billhook runs no hooks of type `{kind}`" if typed else "it runs nothing"
         if handler.data.get("asyncRewake") is True:
             return "`asyncRewake` wakes the agent, and billhook can't"
         if is_billhook(action):
             return "it calls billhook, and would do so a second time; remove it"
         if handler.event not in self._events:
             return "billhook has no such event"
-        known = _SAID_ELSEWHERE | set(_SAME) | set(_keys_of(action, self._host)) | _failure_keys(self._host)
-        odd = [key for key in handler.data if key not in known] + [
-            key for key in handler.group if key not in _OF_GROUPS
-        ]
+        known = {*_SAID_ELSEWHERE, *_SAME, *_keys_of(action, self._host), *(self._host.fail_closed or ())[:1]}
+        odd = [key for key in handler.data if key not in known]
+        odd += [key for key in handler.group if key not in _OF_GROUPS]
         odd += [key for key in ("matcher", "timeout") if not _plain(handler, key)]
         return f"a hooks.yaml has no words for its `{odd[0]}`" if odd else ""
 
@@ -114,15 +113,6 @@ class Adoption:
         return fields
 
 
-def _mark(host: Agent, event: str, entry: Mapping[str, Any]) -> str:
-    """The agent, what it calls the event, and what stood there."""
-    return f"{host.name} {event} {json.dumps(entry)}"
-
-
-def _typed(handler: Handler) -> bool:
-    return isinstance(handler.data.get("type"), str) and handler.data["type"] not in ("command", "http")
-
-
 def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
     """What a handler does; None when it is nothing that we can do."""
     command, url, args = data.get(host.command_key, data.get("command")), data.get("url"), data.get("args")
@@ -148,12 +138,8 @@ def _does(action: Action) -> dict[str, Any]:
 
 
 def _keys_of(action: Action, host: Agent) -> tuple[str, ...]:
-    of_it = {RunAction: (host.command_key, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
-    return (*of_it, host.timeout_key)
-
-
-def _failure_keys(host: Agent) -> set[str]:
-    return {host.fail_closed[0]} if host.fail_closed else set()
+    own = {RunAction: (host.command_key, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
+    return (*own, host.timeout_key)
 
 
 def _plain(handler: Handler, key: str) -> bool:

@@ -15,8 +15,8 @@ from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
 from billhook.config.file_read import FileRead
 from billhook.config.history import RecentRecords, log_of, recent
-from billhook.config.host_hooks import adopting_command as _adopting
-from billhook.config.host_hooks import of_claude_code
+from billhook.config.installation import adopting_command as _adopting
+from billhook.config.installation import of_claude_code
 from billhook.config.notices import Missing, gone_text, missing
 from billhook.core.text import Finding, counted, one_line
 from billhook.store.files import StoreError

@@ -13,7 +13,7 @@ from billhook.config.builtin_hooks import Refusal
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import LAYERS, Declared, Say
 from billhook.config.history import rows_of
-from billhook.config.host_hooks import adopting_command, of_claude_code
+from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
 from billhook.config.lint.matchers import lint_match, lint_rules
 from billhook.core import tools

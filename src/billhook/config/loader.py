@@ -17,7 +17,7 @@ from billhook.config.builtin_hooks import Builtins, speaking_last
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
 from billhook.config.file_read import FileRead
-from billhook.config.host_hooks import HostAgent, believed, inside, runs_itself, seen
+from billhook.config.installation import HostAgent, believed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.core import client_env
 from billhook.core.errors import UsageError
@@ -555,7 +555,7 @@ def standing(folder: str) -> str:
 def notes(config: "Config", host: str = "") -> list[str]:
     """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
     is wrong with the files, and one about approvals that don't count."""
-    from billhook.config.host_hooks import is_claudes
+    from billhook.config.installation import is_claudes
 
     found = []
     claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]

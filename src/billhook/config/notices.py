@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
-from billhook.config.host_hooks import is_claudes
+from billhook.config.installation import is_claudes
 from billhook.core import client_env
 from billhook.core.answers import Verdict
 from billhook.core.events import Event

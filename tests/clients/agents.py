@@ -60,6 +60,8 @@ class Agent(msgspec.Struct, frozen=True):
     scope: str = "--user"
     speaks: str = ""
     without: frozenset[str] = frozenset()
+    packages: tuple[str, ...] = ()
+    """Further npm packages that it needs, of the same version."""
 
 
 def cache() -> Path:
@@ -160,6 +162,30 @@ def _prepare_copilot(place: Place, url: str, prompt: str) -> Start:
     return Start(environ, ["-p", prompt, "--allow-all-tools", *alone])
 
 
+def _prepare_opencode(place: Place, url: str, prompt: str) -> Start:
+    """The package for plugins has to lie beside its settings: otherwise it waits for the network."""
+    model = {"name": "scripted", "tool_call": True}
+    provider = {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"scripted": model}}
+    settings = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": "scripted/scripted",
+        "small_model": "scripted/scripted",
+        "provider": {"scripted": {**provider, "options": {"baseURL": f"{url}/v1", "apiKey": "scripted"}}},
+        "permission": {"bash": "allow", "edit": "allow", "external_directory": "allow"},
+    }
+    _write_json(place.project / "opencode.json", settings)
+    binary = find(_PLAIN["opencode"])
+    assert binary is not None
+    own = place.home / ".config" / "opencode"
+    packages = binary.parent.parent
+    for name in ("package.json", "package-lock.json"):
+        _write(own / name, (packages.parent / name).read_text())
+    (own / "node_modules").symlink_to(packages)
+    off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+    return Start({f"OPENCODE_DISABLE_{name}": "1" for name in off}, ["run", "--format", "json", prompt])
+
+
 def _patch(path: str, *lines: str) -> Call:
     return Call("apply_patch", raw="\n".join(["*** Begin Patch", path, *lines, "*** End Patch"]) + "\n")
 
@@ -232,6 +258,19 @@ _PLAIN: Final[Mapping[str, Agent]] = {
             edit=lambda path, old, new: Call("edit", {"file_path": path, "old_string": old, "new_string": new}),
             read=lambda path: Call("read_file", {"file_path": path}),
             delegate=Call("agent", {**_TASK, "subagent_type": "general-purpose"}),
+        ),
+        Agent(
+            "opencode",
+            "OpenCode",
+            "opencode-ai",
+            "opencode",
+            _prepare_opencode,
+            shell=lambda command: Call("bash", {"command": command, "description": "runs it"}),
+            write=lambda path, content: Call("write", {"filePath": path, "content": content}),
+            edit=lambda path, old, new: Call("edit", {"filePath": path, "oldString": old, "newString": new}),
+            read=lambda path: Call("read", {"filePath": path}),
+            delegate=Call("task", {**_TASK, "subagent_type": "general"}),
+            packages=("@opencode-ai/plugin",),
         ),
     )
 }

@@ -96,6 +96,10 @@ def _replaced(host: str) -> str:
     return "output replaced, told" if can(host, "PostToolUse").replace_output else "output kept, told"
 
 
+def _kept_going(host: str) -> str:
+    return "went on, told" if can(host, "Stop").keep_going else "stopped"
+
+
 def _prompt_context(host: str) -> str:
     """Held, it comes with the next event that can carry it; without a tool call there is none."""
     return "asked, told" if can(host, "UserPromptSubmit").context else "asked"
@@ -204,7 +208,7 @@ CASES: Final = (
         name="keep-going",
         title="Stop, once: go on",
         hooks=_fixed("Stop", f"run: '[ -e asked ] || {{ touch asked; echo {WORDS} >&2; exit 2; }}'"),
-        promised=_always("went on, told"),
+        promised=_kept_going,
         seen=_went_on,
         calls=_only_words,
         needs="Stop",

@@ -28,6 +28,7 @@ EVENTS: Final[Mapping[str, Sequence[str]]] = {
     "qwen": tuple(HOSTS["claude"].spellings.values()),
     "copilot": tuple(HOSTS["copilot"].spellings.values()),
     "copilot-claude": tuple(HOSTS["claude"].spellings.values()),
+    "opencode": tuple(HOSTS["opencode"].spellings.values()),
 }
 """`copilot-claude` is Copilot with the hooks of .claude/settings.json. Qwen takes Claude Code's names."""
 
@@ -68,8 +69,9 @@ def _recording(host: str, agent: Agent, binary: str, place: Place) -> Run:
         agent.delegate,
         agent.shell("echo trouble >&2; sleep 1; exit 3"),
         agent.read(str(place.project / "missing.txt")),
-        Call(_MCP_NAMES[agent.speaks], {"text": "from the model"}, namespace=_MCP_SPACES.get(agent.speaks, "")),
     ]
+    if named := _MCP_NAMES.get(agent.speaks):
+        calls.append(Call(named, {"text": "from the model"}, namespace=_MCP_SPACES.get(agent.speaks, "")))
     script = Script([*(Step(calls=[call]) for call in calls), Step("all done")])
     files, words = _settings(host, place), _with_tools_of_a_server(agent.speaks)
     return Run(agent.name, binary, str(place.root), script, files=files, words=words)
@@ -115,6 +117,9 @@ def _settings(host: str, place: Place) -> dict[str, str]:
     def command(event: str) -> str:
         return shlex.join([sys.executable, str(TESTS / "clients" / "recorder.py"), f"{place.root}/log", event])
 
+    if host == "opencode":
+        entries = {event: [{"command": command(event), "timeout": 20}] for event in EVENTS[host]}
+        return {f"home/{HOSTS[host].user_file}": HOSTS[host].format.write(json.dumps({"hooks": entries}), "")}
     nested = {
         event: [{"hooks": [{"type": "command", "command": command(event), "timeout": _timeout(host)}]}]
         for event in EVENTS[host]
@@ -167,11 +172,14 @@ def _marks(host: str, got: list[dict[str, Any]], place: Place) -> Iterator[str]:
 
 
 def _is_mark(name: str) -> bool:
-    return bool(re.match(r"CLAUDE|CODEX|GEMINI|QWEN|COPILOT|AI_AGENT|AGENT|GITHUB|HOOK|OTEL|PROJECT_DIR", name))
+    return bool(
+        re.match(r"CLAUDE|CODEX|GEMINI|QWEN|COPILOT|OPENCODE|AI_AGENT|AGENT|GITHUB|HOOK|OTEL|PROJECT_DIR", name)
+    )
 
 
 _OURS: Final = re.compile(
     r"COPILOT_(?:HOME|AUTO_UPDATE|OFFLINE|ALLOW_ALL|PROVIDER_.*|MODEL)|GEMINI_(?:API_KEY|CLI_HOME)|CODEX_HOME"
+    r"|OPENCODE_DISABLE_.*|OPENCODE_PID"
     r"|CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC|CLAUDE_CODE_MESSAGING_.*|CLAUDE_PID|CODEX_MANAGED_.*"
 )
 
@@ -221,11 +229,11 @@ class _Scrubber:
 
     def _id(self, found: str) -> str:
         number = len(self.ids) + 1
-        stand_in = f"00000000-0000-4000-8000-{number:012d}" if "-" in found else f"a{number:016d}"
+        stand_in = f"00000000-0000-4000-8000-{number:012d}" if "-" in found or "_" in found else f"a{number:016d}"
         return self.ids.setdefault(found, stand_in)
 
 
-_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\ba[0-9a-f]{16}\b")
+_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\ba[0-9a-f]{16}\b|\bses_\w+")
 
 
 def _dashed(path: str) -> str:

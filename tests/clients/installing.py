@@ -17,6 +17,7 @@ VERSIONS: Final = {
     "gemini": "0.61.0",
     "copilot": "1.0.102",
     "qwen": "0.15.10",
+    "opencode": "1.18.33",
 }
 """What the table in docs/hosts.md was measured with. Qwen Code's newer ones need a newer Node than 20."""
 
@@ -40,7 +41,8 @@ def _from_npm(agent: Agent, wanted: str) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "package.json").exists():
         (folder / "package.json").write_text('{"private": true}\n')
-    words = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", f"{agent.package}@{wanted}"]
+    packages = [f"{name}@{wanted}" for name in (agent.package, *agent.packages)]
+    words = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages]
     return subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 

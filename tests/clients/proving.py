@@ -61,8 +61,9 @@ def installing(agent: Agent, place: Place, scope: str, times: tuple[int, int] | 
     if not agent.installs:
         return
     host = HOSTS[agent.installs]
-    yield [BILLHOOK, "install", host.name, scope]
+    program = ["--program", os.path.dirname(BILLHOOK)] if scope == "--user" else []  # wherever this checkout is
+    yield [BILLHOOK, "install", host.name, scope, *program]
     if times:
         path = place.home / host.user_file if scope == "--user" else place.project / host.project_file
-        program = str(TESTS / "clients" / "retime.py")
-        yield [sys.executable, program, str(path), host.spellings["PreToolUse"], *map(str, times)]
+        retime = str(TESTS / "clients" / "retime.py")
+        yield [sys.executable, retime, host.name, str(path), host.spellings["PreToolUse"], *map(str, times)]

@@ -1,9 +1,12 @@
-"""Gives an installed entry other times, in its own unit: `retime.py FILE EVENT DEADLINE SECONDS`."""
+"""Gives an installed entry other times, in its own unit: `retime.py AGENT FILE EVENT DEADLINE SECONDS`."""
 
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
+
+from billhook.agents import AGENTS
 
 
 def retimed(value: Any, deadline: str, seconds: int) -> Any:
@@ -26,9 +29,8 @@ def _timed(name: str, value: Any, seconds: int) -> Any:
 
 
 if __name__ == "__main__":
-    file, event, wanted, most = sys.argv[1:]
-    with open(file) as opened:
-        held = json.load(opened)
+    agent, path, event, wanted, most = sys.argv[1:]
+    file, form = Path(path), AGENTS[agent].format
+    held = json.loads(form.read(file.read_text()))
     held["hooks"][event] = retimed(held["hooks"][event], wanted, int(most))
-    with open(file, "w") as opened:
-        json.dump(held, opened, indent=2)
+    file.write_text(form.write(json.dumps(held, indent=2), file.read_text()))

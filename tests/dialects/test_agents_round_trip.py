@@ -169,7 +169,7 @@ def test_dialects_are_found_by_name_without_being_imported() -> None:
     assert "codex" in DIALECTS and "nobody" not in DIALECTS and len(DIALECTS) == len(list(DIALECTS))
     with pytest.raises(UsageError) as error:
         dialect("nobody")
-    assert "codex, gemini, qwen, copilot, cursor, universal" in (error.value.hint or "")
+    assert f"{', '.join([*AGENTS][1:])}, universal" in (error.value.hint or "")
 
 
 # -- exit codes and odd answers of hooks that speak an agent's dialect

@@ -12,6 +12,7 @@ import pytest
 import billhook
 from billhook.agents import AGENTS, DIALECTS, EVERY_AGENT, TABLE, AgentRow, reader_of
 from billhook.agents.base import Agent
+from billhook.agents.formats import SettingsFormat
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.tools import NAMINGS
 from cli.place import Place
@@ -70,6 +71,12 @@ def test_the_table_agrees_with_the_records(agent: Agent) -> None:
         return
     assert agent.name == agent.meanings.name and MEANINGS[agent.name] is agent.meanings
     assert agent.name in DIALECTS and (agent.name == "claude" or NAMINGS[agent.name] is agent.tools)
+    if type(agent.format) is not SettingsFormat:
+        assert row.files == tuple(filter(None, (agent.project_file, agent.user_file))) and row.folders == ()
+        assert not any(
+            reader_of(f"/somewhere/{file.rpartition('/')[0]}", file.rpartition("/")[2]) for file in row.files
+        )
+        return
     if agent.own_file:
         names = (agent.project_file, agent.user_file)
         assert row.files == () and row.folders == tuple(name.rpartition("/")[0] for name in names)

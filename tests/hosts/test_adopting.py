@@ -389,7 +389,7 @@ def test_a_hooks_yaml_that_nobody_can_read(home: Home, text: str) -> None:
 def test_nothing_to_move(home: Home) -> None:
     """Without handlers of others there is no hooks.yaml."""
     for host in AGENTS:
-        home.install(host, adopt=True)
+        home.install(host, "project" if AGENTS[host].project_file else "user", adopt=True)
     assert not (home.project / ".billhook").exists()
 
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.agents import AGENTS
-from billhook.agents.base import Agent
+from billhook.agents.base import Agent, Scope
+from billhook.agents.formats import SettingsFormat
 from billhook.cli.install.entries import EntryOptions, is_written, ours, wanted, with_entries, without
 from billhook.config.edit_json import decoded, measured
 from billhook.config.nodes import read_text
@@ -100,12 +101,13 @@ def _with_a_key(data: bytes) -> str:
 def test_no_file(home: Home) -> None:
     """A file and folders that were made for it go away again; folders that hold something else stay."""
     for host, about in AGENTS.items():
-        home.install(host)
-        made = home.file(host)
-        assert set(plain(made.read_bytes())) == {"hooks", *about.head}
+        scope: Scope = "project" if about.project_file else "user"
+        home.install(host, scope)
+        made = home.file(host, scope)
+        assert set(plain(about.format.read(made.read_text()).encode())) == {"hooks", *about.head}
         if host == "codex":
             (made.parent / "mine").touch()
-        home.uninstall(host)
+        home.uninstall(host, scope)
         assert not made.exists()
         assert made.parent.exists() == (host == "codex")
 
@@ -113,6 +115,8 @@ def test_no_file(home: Home) -> None:
 def test_another_machine(home: Home) -> None:
     """Where nothing is remembered, our entries are known and go all the same, and what only held them goes along."""
     for host, about in AGENTS.items():
+        if type(about.format) is not SettingsFormat:
+            continue
         file = home.write(json.dumps({"own": 1}, indent=2), host)
         home.install(host)
         fresh = Home(home.folder / host)

@@ -35,6 +35,8 @@ TABLE: Final = {
     "qwen": AgentRow((".qwen/settings.json",)),
     "copilot": AgentRow(folders=(".github/hooks", ".copilot/hooks")),
     "cursor": AgentRow((".cursor/hooks.json",)),
+    "opencode": AgentRow((".opencode/plugins/billhook.js", ".config/opencode/plugins/billhook.js")),
+    "hermes": AgentRow((".hermes/config.yaml",)),
     "vscode": AgentRow(speaks="claude", module="copilot"),
 }
 
@@ -89,8 +91,8 @@ def reader_of(folder: str, name: str) -> str:
     """The agent that reads a file itself, by its folder and its name; empty for any other file."""
     above, _, inner = folder.rpartition("/")
     for agent_name, row in TABLE.items():
-        in_folder = f"{above.rpartition('/')[2]}/{inner}" in row.folders and name.endswith(".json")
-        if in_folder or f"{inner}/{name}" in row.files:
+        in_folder = f"{above.rpartition('/')[2]}/{inner}" in row.folders
+        if name.endswith(".json") and (in_folder or f"{inner}/{name}" in row.files):
             return agent_name
     return ""
 

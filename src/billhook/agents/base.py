@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import msgspec
 
 from billhook.agents import AGENTS
+from billhook.agents.formats import SettingsFormat
 from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.dialect_traits import Meanings
@@ -271,6 +272,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """What that variable names: the folder of `user_file` itself, or the home folder that it lies in."""
     traces: tuple[str, ...] = ("",)
     """Files and folders below its own folder that exist where it is used; empty: the folder itself."""
+    format: SettingsFormat = SettingsFormat()
     own_file: bool = False  # whether the file is billhook's alone: the agent reads every file of that folder
     strict_files: tuple[
         str, ...
@@ -338,8 +340,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return next(one for one in rows if by in one.by.split() and (not one.kinds or kind in one.kinds.split()))
 
     def file(self, scope: Scope, project: str) -> str:
-        """The file of the entries, as an absolute path."""
-        if scope == "project":
+        """The file of the entries, as an absolute path. An agent whose projects have none has one for both."""
+        if scope == "project" and self.project_file:
             return os.path.join(project, self.project_file)
         return os.path.join(self.home(), self.user_file.partition("/")[2])
 

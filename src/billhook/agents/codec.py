@@ -94,8 +94,7 @@ def input_of(event: Event) -> Payload:
     return given if isinstance(given, dict) else {}
 
 
-def output_with_context(answer: Answer, lost: list[str]) -> Answer:
-    """The answer for an agent that appends nothing to an output which is replaced."""
+def _output_with_context(answer: Answer, lost: list[str]) -> Answer:
     if answer.updated_output is UNSET or not answer.context:
         return answer
     lost.append("context is said as part of the rewritten output")
@@ -116,6 +115,7 @@ class AgentDialect:
     words: Mapping[str, Decision] = WORDS
     no_reason = "blocked by a {} hook"  # what keeps an agent going when a hook gives no reason
     no_output = ""  # what replaces an output then
+    context_in_output = False  # whether it appends nothing to an output which is replaced
     block_replaces_output = False  # whether a block after a tool replaces its output by the reason
 
     def __init__(self, agent: Agent, part: str = "") -> None:
@@ -155,7 +155,7 @@ class AgentDialect:
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
         """An answer that fits the agent's row, in the combination that it takes; adds to what is lost."""
-        return answer
+        return _output_with_context(answer, lost) if self.context_in_output else answer
 
     def say(self, event: Event, answer: Answer) -> Payload:
         """An answer in the agent's words. Everything in it can be said."""

@@ -32,7 +32,7 @@ from billhook.agents.base import (
     quiet,
     row,
 )
-from billhook.agents.codec import AgentDialect, MisheardError, Payload, block, input_of, output_with_context
+from billhook.agents.codec import AgentDialect, MisheardError, Payload, block, input_of
 from billhook.core import client_env
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -46,6 +46,7 @@ _WORDS_ONLY: Final = ("description", "instruction")
 class _Gemini(AgentDialect):
     blocking = range(2, 256)
     specific = _SPECIFIC
+    context_in_output = True
     no_reason = no_output = "No reason provided"
     block_replaces_output = True
 
@@ -74,7 +75,7 @@ class _Gemini(AgentDialect):
             kept = {key: value for key, value in input_of(event).items() if key not in answer.updated_input}
             lost += [f"`{key}` of the input stays as it was" for key in kept]
             answer = replace(answer, updated_input={**kept, **answer.updated_input})
-        return output_with_context(answer, lost)
+        return super().suit(event, answer, lost)
 
     def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
         if answer.updated_input is not None:

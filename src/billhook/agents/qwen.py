@@ -34,7 +34,7 @@ from billhook.agents.base import (
     quiet,
     row,
 )
-from billhook.agents.codec import AgentDialect, Payload, output_with_context
+from billhook.agents.codec import AgentDialect, Payload
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
@@ -48,9 +48,7 @@ _PERMISSION: Final[Mapping[str, type]] = {"behavior": str, "message": str, "upda
 class _Qwen(AgentDialect):
     specific = _SPECIFIC
     permission = _PERMISSION
-
-    def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        return output_with_context(answer, lost)
+    context_in_output = True
 
     def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
         if answer.updated_output is not UNSET:

@@ -17,7 +17,7 @@ from billhook.agents.inbound import received_object
 from billhook.core import dialect_traits as rows
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision, Exit
-from billhook.core.events import Block, Event
+from billhook.core.events import EVENTS, Block, Event
 
 _TOP = {"decision": str, "reason": str, "permissionDecision": str, "permission": str, "hookSpecificOutput": dict}
 
@@ -90,13 +90,10 @@ def speaker(payload: Mapping[str, object]) -> str:
     if "conversation_id" in payload or "cursor_version" in payload:
         return "cursor"
     named = payload.get("hook_event_name")
-    if isinstance(named, str):
-        if named in ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "PreCompress"):
-            return "gemini"
-        if named in AGENTS["cursor"].narrower:
-            return "cursor"
-        if named == AGENTS["copilot"].event_names["UserPromptSubmit"]:
-            return "copilot"
+    if isinstance(named, str) and named not in EVENTS:
+        owners = [name for name, one in AGENTS.items() if named in (*one.event_names.values(), *one.narrower)]
+        if len(owners) == 1:
+            return owners[0]
     if "timestamp" in payload:  # which neither the reference nor Codex sends
         return "qwen" if "transcript_path" in payload else "copilot"
     return "codex"

@@ -199,7 +199,7 @@ def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
     for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:
         try:
             with open(file, encoding="utf-8") as opened:
-                handlers = ours(checked(opened.read(), host, file), host)
+                handlers = ours(checked(host.format.read(opened.read()), host, file), host)
         except (OSError, ValueError, BillhookError):
             continue
         for handler in handlers:

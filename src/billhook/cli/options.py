@@ -26,7 +26,6 @@ from billhook.core.text import suggest
 from billhook.serve.hook_server import canonical
 
 _FURTHER = {
-    "OPENCODE": "OpenCode",
     "AUGMENT_AGENT": "Augment",
     "AI_AGENT": "an agent",
     "HOOK_EVENT": "a hook",
@@ -38,13 +37,9 @@ MARKS: Mapping[str, str] = {
 }
 """What agents put into the environment of the commands they run."""
 
-PROGRAMS: Mapping[str, str] = {
-    **{agent.program: agent.program_title or agent.title for agent in AGENTS.values()},
-    "opencode": "OpenCode",
-}
+PROGRAMS: Mapping[str, str] = {agent.program: agent.program_title or agent.title for agent in AGENTS.values()}
 PACKAGES: Mapping[tuple[str, str], str] = {
-    **{one: agent.program_title or agent.title for agent in AGENTS.values() for one in agent.packages},
-    ("node_modules", "opencode-ai"): "OpenCode",
+    one: agent.program_title or agent.title for agent in AGENTS.values() for one in agent.packages
 }
 _INTERPRETER = re.compile(r"node|nodejs|bun|deno|python[\d.]*|pypy[\d.]*|sh|bash|dash|zsh")
 _SCRIPT_ENDS = re.compile(r"\.(?:js|mjs|cjs|py|exe)$")

@@ -70,6 +70,8 @@ class Target:
     def __init__(self, host: Agent, scope: Scope, project: str, root: Path) -> None:
         self.host, self.scope, self.project = host, scope, project
         self.path = host.file(scope, project)
+        if scope == "project" and not host.project_file:
+            raise UsageError(f"{host.title} has no settings for a project", hint="--user writes your own")
         self.real = files.behind(self.path, scope, project)
         self.data = files.content(self.real)
         self.shelf = Shelf(root, host, scope, self.real)
@@ -88,9 +90,18 @@ class Target:
 
     def text(self) -> str:
         """What stands in it. Raises FaultyFileError."""
-        text = decoded(self.data or b"", self.path)
+        text = self.settings(self.data)
         checked(text, self.host, self.path)
         return text
+
+    def settings(self, data: bytes | None) -> str:
+        """The settings in such a file, as JSON."""
+        text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
+        return decoded(text.encode("utf-8", "surrogateescape"), self.path)
+
+    def file(self, settings: str) -> bytes:
+        """The file with these settings."""
+        return self.host.format.write(settings, (self.data or b"").decode("utf-8", "surrogateescape")).encode()
 
     def clean(self) -> str:
         """Its text without our entries."""
@@ -101,7 +112,7 @@ class Target:
 
     def _original(self) -> str | None:
         data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
-        return decoded(data, self.path) if data is not None else None
+        return self.settings(data) if data is not None else None
 
     def restored(self) -> bytes | None:
         """The file as it shall be without us; None: there shall be none."""
@@ -112,7 +123,7 @@ class Target:
         text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
         text = as_it_was(text, self._original() if self.moved else None, self.host)
         mine = self.kept is not None and not self.kept.existed
-        return None if (mine or self.host.own_file) and _is_empty(text) else text.encode()
+        return None if (mine or self.host.own_file) and _is_empty(text) else self.file(text)
 
     def change(self, after: bytes | None) -> FileChange:
         return FileChange(self.path, self.real, self.data, after)
@@ -166,12 +177,13 @@ def plan_install(
     entries = wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
     found = ours(measured(target.text()), host)
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
-    if holds(measured(target.text()), host, entries) and not (adoption and adoption.picked):
+    there = holds(measured(target.text()), host, entries) and target.file(target.text()) == target.data
+    if there and not (adoption and adoption.picked):
         same = (target.change(target.data),)
         return InstallChange(target=target, state="already", files=same, events=tuple(entries), notes=notes)
     if target.untouched and target.moved is None and not (adoption and adoption.picked):
-        clean = decoded(target.restored() or b"", target.path)  # byte for byte what was there before us
-    after = with_entries(clean, host, entries).encode()
+        clean = target.settings(target.restored())  # byte for byte what was there before us
+    after = target.file(with_entries(clean, host, entries))
     _understood(after, target, entries)
     return InstallChange(
         target=target,
@@ -188,7 +200,7 @@ def plan_install(
 
 def _understood(after: bytes, target: Target, entries: Mapping[str, dict[str, object]]) -> None:
     """Make sure that what is going to be written can be read, and says what it should."""
-    document = checked(decoded(after, target.path), target.host, target.path)
+    document = checked(target.settings(after), target.host, target.path)
     if not holds(document, target.host, entries):
         raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
 

@@ -70,18 +70,20 @@ deny() { # CODE [JSON]; what `billhook hook` may have printed before would spoil
 find_kind() {
     case $event in
     pretooluse | beforetool | beforeshellexecution | beforemcpexecution | beforereadfile | \
-            beforetabfileread) kind=tool ;;
-    userpromptsubmit | beforeagent | userpromptsubmitted | beforesubmitprompt) kind=prompt ;;
+            beforetabfileread | tool.execute.before | pretoolcall) kind=tool ;;
+    userpromptsubmit | beforeagent | userpromptsubmitted | beforesubmitprompt | chat.message | \
+            prellmcall) kind=prompt ;;
     permissionrequest) kind=permission ;;
     precompact | precompress) kind=compact ;;
     subagentstart) kind=subagent ;;
     posttooluse | aftertool | aftershellexecution | aftermcpexecution | afterfileedit | aftertabfileedit \
-            | posttoolusefailure | permissiondenied | notification | messagedisplay | sessionstart | \
-            sessionend | setup | stop | afteragent | agentstop | stopfailure | subagentstop | \
-            teammateidle | postcompact | postmodelswitch | instructionsloaded | cwdchanged | filechanged \
-            | directoryadded | worktreeremove | aftermodel | beforetoolselection | todocreated | \
-            todocompleted | sessiondelete | erroroccurred | userprompttransformed | afteragentresponse | \
-            afteragentthought | workspaceopen) kind=unrefused ;;
+            | tool.execute.after | posttoolcall | posttoolusefailure | permissiondenied | notification | \
+            messagedisplay | sessionstart | session.created | onsessionstart | sessionend | onsessionend \
+            | setup | stop | afteragent | agentstop | session.idle | preverify | stopfailure | \
+            subagentstop | teammateidle | postcompact | postmodelswitch | instructionsloaded | \
+            cwdchanged | filechanged | directoryadded | worktreeremove | aftermodel | \
+            beforetoolselection | todocreated | todocompleted | sessiondelete | erroroccurred | \
+            userprompttransformed | afteragentresponse | afteragentthought | workspaceopen) kind=unrefused ;;
     *) kind=other ;;
     esac
 }
@@ -115,6 +117,10 @@ answer() {
     cursor:prompt) deny 0 "{\"continue\":false,\"user_message\":\"$why\"}" ;;
     cursor:tool) deny 0 "{\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\"}" ;;
     cursor:*) deny 2 "{\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\"}" ;;
+    opencode:compact) allow ;;
+    opencode:*) deny 2 ;;
+    hermes:compact) allow ;;
+    hermes:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;
     *:permission) deny 0 "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":{\"behavior\":\"deny\",\"message\":\"$why\"}}}" ;;
     *:*) deny 2 "{\"decision\":\"block\",\"reason\":\"$why\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\",\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\",\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"deny\",\"permissionDecisionReason\":\"$why\"}}" ;;

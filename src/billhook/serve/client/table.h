@@ -5,10 +5,11 @@
 static const char *const kinds[] = {
     [TOOL] =
         " "
-        "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile beforetabfileread ",
+        "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile beforetabfileread "
+        "tool.execute.before pretoolcall ",
     [PROMPT] =
         " "
-        "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt ",
+        "userpromptsubmit beforeagent userpromptsubmitted beforesubmitprompt chat.message prellmcall ",
     [PERMISSION] =
         " "
         "permissionrequest ",
@@ -21,8 +22,9 @@ static const char *const kinds[] = {
     [UNREFUSED] =
         " "
         "posttooluse aftertool aftershellexecution aftermcpexecution afterfileedit aftertabfileedit "
-        "posttoolusefailure permissiondenied notification messagedisplay sessionstart sessionend setup stop "
-        "afteragent agentstop stopfailure subagentstop teammateidle postcompact postmodelswitch "
+        "tool.execute.after posttoolcall posttoolusefailure permissiondenied notification messagedisplay "
+        "sessionstart session.created onsessionstart sessionend onsessionend setup stop afteragent agentstop "
+        "session.idle preverify stopfailure subagentstop teammateidle postcompact postmodelswitch "
         "instructionsloaded cwdchanged filechanged directoryadded worktreeremove aftermodel "
         "beforetoolselection todocreated todocompleted sessiondelete erroroccurred userprompttransformed "
         "afteragentresponse afteragentthought workspaceopen ",
@@ -69,6 +71,10 @@ static const struct wording wordings[] = {
     {"cursor", IS(PROMPT), 0, "{'continue':false,'user_message':'@'}\n"},
     {"cursor", IS(TOOL), 0, "{'permission':'deny','user_message':'@','agent_message':'@'}\n"},
     {"cursor", ANY, 2, "{'permission':'deny','user_message':'@','agent_message':'@'}\n"},
+    {"opencode", IS(COMPACT), 0, PASSES},
+    {"opencode", ANY, 2, ""},
+    {"hermes", IS(COMPACT), 0, PASSES},
+    {"hermes", ANY, 2, ""},
     {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},
     {NULL, IS(PERMISSION), 0,
      "{'hookSpecificOutput':{'hookEventName':'PermissionRequest','decision':{'behavior':'deny','message':'"

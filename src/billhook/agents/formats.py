@@ -1,0 +1,106 @@
+"""Where the settings with an agent's hooks are in its file."""
+
+import json
+import os
+import shlex
+import textwrap
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from billhook.core.errors import BillhookError
+
+_WRITTEN: Final = ("exec ", "command -v ")  # how the commands that `install` writes begin
+
+
+class SettingsFormat:
+    """How the settings with an agent's hooks are in its file: usually they are the file, in JSON."""
+
+    def read(self, text: str) -> str:
+        """The settings of a file, as JSON."""
+        return text
+
+    def write(self, settings: str, text: str) -> str:
+        """The file with these settings; `text`: what is in it now."""
+        return settings
+
+
+class Embedded(SettingsFormat):
+    """Settings inside a program of ours, which is beside the agent's module."""
+
+    def __init__(self, program: str, begin: str, end: str) -> None:
+        self.program, self.begin, self.end = program, begin, end
+
+    def read(self, text: str) -> str:
+        inside = self.begin in text and self.end in text
+        return text.partition(self.begin)[2].partition(self.end)[0] if inside else text
+
+    def write(self, settings: str, text: str) -> str:
+        with open(os.path.join(os.path.dirname(__file__), self.program), encoding="utf-8") as file:
+            before, begin, after = file.read().partition(self.begin)
+        return before + begin + (settings.strip() or "{}") + self.end + after.partition(self.end)[2]
+
+
+class InYaml(SettingsFormat):
+    """The `hooks` of a YAML file, which are written there as JSON; the rest of the file stays as it is.
+
+    Its agent starts commands without a shell, so those that `install` writes get one.
+    """
+
+    def read(self, text: str) -> str:
+        _, hooks, _ = _parted(text)
+        return json.dumps({"hooks": _each(hooks, without_shell)}, indent=2, default=str) + "\n" if hooks else ""
+
+    def write(self, settings: str, text: str) -> str:
+        before, _, after = _parted(text)
+        hooks = _each((json.loads(settings) if settings.strip() else {}).get("hooks", {}), with_shell)
+        written = textwrap.indent(json.dumps(hooks, indent=2, ensure_ascii=False), "  ").lstrip()
+        return before + (f"hooks: {written}\n" if hooks else "") + after
+
+
+def _parted(text: str) -> tuple[str, dict[str, Any], str]:
+    """What is before the hooks of a YAML file, the hooks, and what is after them. Raises BillhookError."""
+    import yaml
+
+    try:
+        root, said = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BillhookError(f"it can't be read: {error}", hint="fix the file") from None
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    if pairs and isinstance(root, yaml.MappingNode) and root.flow_style:
+        raise BillhookError("it is one `{...}`", hint="write each of its keys on a line of its own")
+    for key, value in pairs:
+        if key.value == "hooks":
+            end = value.end_mark.index
+            kept = text[key.start_mark.index : end].rstrip()
+            while kept.rpartition("\n")[2].lstrip().startswith("#"):  # comments about what comes next
+                kept = kept.rpartition("\n")[0].rstrip()
+            rest = text[key.start_mark.index + len(kept) :]
+            hooks = said["hooks"] if isinstance(said["hooks"], dict) else {}
+            return text[: key.start_mark.index], hooks, rest.removeprefix("\n")
+    return text + ("\n" if text and not text.endswith("\n") else ""), {}, ""
+
+
+def _each(hooks: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The hooks with changed commands."""
+    return {
+        event: [_one(one, change) for one in listed] if isinstance(listed, list) else listed
+        for event, listed in hooks.items()
+    }
+
+
+def _one(entry: Any, change: Callable[[str], str]) -> Any:
+    command = entry.get("command") if isinstance(entry, dict) else None
+    return {**entry, "command": change(command)} if isinstance(command, str) else entry
+
+
+def with_shell(command: str) -> str:
+    """The command for an agent that starts it without a shell."""
+    return f"sh -c {shlex.quote(command)}" if command.startswith(_WRITTEN) else command
+
+
+def without_shell(command: str) -> str:
+    words: list[str] = []
+    with suppress(ValueError):
+        words = shlex.split(command) if command.startswith("sh -c ") else []
+    return words[2] if len(words) == 3 and words[2].startswith(_WRITTEN) else command

@@ -1,0 +1,138 @@
+"""Hermes: answers of its own, entries in a YAML file of the user's, and commands that no shell reads.
+
+Taken from its documentation, not measured. It skips a hook that was not approved without a word.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from billhook.agents.base import (
+    ALLOW,
+    ENDS,
+    ON,
+    STOP,
+    UNPREVENTED,
+    Agent,
+    Installed,
+    Settings,
+    Trust,
+    row,
+)
+from billhook.agents.codec import AgentDialect, Payload, known, spoken
+from billhook.agents.formats import InYaml, with_shell
+from billhook.core.answers import Answer, Decision
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import Event
+
+_TOP: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("action", "decision", "message", "reason", "context"), str),
+    "args": dict,
+}
+
+
+class _Hermes(AgentDialect):
+    def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
+        told = payload.get("extra")
+        extra = told if isinstance(told, dict) else {}
+        if isinstance(extra.get("tool_call_id"), str):
+            payload.setdefault("tool_use_id", extra["tool_call_id"])
+        if payload.get("hook_event_name") == _EVENTS["UserPromptSubmit"]:
+            payload.setdefault("prompt", str(extra.get("user_message", "")))
+        return payload
+
+    def say(self, event: Event, answer: Answer) -> Payload:
+        if answer.updated_input is not None:
+            return {"action": "modify", "args": self.sent_input(event, answer.updated_input)}
+        if answer.keep_going:
+            return {"action": "continue", "message": answer.reason}
+        if answer.decision is Decision.NONE:
+            return {"context": answer.context} if answer.context else {}
+        return {"action": "approve" if answer.decision is Decision.ASK else "block", "message": answer.reason}
+
+    def hear(self, event: Event, output: Payload) -> Answer:
+        fields = known(output, _TOP)
+        reason = fields.get("message") or fields.get("reason", "")
+        said: Payload = {"context": fields.get("context", "")}
+        match fields.get("action"):
+            case "continue":
+                said |= {"keep_going": True, "reason": reason}
+            case "modify" if "args" in fields:
+                said["updated_input"] = self.canonical(event, fields["args"])
+            case "approve":
+                said |= spoken(Decision.ASK, reason, event)
+            case "block":
+                said |= spoken(Decision.DENY, reason, event)
+        return Answer(**said | (spoken(Decision.DENY, reason, event) if fields.get("decision") == "block" else {}))
+
+
+def _trust(agent: Agent, _project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
+    file = os.path.join(agent.home(), "shell-hooks-allowlist.json")
+    approvals = settings(file).get("approvals")
+    approved = [(one.get("event"), one.get("command")) for one in approvals or () if isinstance(one, dict)]
+    entries = [entry for one in installed for entry in one.entries]
+    missing = [one for one in entries if (one.event, with_shell(one.data["command"])) not in approved]
+    if missing:
+        text = f"Hermes skips {len(missing)} of {len(entries)} entries without a word: they are not approved"
+        yield Trust("fail", text, "start `hermes` in a terminal, and approve billhook's hooks")
+    elif entries:
+        yield Trust("ok", f"Hermes has approved all {len(entries)} entries")
+
+
+_EVENTS: Final = {
+    "PreToolUse": "pre_tool_call",
+    "PostToolUse": "post_tool_call",
+    "UserPromptSubmit": "pre_llm_call",
+    "SessionStart": "on_session_start",
+    "SessionEnd": "on_session_end",
+    "Stop": "pre_verify",
+    "SubagentStart": "subagent_start",
+    "SubagentStop": "subagent_stop",
+}
+
+_LATER: Final = "held until UserPromptSubmit"
+_FILE: Final = {"path": "file_path"}
+
+
+def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
+    return 2 if payload.get("original_event_name", payload.get("hook_event_name")) in _EVENTS.values() else 0
+
+
+AGENT: Final = Agent(
+    name="hermes",
+    title="Hermes",
+    meanings=Meanings(name="hermes", naming="hermes", join="\n\n", timeout=60.0),
+    event_names=_EVENTS,
+    tools={
+        "terminal": "Bash",
+        "read_file": "Read",
+        "write_file": "Write",
+        "patch": "Edit",
+        "search_files": "Grep",
+        "web_extract": "WebFetch",
+    },
+    inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE},
+    capabilities={
+        "PreToolUse": row("deny ask rewrite_input", allow=ALLOW, stop=STOP, context=_LATER),
+        "PostToolUse": row(**UNPREVENTED, context=_LATER),
+        "UserPromptSubmit": row("context", **UNPREVENTED),
+        "SessionStart": row(**UNPREVENTED, context=_LATER),
+        "SessionEnd": row(**UNPREVENTED),
+        "Stop": row("keep_going", deny=ON, stop=ENDS, context=_LATER),
+        "SubagentStart": row(**UNPREVENTED, context=_LATER),
+        "SubagentStop": row(**UNPREVENTED, context=_LATER),
+    },
+    sends=_sends,
+    program="hermes",
+    user_file=".hermes/config.yaml",
+    home_variable="HERMES_HOME",
+    format=InYaml(),
+    trust=_trust,
+    next_steps=(("any", "start `hermes` in a terminal, and approve billhook's hooks: it skips others without a word"),),
+    shape="flat",
+    typed=False,
+    longest=dict.fromkeys(_EVENTS, 300),
+    fail_closed=("fail_closed", True),
+)
+AGENTS = {"hermes": AGENT}
+DIALECTS = {"hermes": _Hermes(AGENT)}

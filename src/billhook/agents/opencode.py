@@ -1,0 +1,104 @@
+"""OpenCode: it runs no commands as hooks, so `install` writes a plugin that does, and that refuses when they fail."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from billhook.agents.base import ALLOW, ASK, HELD, LATE, OUTPUT, STOP, UNPREVENTED, Agent, row
+from billhook.agents.codec import AgentDialect, Payload
+from billhook.agents.formats import Embedded
+from billhook.core.answers import Answer
+from billhook.core.dialect_traits import Meanings
+from billhook.core.events import Event
+
+_SPECIFIC: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("hookEventName", "permissionDecision", "permissionDecisionReason", "additionalContext"), str),
+    "updatedInput": dict,
+    "updatedToolOutput": str,
+}
+
+
+class _OpenCode(AgentDialect):
+    """What the plugin reads: we chose its words."""
+
+    specific = _SPECIFIC
+    context_in_output = True
+
+    def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
+        if answer.updated_input is not None:
+            return {}, {"updatedInput": self.sent_input(event, answer.updated_input)}
+        if answer.updated_output is not UNSET:
+            return {}, {"updatedToolOutput": answer.updated_output}
+        return super().decide(event, answer)
+
+    def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
+        said = super().heard(event, fields, inside)
+        if "updatedInput" in inside:
+            said["updated_input"] = self.canonical(event, inside["updatedInput"])
+        return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})
+
+
+def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
+    return 2 if payload.get("original_event_name", payload.get("hook_event_name")) in _EVENTS.values() else 0
+
+
+_EVENTS: Final = {
+    "PreToolUse": "tool.execute.before",
+    "PostToolUse": "tool.execute.after",
+    "UserPromptSubmit": "chat.message",
+    "SessionStart": "session.created",
+    "Stop": "session.idle",
+}
+_LATER: Final = "held until UserPromptSubmit or PostToolUse"
+_FILE: Final = {"filePath": "file_path"}
+
+AGENT: Final = Agent(
+    name="opencode",
+    title="OpenCode",
+    meanings=Meanings(name="opencode", naming="opencode", join="\n\n", timeout=60.0),
+    event_names=_EVENTS,
+    tools={
+        "bash": "Bash",
+        "read": "Read",
+        "write": "Write",
+        "edit": "Edit",
+        "glob": "Glob",
+        "grep": "Grep",
+        "list": "LS",
+        "webfetch": "WebFetch",
+        "todowrite": "TodoWrite",
+        "task": "Agent",
+        "skill": "Skill",
+    },
+    inputs={
+        "Read": _FILE,
+        "Write": _FILE,
+        "Edit": {**_FILE, "oldString": "old_string", "newString": "new_string", "replaceAll": "replace_all"},
+        "apply_patch": {"patchText": "command"},
+    },
+    capabilities={
+        "PreToolUse": row("deny rewrite_input", allow=ALLOW, ask=ASK, stop=STOP, context=HELD),
+        "PostToolUse": row("replace_output context", deny=OUTPUT, stop=LATE),
+        "UserPromptSubmit": row("deny context", ask=ASK, stop=STOP),
+        "SessionStart": row(**UNPREVENTED, context=_LATER),
+        "Stop": row(**UNPREVENTED, context=_LATER),
+    },
+    sends=_sends,
+    marks={"OPENCODE": ""},
+    packages=(("node_modules", "opencode-ai"),),
+    program="opencode",
+    project_file=".opencode/plugins/billhook.js",
+    user_file=".config/opencode/plugins/billhook.js",
+    home_variable="XDG_CONFIG_HOME",
+    traces=("opencode",),
+    own_file=True,
+    format=Embedded("opencode.js", "const settings = ", "\n// end of settings\n"),
+    next_steps=(("any", "restart OpenCode: it loads plugins when it starts"),),
+    shape="flat",
+    typed=False,
+    fail_closed=("failClosed", True),
+    parallel=False,
+)
+AGENTS = {"opencode": AGENT}
+DIALECTS = {"opencode": _OpenCode(AGENT)}

@@ -129,3 +129,12 @@ def test_the_goal_about_loading_is_one_row() -> None:
     (row,) = [json.loads(line) for line in ended.stdout.splitlines()]
     assert (row["goal"], row["name"], row["against"]) == (23, "load again, 200 hooks", "first load")
     assert row["at_most"] == 0.05
+
+
+def test_a_tool_call_passes_through_few_modules_of_the_daemon() -> None:
+    """What an agent's usual call costs grows by one module at a time, which no ratio shows."""
+    argv = [sys.executable, str(BENCHMARKS / "trace_modules.py")]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    *modules, total = ended.stdout.splitlines()
+    assert total.endswith(f"calls in {len(modules)} modules")
+    assert len(modules) <= 25, ended.stdout

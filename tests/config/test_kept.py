@@ -9,6 +9,7 @@ import pytest
 
 from billhook.config import loader
 from billhook.config.config import Config
+from billhook.config.trust import approve_entry
 from billhook.core import client_env
 from billhook.core.client_env import Caller
 
@@ -140,3 +141,26 @@ def test_folder_on_the_way_that_everybody_may_write_to(world: Path, modes: tuple
     (world / "p").chmod(modes[1])
     assert load() is not before
     assert len(load().sources) == (modes[1] == 0o755) and len(before.sources) == (modes[0] == 0o755)
+
+
+APPROVAL_CHANGES: dict[str, Callable[[Path], object]] = {
+    "revoked": lambda folder: next(folder.glob("*/*.json")).unlink(),
+    "others may write it": lambda folder: next(folder.glob("*")).chmod(0o777),
+    "others may write a folder above it": lambda folder: folder.chmod(0o777),
+    "a link in its place": lambda folder: (folder.rename(folder.with_name("old")), folder.symlink_to("old")),
+    "gone": lambda folder: folder.rename(folder.with_name("old")),
+}
+
+
+@pytest.mark.parametrize("change", APPROVAL_CHANGES.values(), ids=APPROVAL_CHANGES)
+def test_an_approval_that_no_longer_counts(change: Callable[[Path], object], world: Path) -> None:
+    """It is seen at once, also where the times of the folders have told for a while that nothing was revoked."""
+    (world / "p" / "hooks.yaml").write_text('hooks:\n  no: {events: PreToolUse, deny: "No."}\n')
+    load = _served(world)
+    approve_entry(load().entries[0], world / "state")
+    time.sleep(1.1)
+    approved = load()
+    assert [entry.state for entry in approved.entries] == ["runs"]
+    assert load() is approved and load() is approved
+    change(world / "state" / "billhook" / "approvals")
+    assert [entry.state for entry in load().entries] == ["new"]

@@ -131,11 +131,11 @@ class CachedConfig:
 
 
 def _file(path: str) -> sources.Identity:
-    """What `sources.identity` returns for a file that is there and is no link; anything else for other paths."""
+    """What `sources.identity` returns for a file that is there and is no link; something else for other paths."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
-        return ()
+        return (0,)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 

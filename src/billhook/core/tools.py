@@ -196,6 +196,8 @@ _CANONICAL: Final = dict(_SEED)
 _CALLED: Final = LazyTable(NAMINGS, _called_by)
 ALSO_EDITS: Final = "write_may_edit"  # the field by which a dialect says so of a call
 _PATCHES: Final = frozenset({"apply_patch"})
+OTHER_NAMES: Final = {own: (name,) for own, name in _SEED.items()} | dict.fromkeys(_PATCHES, ("Write", "Edit"))
+"""What else a hook may call a tool that it guards: its canonical name, and tools that a call is as good as."""
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
 _PATCH_KEYS: Final = ("command", "patch", "input")
 
@@ -228,13 +230,6 @@ def also_edits(payload: Mapping[str, Any]) -> bool:
 def also_called(name: str) -> tuple[str, ...]:
     """Further tools that a call is as good as: whoever guards `Write` or `Edit` guards patches, too."""
     return ("Write", "Edit") if name in _PATCHES else ()
-
-
-def other_names(tool: str) -> tuple[str, ...]:
-    """What else a hook may call a tool that it guards: its canonical name, and tools that a call is as good as."""
-    name = _CANONICAL.get(tool, tool)
-    also = ("Write", "Edit") if name in _PATCHES else ()
-    return also if name == tool else (name, *also)
 
 
 def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, str]]:

@@ -129,33 +129,35 @@ class EventList:
         if found is None:
             if len(self.known) >= _CACHE_LIMIT:  # names of tools come from outside
                 self.known.clear()
-                self._made.clear()
             found = self.known[target] = self._find(event, target or "")
         return found
 
     def _find(self, event: Event, target: str) -> Steps:
-        if event.match_field is None:
+        field = event.match_field
+        if field == "tool_name":
+            found = self._wanting(target)
+            if target == _WRITE_OR_EDIT:
+                found = [*self._wanting("Write"), *self._wanting("Edit")]
+        elif field is None:
             # The event takes no matcher: none is looked at, unless the hook is for all events that match.
             return Steps(step for step in self.all if step.hook.events or step.matcher.everything)
-        if event.match_field != "tool_name":
-            found = self._places(target)
-        elif target == _WRITE_OR_EDIT:
-            found = [*self._wanting("Write"), *self._wanting("Edit")]
         else:
-            found = self._wanting(target)
+            found = self._places(target)
         if self.on_session_start:
             return Steps(step for step in map(self.all.__getitem__, sorted(found)) if self._starts(step, target))
         places = tuple(sorted(set(found)) if len(found) > 1 else found)
         made = self._made.get(places)
         if made is None:
-            made = self._made[places] = Steps(self.all[i] for i in places)
+            made = Steps(self.all[i] for i in places)
+            if len(self._made) < _CACHE_LIMIT:
+                self._made[places] = made
         return made
 
     def _places(self, name: str) -> list[int]:
         """The steps that want this name; each is in one index only, so none is there twice."""
         found = self.always + self.by_name.get(name, [])
-        if self._set is not None:
-            found += [self._patterns[i] for i in self._set.matching(name)]
+        if self._set is not None and (matching := self._set.matching(name)):
+            found += [self._patterns[i] for i in matching]
         return found
 
     def _wanting(self, tool: str) -> list[int]:
@@ -163,7 +165,7 @@ class EventList:
         their own dialect has for it, or by that of a tool which it is as good as: whoever guards `Write` guards
         patches, too. A step may be there twice."""
         found = self._places(tool)
-        for name in tools.other_names(tool):
+        for name in tools.OTHER_NAMES.get(tool, ()):
             found += self._places(name)
         for naming in self._namings:
             own = tools.called(tool, naming)

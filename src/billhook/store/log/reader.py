@@ -24,7 +24,7 @@ from billhook.store.log.query import FILES_AT_ONCE, Group, Query, match_places, 
 from billhook.store.log.record import ALL, Record, Side, Wanted, read_side, side_path
 
 FIRST: Final = 16 << 10  # bytes that are read at the end of a file first: a few records, without reading many
-BLOCK: Final = 256 << 10
+BLOCK: Final = 64 << 10  # larger pieces of memory are given back to the system each time
 LONGEST: Final = 16 << 20  # a longer line is passed over: no record is that long
 _DEEPEST: Final = 500  # what an agent sends is refused beyond 400
 _SHA256 = re.compile(r"[0-9a-f]{64}")

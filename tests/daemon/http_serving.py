@@ -46,7 +46,7 @@ async def main():
     await ended.wait()
     listener.close()
     await running.close(5)
-    print("closed", running.busy, len(running._app.stream.readers), flush=True)
+    print("closed", running.app.busy, len(running.app.stream.readers), flush=True)
 
 process.adopt_orphans()
 factory = None

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, MutableMapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
@@ -36,6 +36,7 @@ LARGEST_ANSWER = 1 << 20
 HEADER = struct.Struct(">4sI")
 MAGIC = b"bhw\n"
 
+_Kind = TypeVar("_Kind")
 File = tuple[str, int, int, int, int]  # a file and what tells that it changed: path, size, mtime_ns, ctime_ns, inode
 
 
@@ -110,22 +111,11 @@ def unframed(data: bytes, *, limit: int = LARGEST_ANSWER, noise: bool = False) -
     return (data[HEADER.size : end], data[end:]) if len(data) >= end else None
 
 
-def read_greeting(body: bytes) -> Greeting:
+def _read(body: bytes, kind: type[_Kind], what: str) -> _Kind:
     try:
-        return msgspec.convert(strictjson.loads(body), Greeting)
+        return msgspec.convert(strictjson.loads(body, max_bytes=LARGEST_ANSWER), kind)
     except (StrictJSONError, msgspec.ValidationError) as error:
-        raise WorkerProtocolError(f"its greeting can't be read: {error}") from None
-
-
-def read_told(body: bytes, number: int) -> Told:
-    """The answer to the request of that number."""
-    try:
-        told = msgspec.convert(strictjson.loads(body, max_bytes=LARGEST_ANSWER), Told)
-    except (StrictJSONError, msgspec.ValidationError) as error:
-        raise WorkerProtocolError(f"its answer can't be read: {error}") from None
-    if told.number != number:
-        raise WorkerProtocolError("it answered something that it was not asked")
-    return told
+        raise WorkerProtocolError(f"its {what} can't be read: {error}") from None
 
 
 def as_file(path: str) -> File | None:
@@ -186,7 +176,9 @@ class Worker(Child):
         self._send(request)
         ended = await self.wait(seconds, until=self._is_enough)
         body = self._answer(bytes(self._kept[self._out]))
-        told = None if body is None else read_told(body, number)
+        told = None if body is None else _read(body, Told, "answer")
+        if told is not None and told.number != number:
+            raise WorkerProtocolError("it answered something that it was not asked")
         if told is None or (ended is not None and ended.timed_out and not told.answer.objects):
             assert ended is not None
             return ended
@@ -268,7 +260,7 @@ class Worker(Child):
             first = unframed(stdout, noise=True)
             if first is None:
                 return None
-            self.greeting, stdout = read_greeting(first[0]), first[1]
+            self.greeting, stdout = _read(first[0], Greeting, "greeting"), first[1]
             if self.greeting.protocol != PROTOCOL:
                 raise StrangerError(self.greeting)
         found = unframed(stdout)

@@ -23,7 +23,6 @@ import msgspec
 from billhook.core.errors import BillhookError
 from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
 from billhook.serve import places, protocol
-from billhook.serve import places as remembered
 from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import StoreError
 
@@ -104,9 +103,7 @@ def _wait(read: int, marker: str) -> None:
 
 def _keep_only(descriptor: int) -> None:
     """Let go of everything else: the daemon's lock is held by whoever has it open."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for fd in range(3):
-        os.dup2(nowhere, fd)
+    let_go_of_streams()
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != descriptor:
             with suppress(OSError):
@@ -232,7 +229,7 @@ def start(
 
 
 def _as_before(folder: Path) -> list[str]:
-    last = remembered.recalled(folder)
+    last = places.recalled(folder)
     return [] if last is None else [*last.words(), "--again"]
 
 
@@ -316,7 +313,7 @@ def _only_one(folder: Path) -> Iterator[bool]:
 def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
     """End the daemon, and wait for that; its number, 0 when there was none. Raises SilentError when it does not end."""
     folder = places.checked(places.folder_of(root))
-    remembered.forget(folder)
+    places.forget(folder)
     pid = _pid_of(folder)
     if pid <= 1:
         return 0

@@ -19,7 +19,6 @@ import billhook
 from billhook.core.errors import BillhookError
 from billhook.runners import process_tree, worker
 from billhook.serve import places, server_log
-from billhook.serve import places as remembered
 from billhook.serve.control import guarded, stand_alone
 from billhook.serve.engine_pool import Served
 from billhook.serve.places import AlreadyError, DaemonOptions
@@ -114,9 +113,9 @@ class Daemon:
             host = options.http.rpartition(":")[0]
             options = msgspec.structs.replace(options, http=f"{host}:{self.http.url.rpartition(':')[2]}")
         if options == DaemonOptions(IDLE):
-            remembered.forget(self.folder)
+            places.forget(self.folder)
         else:
-            remembered.remember(self.folder, options)
+            places.remember(self.folder, options)
 
     # -- the end
 
@@ -136,7 +135,7 @@ class Daemon:
             self._hurried = True
             self._cancel()
         elif not self._detached:  # somebody ended it where they had started it
-            remembered.forget(self.folder)
+            places.forget(self.folder)
         self.leave(f"signal {signal.Signals(number).name}")
 
     def _cancel(self) -> None:
@@ -223,15 +222,15 @@ class Daemon:
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
-                remembered.forget(self.folder)
+                places.forget(self.folder)
                 self.leave(f"nobody asked for {self.idle:g} s")
 
     @property
     def _busy(self) -> int:
-        return self.server.busy + self.served.later + (0 if self.http is None else self.http.busy)
+        return self.server.busy + self.served.later + (0 if self.http is None else self.http.app.busy)
 
     def _idle_for(self) -> float:
-        touched = max(self.server.touched, 0.0 if self.http is None else self.http.touched)
+        touched = max(self.server.touched, 0.0 if self.http is None else self.http.app.touched)
         return asyncio.get_running_loop().time() - touched
 
     def _refuse(self) -> str:
@@ -251,7 +250,7 @@ class Daemon:
             version=billhook.__version__,
             socket=str(self.folder / places.SOCKET),
             since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._began)),
-            requests=self.server.served + (0 if self.http is None else self.http.taken),
+            requests=self.server.served + (0 if self.http is None else self.http.app.taken),
             busy=busy,
             memory=memory_in_use(),
             idle_exit=self.idle,

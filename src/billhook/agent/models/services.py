@@ -3,7 +3,7 @@
 import asyncio
 import random
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from itertools import chain, count, groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
@@ -296,7 +296,7 @@ class Service:
         except Exception as error:
             raise failure(error, self.service, [self._key]) from None
 
-    def _open(self, request: ModelRequest) -> Awaitable[Any]:
+    def _open(self, request: ModelRequest) -> Any:
         raise NotImplementedError
 
     def _take(self, event: Any, answer: ReplyParts) -> str:
@@ -356,10 +356,9 @@ class Anthropic(Service):
         )
         super().__init__(model, key, client, max_retries)
 
-    def _open(self, request: ModelRequest) -> Awaitable[Any]:
+    def _open(self, request: ModelRequest) -> Any:
         # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
-        opened: Awaitable[Any] = self._client.messages.create(**self._body(request), stream=True)
-        return opened
+        return self._client.messages.create(**self._body(request), stream=True)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -444,9 +443,8 @@ class OpenAI(Service):
         )
         super().__init__(model, key, client, max_retries)
 
-    def _open(self, request: ModelRequest) -> Awaitable[Any]:
-        opened: Awaitable[Any] = self._client.chat.completions.create(**self._body(request), stream=True)
-        return opened
+    def _open(self, request: ModelRequest) -> Any:
+        return self._client.chat.completions.create(**self._body(request), stream=True)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         system = [{"role": "system", "content": request.system}] if request.system else []

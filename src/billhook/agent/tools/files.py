@@ -13,6 +13,7 @@ from typing import BinaryIO
 from billhook.agent import tools as base
 from billhook.agent.tools import Input, Tool, ToolError
 from billhook.core.errors import BillhookError
+from billhook.core.text import counted
 
 # O_PATH: a folder that may be entered but not listed will do.
 _FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -144,7 +145,7 @@ def write(workspace: Workspace) -> Tool:
         content = given["content"]
         _replace(workspace, path, content.encode())
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
-        return f"Wrote {_number(lines, 'line')} to {workspace.name(path)}"
+        return f"Wrote {counted(lines, 'line')} to {workspace.name(path)}"
 
     return base.tool(WRITE, run)
 
@@ -163,7 +164,7 @@ def edit(workspace: Workspace) -> Tool:
             raise ToolError(f"`{workspace.name(path)}` is larger than {LARGEST:,} bytes: edit it with a command")
         changed, times = _replaced(data, old, new, everywhere, workspace.name(path))
         _replace(workspace, path, changed)
-        return f"Edited {workspace.name(path)}: replaced {_number(times, 'occurrence')}"
+        return f"Edited {workspace.name(path)}: replaced {counted(times, 'occurrence')}"
 
     return base.tool(EDIT, run)
 
@@ -260,10 +261,6 @@ def _explained(workspace: Workspace, path: Path, done: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ToolError(f"`{workspace.name(path)}` can't be {done}: {error.strerror or error}") from None
-
-
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFLNK: "a link", stat.S_IFSOCK: "a socket"}

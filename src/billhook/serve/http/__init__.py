@@ -25,7 +25,7 @@ from billhook.runners.process_tree import MARKER
 from billhook.serve.hook_server import DIALECTS, HookResponse
 from billhook.serve.http.access import PLAIN, drain, problem, said
 from billhook.serve.http.answer import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
-from billhook.serve.http.stream import EventResponse, EventStream
+from billhook.serve.http.stream import EventResponse, EventStream, hung_up
 
 if TYPE_CHECKING:
     from billhook.serve.engine_pool import Served
@@ -61,8 +61,8 @@ class App:
     """What is served over HTTP. Lives as long as the server."""
 
     def __init__(self, served: "Served") -> None:
-        self.busy = self.taken = 0
-        self.touched = asyncio.get_running_loop().time()
+        self.busy = self.taken = 0  # events that are being judged now, and all that came
+        self.touched = asyncio.get_running_loop().time()  # when a client with the token last asked
         self.stream = EventStream()
         self._served = served
         served.observers.append(self.stream.tell)
@@ -121,7 +121,7 @@ class App:
         body = heard.stdout
         if not body and heard.code:
             body = strictjson.encode(held(answering.why, answering.spoken))
-        if not body and not answering.waved_through:
+        if not body and answering.arguments.on_failure != "allow":
             return self._unjudged(answering)
         response = Response(
             (body or b"{}") + b"\n", media_type="application/json", headers={**PLAIN, **_parting(answering)}
@@ -153,7 +153,7 @@ class App:
             answering = OverHttp(self._served, sent, query, dialect=dialect, host=host)
             with client_env.Serving(Caller(self._environment(sent.project), sent.project)):
                 task = asyncio.ensure_future(answering.answer([]))
-            gone = asyncio.ensure_future(asyncio.sleep(SLOWEST) if sent.unread else _gone(request))
+            gone = asyncio.ensure_future(asyncio.sleep(SLOWEST) if sent.unread else hung_up(request.receive))
             try:
                 await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -177,12 +177,6 @@ class App:
                 kept["CLAUDE_PROJECT_DIR"] = project
             self._environments[project] = kept
         return kept
-
-
-async def _gone(request: Request) -> None:
-    """Comes back when the other side is gone."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _sent(request: Request) -> Sent:
@@ -221,7 +215,7 @@ async def _taken(request: Request, parts: bytearray) -> str:
 
 def _parting(answering: OverHttp) -> dict[str, str]:
     """Nobody waits for the rest of what was not read to its end."""
-    return {"connection": "close"} if answering.unread else {}
+    return {"connection": "close"} if answering.sent.unread else {}
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -257,27 +251,13 @@ class Http:
     def __init__(self, url: str, token: Path, app: "App", listener: asyncio.AbstractServer, state: Any) -> None:
         self.url = url  # Where it listens, `http://127.0.0.1:8123`
         self.token = token  # the file with the token
-        self._app, self._listener, self._state = app, listener, state
-
-    @property
-    def busy(self) -> int:
-        """How many events are being judged."""
-        return self._app.busy
-
-    @property
-    def taken(self) -> int:
-        """How many events have come."""
-        return self._app.taken
-
-    @property
-    def touched(self) -> float:
-        """When somebody with the token last asked, by the loop's clock."""
-        return self._app.touched
+        self.app = app
+        self._listener, self._state = listener, state
 
     async def close(self, seconds: float = PATIENCE) -> None:
         """Take no more requests, end the streams, and let those who wait have their answers."""
         self._listener.close()
-        self._app.stream.end()
+        self.app.stream.end()
         for connection in list(self._state.connections):
             connection.shutdown()
         if self._state.tasks:

@@ -42,13 +42,12 @@ _CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*")')
 _left_behind: set[asyncio.Task[Any]] = set()  # tasks that were cancelled and are not waited for
 
 
-class Sent:
-    """What somebody sent. Lives as long as its request."""
+class Sent(NamedTuple):
+    """What a client sent."""
 
-    def __init__(self, body: bytes, *, unread: str = "", project: str = "") -> None:
-        self.body = body  # all of it; of a body that could not be read to its end, the beginning
-        self.unread = unread  # why it could not
-        self.project = project
+    body: bytes  # all of it; of a body that could not be read to its end, the beginning
+    unread: str = ""  # why it could not
+    project: str = ""
 
 
 class OverHttp(Answering):
@@ -66,7 +65,7 @@ class OverHttp(Answering):
         self.verdict: Verdict | None = None
         self.why = ""  # why it could not be judged
         self.fault: BillhookError | None = None  # what is wrong with what was sent
-        self._served, self._sent, self._query = served, sent, query
+        self._served, self.sent, self._query = served, sent, query
 
     def prepare(self, argv: list[str]) -> HookResponse | None:
         try:
@@ -108,17 +107,17 @@ class OverHttp(Answering):
         return self.verdict
 
     def _read(self, env: Mapping[str, str], here: str) -> Event:
-        self.stdin = self._sent.body
-        if self._sent.unread:
-            self.fault = BillhookError(self._sent.unread, hint="a guard for that must be a command hook")
-            raise ValueError(self._sent.unread)
+        self.stdin = self.sent.body
+        if self.sent.unread:
+            self.fault = BillhookError(self.sent.unread, hint="a guard for that must be a command hook")
+            raise ValueError(self.sent.unread)
         try:
-            if self._sent.project and not os.path.isabs(self._sent.project):
+            if self.sent.project and not os.path.isabs(self.sent.project):
                 raise EventError("not an absolute path", path="X-Billhook-Project")
             event = super()._read(env, here)
             if event.cwd and not os.path.isabs(event.cwd):
                 raise EventError("not an absolute path", path="$.cwd")
-            if not event.cwd and not self._sent.project:
+            if not event.cwd and not self.sent.project:
                 hint = "the folder whose hooks apply, or the header X-Billhook-Project"
                 raise EventError("missing field", path="$.cwd", hint=hint)
         except (EventError, MistypedError) as error:
@@ -129,9 +128,9 @@ class OverHttp(Answering):
     def _folder(self, environ: Mapping[str, str]) -> str:
         """Also from a broken event: whose gates there are decides whether it is refused."""
         said = super()._folder(environ)
-        said = said if os.path.isabs(said) else _folder_in(self._sent.body)
+        said = said if os.path.isabs(said) else _folder_in(self.sent.body)
         about = self.event or self.remains
-        if about is None or self._sent.project or not self._host.startswith("http:"):
+        if about is None or self.sent.project or not self._host.startswith("http:"):
             return said
         return began_in(about.session_id, said)
 
@@ -161,20 +160,10 @@ class OverHttp(Answering):
         return HookResponse(0, strictjson.encode(worded.output), lines=tuple(lines))
 
     @property
-    def unread(self) -> bool:
-        """Its body was not read to the end."""
-        return bool(self._sent.unread)
-
-    @property
-    def waved_through(self) -> bool:
-        """Its sender chose that an event which can't be judged passes."""
-        return self.arguments.on_failure == "allow"
-
-    @property
     def status(self) -> int:
         """The status of an event that was not judged and was not refused for that."""
-        if self._sent.unread:
-            return 408 if "within" in self._sent.unread else 413
+        if self.sent.unread:
+            return 408 if "within" in self.sent.unread else 413
         return 500 if self.fault is None else 400
 
 

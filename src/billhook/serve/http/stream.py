@@ -171,7 +171,7 @@ class EventResponse(Response):
         return cls(stream, reader)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        listening = asyncio.ensure_future(_hung_up(receive))
+        listening = asyncio.ensure_future(hung_up(receive))
         telling = asyncio.ensure_future(self._tell(scope, send))
         try:
             await asyncio.wait({listening, telling}, return_when=asyncio.FIRST_COMPLETED)
@@ -192,7 +192,8 @@ class EventResponse(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _hung_up(receive: Receive) -> None:
+async def hung_up(receive: Receive) -> None:
+    """Returns when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -5,7 +5,6 @@ process.
 """
 
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -21,13 +20,12 @@ from billhook.core.errors import StrictJSONError
 from billhook.store.files import StoreError, opened, status
 from billhook.store.log.eventlog import CURRENT, reading, rotated_names
 from billhook.store.log.query import FILES_AT_ONCE, Group, Query, match_places, program
-from billhook.store.log.record import ALL, Record, Side, Wanted, read_side, side_path
+from billhook.store.log.record import ALL, Record, Side, Wanted, is_hash, read_side, side_path
 
 FIRST: Final = 16 << 10  # bytes that are read at the end of a file first: a few records, without reading many
 BLOCK: Final = 64 << 10  # larger pieces of memory are given back to the system each time
 LONGEST: Final = 16 << 20  # a longer line is passed over: no record is that long
 _DEEPEST: Final = 500  # what an agent sends is refused beyond 400
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _ID_DIGITS: Final = 32
 _FIXED: Final = frozenset({"v", "seq", "prev", "id", "time", "mono", "event", "side", "hash"})
 """What a line says itself, whatever its side file says."""
@@ -389,7 +387,7 @@ class LogReader:
         Begins with what is written after this call, not after the first `next`; without `since_now` with the oldest.
         """
         follower = Follower(self.folder, self.root, since_now=since_now)
-        return follow(follower, self._scan(wanted, notes, side_files=True), poll)
+        return follower.entries(self._scan(wanted, notes, side_files=True), poll)
 
     def whole(self, record: Record) -> Record:
         """The record with what lies in its side file. Raises StoreError when that is gone, damaged or not its own."""
@@ -438,7 +436,7 @@ class LogReader:
 
 
 def _side_file(folder: Path, root: Path, side: Side) -> bytes:
-    if not _SHA256.fullmatch(side.sha256) or side.bytes < 0:
+    if not is_hash(side.sha256) or side.bytes < 0:
         raise StoreError("a record names a side file that is none", place=str(folder))
     data = read_side(folder, root, side)
     if data is None:
@@ -476,16 +474,25 @@ class Follower:
                 if self._file is not None:
                     self._offset = end_of_lines(self._file, os.fstat(self._file).st_size)
 
-    def close(self) -> None:
+    def entries(self, scan: _Scan, poll: float) -> Iterator[LogEntry]:
+        """What comes, for ever: looks for it every `poll` seconds."""
+        try:
+            while True:
+                yield from self._news(scan)
+                time.sleep(poll)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         self._held.close()
         self._file = None
 
-    def news(self, scan: _Scan) -> Iterator[LogEntry]:
+    def _news(self, scan: _Scan) -> Iterator[LogEntry]:
         """What was added since the last call."""
         with opened(self._folder, self._root) as within:
             if within is None:
                 yield from self._rest(scan, closed=True)
-                self.close()
+                self._close()
                 return
             if self._file is None or not is_at(CURRENT, within, self._file):
                 yield from self._rest(scan, closed=True)
@@ -521,13 +528,3 @@ class Follower:
             if file.descriptor == self._file:
                 self._offset = block.offset + len(block.data)
             yield from scan.in_block(block, file)
-
-
-def follow(follower: Follower, scan: _Scan, poll: float) -> Iterator[LogEntry]:
-    """What comes, for ever: looks for it every `poll` seconds."""
-    try:
-        while True:
-            yield from follower.news(scan)
-            time.sleep(poll)
-    finally:
-        follower.close()

@@ -41,7 +41,7 @@ class Head(msgspec.Struct, frozen=True):
     def from_text(cls, text: str) -> "Head":
         """Read what `str` printed. Raises ValueError."""
         seq, _, digest = text.strip().partition(":")
-        if not (seq.isascii() and seq.isdecimal() and len(seq) < 19 and _is_digest(digest)):
+        if not (seq.isascii() and seq.isdecimal() and len(seq) < 19 and lines.is_hash(digest)):
             raise ValueError(f"`{text.strip()[:100]}` is not a head: `12:` and 64 hex digits")
         return cls(int(seq), digest)
 
@@ -221,7 +221,7 @@ class _LogWalk:
         """Whether files begin and end where they did: a record can't be moved from one to the next."""
         first, self.at_start = self.at_start, False
         in_order = before is not None and record.seq == before.seq + 1
-        begins_with = _seq_in_name(self.open.path.name) if self.open.closed else None
+        begins_with = int(self.open.path.stem.removeprefix("hooks-")) if self.open.closed else None
         if first and begins_with not in (None, record.seq):
             self._found(record, f"it is not the first of this file, which was record {begins_with}")
         elif first and before and in_order and before.note != "rotated":
@@ -272,7 +272,7 @@ class _LogWalk:
             return  # words of a tool's input that look like ours
         try:
             side = msgspec.convert(said, Side)
-            if not _is_digest(side.sha256):
+            if not lines.is_hash(side.sha256):
                 raise ValueError("no digest")
             data = lines.read_side(self.folder, self.root, side)
         except (ValueError, StoreError) as error:
@@ -309,14 +309,6 @@ def _decoded(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _seq_in_name(name: str) -> int:
-    return int(name[len("hooks-") : -len(".jsonl")])
-
-
-def _is_digest(text: str) -> bool:
-    return len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 # Heads of a log in a folder of the user's choice:

@@ -147,7 +147,7 @@ APPROVAL_CHANGES: dict[str, Callable[[Path], object]] = {
     "revoked": lambda folder: next(folder.glob("*/*.json")).unlink(),
     "others may write it": lambda folder: next(folder.glob("*")).chmod(0o777),
     "others may write a folder above it": lambda folder: folder.chmod(0o777),
-    "a link in its place": lambda folder: (folder.rename(folder.with_name("old")), folder.symlink_to("old")),
+    "a link in its place": lambda folder: os.symlink(folder.rename(folder.with_name("old")), folder),
     "gone": lambda folder: folder.rename(folder.with_name("old")),
 }
 

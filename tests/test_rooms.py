@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,14 @@ def test_only_rooms_and_the_public_face() -> None:
     assert sorted(ORDER) == ROOMS
     files = {path.name for path in ROOT.iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_one_name_for_one_class() -> None:
+    """No two classes of the package have the same name."""
+    texts = [path.read_text("utf-8") for room in ROOMS for _, path in modules(room)]
+    names = Counter(name for text in texts for name in re.findall(r"^class (\w+)", text, re.MULTILINE))
+
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.config import load_config
-from billhook.config.builtin_hooks import Refusal
+from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import rows
 from billhook.config.explain import Explained, Explanation, explain
 from billhook.core.dialect_traits import MEANINGS, meanings
@@ -471,6 +471,6 @@ def test_whatever_a_file_holds(project: Project, hooks: list[dict[str, Any]], mi
     shown = rows(config)
     assert sum(row.declared is not None for row in shown) == len(config.entries)
     assert len(found.hooks) + len(found.others) == sum(not row.switch for row in shown)
-    steps = [step for step in config.plan.steps(about) if isinstance(step.run, Refusal)]
+    steps = [step for step in config.plan.steps(about) if isinstance(step.run, StandIn) and step.run.blocks]
     struck = [step for step in steps if step.hook.condition is None or step.hook.condition(Context(about, []))]
     assert bool(struck) == any(one.blocks for one in found.hooks)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.config.builtin_hooks import Absence, Refusal
+from billhook.config.builtin_hooks import StandIn
 from billhook.config.declaration import Action, Declared, Exec, Python, RunAction, Say, Url
 from billhook.config.trust import Consent, Consented
 from billhook.core.answers import Answer, Decision, OnFailure
@@ -51,7 +51,7 @@ def refusal(declared: Declared, why: str) -> Hook:
     """What stands in for a gate that can't be used: it blocks what the gate would have judged, and everything where
     that can't be told. Never raises, and waits for no other hook."""
     judged = msgspec.structs.replace(declared, when=_readable_rule(declared.when), after=(), timeout=None)
-    return _hook(judged, Refusal(why, f"{declared.place} {declared.name}"), "deny")
+    return _hook(judged, StandIn(why, f"{declared.place} {declared.name}"), "deny")
 
 
 def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
@@ -72,7 +72,7 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
 
 def absence(declared: Declared, why: str) -> Hook:
     """What stands in for a hook that may not run: it does nothing, and says why."""
-    return _hook(declared, Absence(why, f"{declared.place} {declared.name}"), "allow")
+    return _hook(declared, StandIn(why, f"{declared.place} {declared.name}", blocks=False), "allow")
 
 
 GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events that wait for an answer
@@ -80,7 +80,7 @@ GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events
 
 def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:
     """What stands in for a whole file that can't be read."""
-    return Hook(name=UNREADABLE, run=Refusal(why), events=events, on_failure="deny", source=source, priority=0)
+    return Hook(name=UNREADABLE, run=StandIn(why), events=events, on_failure="deny", source=source, priority=0)
 
 
 UNREADABLE = "unreadable-file"

@@ -26,24 +26,16 @@ if TYPE_CHECKING:
     from billhook.config.config import Entry
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Can't be asked, and says why."""
+class StandIn(msgspec.Struct, frozen=True):
+    """Runs in place of a hook that can't be used or may not run: blocks what a gate would have judged, or is skipped;
+    either way it reports why."""
 
     why: str
     of: str = ""  # whose place it takes: two of them are never the same hook
+    blocks: bool = True
 
     def __call__(self, ctx: Context) -> Reply:
-        return Reply(status=Status.COULD_NOT_START, error=self.why)
-
-
-class Absence(msgspec.Struct, frozen=True):
-    """Is not asked, and says why."""
-
-    why: str
-    of: str = ""
-
-    def __call__(self, ctx: Context) -> Reply:
-        return Reply(status=Status.SKIPPED, error=self.why)
+        return Reply(status=Status.COULD_NOT_START if self.blocks else Status.SKIPPED, error=self.why)
 
 
 # What self-protection protects:

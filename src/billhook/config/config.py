@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from billhook.config.builtin_hooks import Absence, Refusal
+from billhook.config.builtin_hooks import StandIn
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import (
     BUILTINS,
@@ -263,7 +263,7 @@ def _alone(hook: Hook, name: str) -> HookRow:
         kind="built-in" if builtin else "",
         trust="built-in" if builtin else "own",
         state=_STATES[effect],
-        why=hook.run.why if isinstance(hook.run, Refusal | Absence) else "",
+        why=hook.run.why if isinstance(hook.run, StandIn) else "",
         effect=effect,
         hooks=(hook,),
         **(shared | {"after": ()} if builtin else shared),
@@ -271,9 +271,10 @@ def _alone(hook: Hook, name: str) -> HookRow:
 
 
 def _effect(hooks: tuple[Hook, ...]) -> Effect:
-    if any(isinstance(hook.run, Refusal) for hook in hooks):
+    stand_ins = [hook.run for hook in hooks if isinstance(hook.run, StandIn)]
+    if any(one.blocks for one in stand_ins):
         return "blocks"
-    return "nothing" if all(isinstance(hook.run, Absence) for hook in hooks) else "runs"
+    return "nothing" if len(stand_ins) == len(hooks) else "runs"
 
 
 def kind_of(action: Action | None) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from billhook.agents import AGENTS
 from billhook.builtins.self_protection import SelfProtection
 from billhook.config.build import absence
-from billhook.config.builtin_hooks import Refusal
+from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import LAYERS, Declared, Say
 from billhook.config.history import rows_of
@@ -262,7 +262,7 @@ def _for_other_events(row: HookRow, event: Event) -> Explained:
 
 def _explained(row: HookRow, event: Event, problems: Sequence[Finding]) -> Explained:
     looked = [(step, tuple(_conditions(row, step, event))) for step in _steps(row, event)]
-    blocks = any(isinstance(step.run, Refusal) and not failed for step, failed in looked)
+    blocks = any(isinstance(step.run, StandIn) and step.run.blocks and not failed for step, failed in looked)
     if not looked:
         return Explained(row=row, reasons=tuple(_standing(row, problems)))
     step, failed = min(looked, key=lambda one: len(one[1]))

@@ -161,7 +161,7 @@ class References(NamedTuple):
 def named(action: Action | None, folder: str, look: FileSnapshot) -> References:
     """What decides what `action` does, as absolute paths, each once; programs and scripts also where they do not exist
     (yet). Never raises and runs nothing; reads a bounded number of regular files."""
-    scan = _Scan(os.path.abspath(folder), look)
+    scan = _FileScan(os.path.abspath(folder), look)
     match action:
         case RunAction(text):
             scan.text(text)
@@ -172,7 +172,7 @@ def named(action: Action | None, folder: str, look: FileSnapshot) -> References:
     return scan.finished()
 
 
-class _Scan:
+class _FileScan:
     """One search: the paths found, and the scripts still to be read."""
 
     def __init__(self, folder: str, look: FileSnapshot) -> None:

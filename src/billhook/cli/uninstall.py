@@ -41,18 +41,17 @@ Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 @scope_options
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
-def verb(agents: tuple[str, ...], scope: Scope | None, dry: bool, as_json: bool) -> int:
+def verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bool) -> int:
     """Take billhook's entries out of an agent's settings, and nothing else.
 
     When nothing else was changed since, the file is what it was before, byte for byte. Hooks that --adopt moved go back
     to where they were. The event log and what you have approved stay.
     """
     hosts, _ = named(agents)
-    where: Scope = scope or "user"
     if not dry:
         refuse_agents("uninstall")
-    project = project_here(where)
-    return one_by_one(hosts, partial(_uninstall, scope=where, project=project, dry=dry, as_json=as_json))
+    project = project_here(scope)
+    return one_by_one(hosts, partial(_uninstall, scope=scope, project=project, dry=dry, as_json=as_json))
 
 
 def _uninstall(host: Agent, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:

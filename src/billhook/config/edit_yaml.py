@@ -35,9 +35,9 @@ def with_hooks(
     new = text[:at] + piece + text[at:]
     pieces: tuple[str, ...] = (piece,)
     if parallel and not says_parallel(data, file) and not _relies_on_order(before):
-        said, begins = _PARALLEL.replace("\n", "\r\n" if "\r\n" in text else "\n"), _hooks_line(new)
-        if begins >= 0:
-            new, pieces = new[:begins] + said + new[begins:], (piece, said)
+        said = _PARALLEL.replace("\n", "\r\n" if "\r\n" in text else "\n")
+        if line := re.search(r"^(?:hooks|handlers)[ \t]*:", new, re.MULTILINE):
+            new, pieces = new[: line.start()] + said + new[line.start() :], (piece, said)
     after = (mark + new).encode()
     _same_otherwise(before, _read(after, file), hooks, file)
     return after, pieces
@@ -60,12 +60,6 @@ def _relies_on_order(said: dict[str, Any]) -> bool:
 
 def _hooks(said: dict[str, Any]) -> Any:
     return next((said[key] for key in _KEYS if key in said), None)
-
-
-def _hooks_line(text: str) -> int:
-    """Where the line begins in which the hooks do; -1 when it is none of its own."""
-    found = re.search(r"^(?:hooks|handlers)[ \t]*:", text, re.MULTILINE)
-    return found.start() if found else -1
 
 
 def is_bare(text: str) -> bool:

@@ -101,17 +101,12 @@ def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
     """A line or more for each finding, and its remedy below it."""
     for one in findings:
         word = click.style(f"{_WORDS.get(one.level, one.level):<5}", fg=_COLOURS[one.level])
-        first, *rest = filled(with_age(one.text), _INDENT)
+        text, timed, when = one.text.partition(" last asked at ")
+        first, *rest = filled(f"{text} last asked {ago(when)}" if timed else text, _INDENT)
         yield f"  {word} {one.about:<10} {first.strip()}"
         yield from rest
         if one.remedy:
             yield from filled(f"-> {one.remedy}", _INDENT)
-
-
-def with_age(text: str) -> str:
-    """A time of the log as people say it."""
-    said, found, when = text.partition(" last asked at ")
-    return f"{said} last asked {ago(when)}" if found else text
 
 
 def _sum(findings: Sequence[DoctorFinding]) -> str:
@@ -166,15 +161,6 @@ def proved(found: Sequence[tuple[Agent, DoctorFinding]], *, asked: bool) -> bool
     """Whether hooks have fired: in every agent that was asked for, or in all of those here that can be started."""
     levels = [one.level for _, one in found]
     return "ok" in levels and all(level == "ok" or (level == "unknown" and not asked) for level in levels)
-
-
-def canary_data(project: str, found: Sequence[tuple[Agent, DoctorFinding]], *, asked: bool) -> dict[str, Any]:
-    """What came of starting agents, for programs."""
-    return {
-        "project": project,
-        "ok": proved(found, asked=asked),
-        "agents": [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found],
-    }
 
 
 # `billhook doctor`:
@@ -269,7 +255,8 @@ class _DoctorScope:
             if not as_json:
                 say("\n".join([report.host.title, *lines([one])]))
         if as_json:
-            say(strictjson.dumps(canary_data(self.project, found, asked=self.asked)))
+            agents = [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found]
+            say(strictjson.dumps({"project": self.project, "ok": proved(found, asked=self.asked), "agents": agents}))
         elif not found:
             say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
         return 0 if proved(found, asked=self.asked) else 1

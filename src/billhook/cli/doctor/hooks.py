@@ -5,6 +5,7 @@ Agents silently skip hooks in folders that they don't trust.
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from billhook.agents.base import Agent
 from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, path_of
 from billhook.cli.install.entries import TOKEN_VARIABLE
 from billhook.config import loader, sources
-from billhook.config.config import Config, rows
+from billhook.config.config import HookRow, rows
 from billhook.config.declaration import Declared
 from billhook.config.history import LogTailScan, log_of
 from billhook.config.nodes import MAX_BYTES, read_text
@@ -178,55 +179,32 @@ class DaemonState:
 _NEWEST: Final = 8 << 20  # bytes of the log that are looked at, from its end
 
 
-class Applying(msgspec.Struct, frozen=True):
-    """The configured hooks, by what becomes of them in an agent."""
-
-    run: int
-    blocks: int  # stand in for what can't be used, and refuse
-    waiting: int  # not approved
-    itself: int  # the agent runs these
-    never: int  # for events that the agent has not
-    idle: int  # switched off, or not running for another reason
-    built_in: int
-
-
-def applying(host: Agent, config: Config) -> Applying:
-    """Count them."""
-    found = rows(config)
-    own = [row for row in found if row.layer != "built-in" and not row.switch]
-    active = [row for row in own if row.effect != "nothing"]
-    never = [row for row in active if row.events and not any(event in host.spellings for event in row.events)]
-    idle = [row for row in own if row.effect == "nothing"]
-    waiting = [row for row in idle if row.state in ("new", "changed")]
-    itself = [row for row in idle if row.state == "elsewhere"]
-    blocks = [row for row in active if row.effect == "blocks"]
-    return Applying(
-        run=len(active) - len(never) - len(blocks),
-        blocks=len(blocks),
-        waiting=len(waiting),
-        itself=len(itself),
-        never=len(never),
-        idle=len(idle) - len(waiting) - len(itself),
-        built_in=len([row for row in found if row.layer == "built-in"]),
-    )
+def _fate(row: HookRow, host: Agent) -> str:
+    """What becomes of a hook in an agent."""
+    if row.layer == "built-in":
+        return "built in"
+    if row.effect == "nothing":
+        return {"new": "waiting", "changed": "waiting", "elsewhere": "itself"}.get(row.state, "idle")
+    if row.effect == "blocks":
+        return "blocks"  # stands in for what can't be used, and refuses
+    return "run" if not row.events or any(event in host.spellings for event in row.events) else "never"
 
 
 def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     """What applies, what waits, and what is wrong."""
     config = loader.load_for_cwd(project, host=host.name)
-    found = applying(host, config)
+    found = Counter(_fate(row, host) for row in rows(config) if row.layer == "built-in" or not row.switch)
     yield DoctorFinding("ok", "hooks", _sum(found, host))
     if host.name == "claude" and (others := plugin_hooks(project)):
         plugins = ", ".join(dict.fromkeys(one.plugin for one in others))
         what = "1 hook of a plugin is" if len(others) == 1 else f"{len(others)} hooks of plugins are"
         yield DoctorFinding("ok", "hooks", f"{what} run by {host.title} itself: {plugins}")
-    if found.waiting:
-        what = "1 hook waits" if found.waiting == 1 else f"{found.waiting} hooks wait"
+    if waiting := found["waiting"]:
+        what = "1 hook waits" if waiting == 1 else f"{waiting} hooks wait"
         yield DoctorFinding("warn", "hooks", f"{what} for your approval, and don't run", "billhook trust")
-    if found.blocks:
-        refuses = "refuses" if found.blocks == 1 else "refuse"
-        text = f"{counted(found.blocks, 'hook')} can't be used and {refuses} what it would have judged"
-        yield DoctorFinding("warn", "hooks", text, "billhook check")
+    if blocks := found["blocks"]:
+        what = f"{counted(blocks, 'hook')} can't be used and {'refuses' if blocks == 1 else 'refuse'}"
+        yield DoctorFinding("warn", "hooks", f"{what} what it would have judged", "billhook check")
     for one in missing(config):
         text = gone_text(one, config).partition(" If that")[0]
         yield DoctorFinding("warn", "hooks", text, "restore it, or: billhook trust --acknowledge")
@@ -236,27 +214,21 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warn", "hooks", text, "billhook check")
 
 
-def _sum(found: Applying, host: Agent) -> str:
-    parts = [f"{found.run} of yours run" if found.run != 1 else "1 of yours runs"]
-    parts += [f"{found.built_in} built in"] if found.built_in else []
-    parts += [f"{found.itself} run by {host.title} itself"] if found.itself else []
-    parts += [f"{found.never} for events that {host.title} has not"] if found.never else []
-    parts += [f"{found.idle} not running"] if found.idle else []
-    return ", ".join(parts)
+def _sum(found: Counter[str], host: Agent) -> str:
+    words = {
+        "built in": "built in",
+        "itself": f"run by {host.title} itself",
+        "never": f"for events that {host.title} has not",
+        "idle": "not running",
+    }
+    parts = [f"{found['run']} of yours run" if found["run"] != 1 else "1 of yours runs"]
+    return ", ".join([*parts, *(f"{found[fate]} {text}" for fate, text in words.items() if found[fate])])
 
 
 def is_logged(host: Agent, project: str) -> bool:
     """Whether what that agent asks is written down."""
     setting = loader.load_for_cwd(project, host=host.name).builtins.get("event-logger")
     return setting is None or setting.enabled is not False
-
-
-def last_asked(host: Agent, config: Config) -> str:
-    """The time of the newest record that this agent brought; empty when the end of the log has none."""
-    log = log_of(config)
-    if log is None:
-        return ""
-    return next((record.time for record in LogTailScan(log, config.project, _NEWEST) if record.host == host.name), "")
 
 
 def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
@@ -284,7 +256,8 @@ def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding("unknown", "log", "the event log is switched off, so nobody can tell when it last asked")
         return
     try:
-        when = last_asked(host, config)
+        tail = LogTailScan(log, config.project, _NEWEST) if (log := log_of(config)) is not None else ()
+        when = next((record.time for record in tail if record.host == host.name), "")
     except StoreError as error:
         yield DoctorFinding("warn", "log", f"the event log can't be read: {error.message} ({error.place})", error.hint)
         return

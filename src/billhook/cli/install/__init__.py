@@ -14,7 +14,7 @@ import msgspec
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import files
-from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions
+from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing
 from billhook.cli.install.plan import (
     FileChange,
     InstallChange,
@@ -55,7 +55,7 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
     def chosen(*arguments: object, user: bool, project: bool, **given: object) -> object:
         if user and project:
             raise UsageError("--user and --project exclude each other", hint="call it once for each")
-        return verb(*arguments, scope="user" if user else "project" if project else None, **given)
+        return verb(*arguments, scope="project" if project else "user", **given)
 
     ours = click.option("--user", is_flag=True, help="Your own settings, for every project.  [default]")
     theirs = click.option("--project", is_flag=True, help="The settings of this project, for everybody.")
@@ -100,15 +100,11 @@ def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
         try:
             meant += do(host)
         except BillhookError as error:
-            error.hint = error.hint or f"`billhook {_verb()} --help` shows how it is meant"
+            verb = getattr(click.get_current_context(silent=True), "info_name", None) or ""
+            error.hint = error.hint or f"`billhook {verb} --help` shows how it is meant"
             say(error_text(error), err=True)
             failed = True
     return 2 if failed else 0 if meant else 1
-
-
-def _verb() -> str:
-    context = click.get_current_context(silent=True)
-    return context.info_name or "" if context else ""
 
 
 # What a person sees of a change to an agent's file:
@@ -235,15 +231,7 @@ Exit code: 0 done, or installed already; 1 no agent was found;
 @click.option("--program", default="", metavar="PATH", help="The billhook-hook that your own settings shall call.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
 def verb(
-    agents: tuple[str, ...],
-    scope: Scope | None,
-    events: tuple[str, ...],
-    dry: bool,
-    adopt: bool,
-    http: bool,
-    if_missing: str,
-    program: str,
-    as_json: bool,
+    agents: tuple[str, ...], scope: Scope, dry: bool, http: bool, if_missing: IfMissing, program: str, **given: Any
 ) -> int:
     """Write into an agent's settings that it shall ask billhook, and nothing else.
 
@@ -254,16 +242,13 @@ def verb(
     shared: on a machine without billhook the entry itself refuses, and says how to install it.
     """
     hosts, everybody = named(agents)
-    where: Scope = scope or "user"
     if not dry:
         refuse_agents("install")
-    project = project_here(where)
-    options = _options(where, http, if_missing, program)
-    asked = _InstallRequest(
-        scope=where, project=project, options=options, events=events, dry=dry, adopt=adopt, as_json=as_json
-    )
-    here = files.agents_here(where, project) if everybody else {}
-    code = one_by_one(hosts, partial(_install, asked=asked, here=here if everybody else None))
+    project = project_here(scope)
+    options = _options(scope, http, if_missing, program)
+    asked = _InstallRequest(scope=scope, project=project, options=options, dry=dry, **given)
+    here = files.agents_here(scope, project) if everybody else None
+    code = one_by_one(hosts, partial(_install, asked=asked, here=here))
     asked.finish()
     return code
 
@@ -287,7 +272,7 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
             say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
 
 
-def _options(scope: Scope, http: bool, if_missing: str, program: str) -> EntryOptions:
+def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> EntryOptions:
     if scope == "project":
         if program:
             raise UsageError("--program is for your own settings", hint=f"a project's call `{PROGRAM}` by its name")
@@ -296,18 +281,13 @@ def _options(scope: Scope, http: bool, if_missing: str, program: str) -> EntryOp
             raise UsageError(message, hint="leave out --http, or --project")
         if not files.on_path(PROGRAM):
             note(f"`{PROGRAM}` is not on PATH here, so these entries will act as if billhook were missing")
-        return EntryOptions(scope=scope, if_missing="allow" if if_missing == "allow" else "deny")
+        return EntryOptions(scope=scope, if_missing=if_missing)
     path = files.named(program) if program else files.lasting()
     if program and (place := files.soon_gone(path)):
         note(f"{path} is in {place}; when it is gone, your agents refuse what it would have judged")
     if not program and (owner := files.of_a_project(path)):
         note(f"your settings will call the billhook of {owner}; `uv tool install billhook` gives you one of your own")
-    return EntryOptions(
-        scope=scope,
-        program=path,
-        if_missing="allow" if if_missing == "allow" else "deny",
-        http=_daemon_address() if http else "",
-    )
+    return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")
 
 
 def _daemon_address() -> str:

@@ -156,9 +156,8 @@ def as_it_was(text: str, original: str | None, host: Agent) -> str:
 
 
 def _each(document: Document, host: Agent) -> list[str]:
-    """Every handler with its group, whatever their order."""
-    found = handlers(document, host)
-    return sorted(json.dumps([one.event, one.group, one.data], sort_keys=True) for one in found)
+    """Every handler with its group, sorted."""
+    return sorted(json.dumps([one.event, one.group, one.data], sort_keys=True) for one in handlers(document, host))
 
 
 def plan_install(

@@ -10,7 +10,7 @@ from billhook.config.permissions import MODES, Permitted, Rules
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import nearest, visible
+from billhook.core.text import suggestion, visible
 from billhook.effects.rules import EDITS, READS, covers
 from billhook.session.calls import Question, Ruling
 
@@ -123,9 +123,7 @@ class AgentPermissions:
         """The mode to start in: what the person asks for, else what the files say. UsageError when it can't be had."""
         mode = asked or self._rules.mode
         if mode not in MODES:
-            near = nearest(mode, MODES)
-            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MODES)}"
-            raise UsageError(f"no permission mode `{mode}`", hint=hint)
+            raise UsageError(f"no permission mode `{mode}`", hint=suggestion(mode, MODES))
         if mode == "bypassPermissions" and self._rules.bypass_disabled:
             if asked:
                 why = "a settings file says `disableBypassPermissionsMode`"

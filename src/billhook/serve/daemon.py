@@ -59,7 +59,7 @@ class Daemon:
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
         self._path = str(folder / places.SOCKET)
-        self._lock = places.Lock(folder)
+        self._lock = places.lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket: tuple[int, ...] = ()
         self._made_from = {file: _stamp(file) for file in (billhook.__file__, sys.executable)}
@@ -127,7 +127,7 @@ class Daemon:
         self.leaving = why
         server_log.log.info("leaving: %s; %d requests are being answered", why, self.server.busy)
         self._remove_socket()
-        self._lock.let_go()
+        self._lock.close()
         self._ended.set()
 
     def _told(self, number: int) -> None:
@@ -209,7 +209,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOKED)
-            if not self._refuse() and not self._lock.is_in_place():
+            if not self._refuse() and not self._lock.is_at_its_path():
                 self.leave("its lock was removed")
             if not self.leaving and _changed(self._made_from):
                 self.leave("billhook or its interpreter has changed")

@@ -143,26 +143,18 @@ def peer_of(connection: socket.socket) -> int:
     return 0
 
 
-class Lock:
-    """What one daemon at a time holds, as long as its process lives or until it lets go."""
-
-    def __init__(self, folder: Path) -> None:
-        """Raises AlreadyError, and StoreError when there can be no lock here."""
-        self._file = LockFile(folder / LOCK, folder)
-        try:
-            self._file.acquire(_LOOKS)
-        except LockedError:
-            raise AlreadyError(str(folder)) from None
-        with suppress(OSError):  # only people who can't connect read it, and a full disk is no reason not to serve
-            os.truncate(self._file.fileno(), 0)
-            os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
-
-    def is_in_place(self) -> bool:
-        """Whether it still is the lock of its folder."""
-        return self._file.is_at_its_path()
-
-    def let_go(self) -> None:
-        self._file.close()
+def lock(folder: Path) -> LockFile:
+    """The lock that one daemon at a time holds, as long as its process lives or until it is closed. Raises
+    AlreadyError, and StoreError when there can be no lock here."""
+    file = LockFile(folder / LOCK, folder)
+    try:
+        file.acquire(_LOOKS)
+    except LockedError:
+        raise AlreadyError(str(folder)) from None
+    with suppress(OSError):  # only people who can't connect read it, and a full disk is no reason not to serve
+        os.truncate(file.fileno(), 0)
+        os.write(file.fileno(), f"{os.getpid()}\n".encode())
+    return file
 
 
 def holder(folder: Path) -> int:

@@ -28,7 +28,7 @@ from billhook.agent.models import Completion, ModelError, ModelRequest, Say
 from billhook.agent.models.services import KINDS
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
-from billhook.core.text import nearest
+from billhook.core.text import suggestion
 
 _LARGEST = 1 << 24
 _WHAT = "a script is a YAML or JSON list of turns, such as `- text: done`"
@@ -139,19 +139,14 @@ def _turn(written: _WrittenTurn, path: str) -> ScriptedTurn:
 def _error(error: str | Error, path: str) -> Error:
     given = Error(error) if isinstance(error, str) else error
     if given.kind not in KINDS:
-        raise UsageError(f"{path}.error: unknown kind `{given.kind}`", hint=_meant(given.kind, KINDS))
+        raise UsageError(f"{path}.error: unknown kind `{given.kind}`", hint=suggestion(given.kind, KINDS))
     return Error(given.kind, given.message or f"the script says `{given.kind}`")
 
 
 def _hint(error: str) -> str:
     if unknown := re.search("unknown field `(.*)`", error):
-        return _meant(unknown[1], (*_WrittenTurn.__struct_fields__, "turns", "agents", "name", "kind", "message"))
+        return suggestion(unknown[1], (*_WrittenTurn.__struct_fields__, "turns", "agents", "name", "kind", "message"))
     return "put it in quotes" if error.startswith("Expected `str") else "as in `- text: done`"
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    near = nearest(word, known)
-    return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
 
 
 # A model that says what a file tells it to:

@@ -121,18 +121,13 @@ def _dumped(value: object, indent: str, newline: str) -> str:
         """Texts of several lines as lines."""
 
     def text(dumper: yaml.SafeDumper, said: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", said, style=_style(said))
+        # some characters are line ends for YAML alone, and would tear the lines apart
+        style = '"' if any(one in said for one in "\x85\u2028\u2029") else "|" if "\n" in said else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", said, style=style)
 
     Dumper.add_representer(str, text)
     lines = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20, indent=2).split("\n")
     return "".join((indent + line).rstrip() + newline for line in lines[:-1])
-
-
-def _style(text: str) -> str | None:
-    """Several lines as lines, unless a character that only YAML takes for a line end would tear them apart."""
-    if any(one in text for one in "\x85\u2028\u2029"):
-        return '"'
-    return "|" if "\n" in text else None
 
 
 def _read(data: bytes, file: str) -> dict[str, Any]:
@@ -149,26 +144,22 @@ def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int,
 
     newline = "\r\n" if "\r\n" in text else "\n"
     root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    pair = _hooks_of(root)
-    if pair is None:
+    key, value = _hooks_of(root)
+    if key is None or value is None:
         at = _line_end(text, _last(root) if isinstance(root, yaml.MappingNode) and root.value else None)
-        return at, _joint(text, at, newline) + "hooks:" + newline + rendered(hooks, "  ", newline)
-    key, value = pair
-    around = " " * key.start_mark.column
-    if isinstance(value, yaml.ScalarNode) and value.value == "":
-        at = _line_end(text, key)
-        return at, _joint(text, at, newline) + rendered(hooks, around + "  ", newline)
-    if isinstance(value, yaml.ScalarNode):
+        piece = "hooks:" + newline + rendered(hooks, "  ", newline)
+    elif isinstance(value, yaml.ScalarNode) and value.value == "":
+        at, piece = _line_end(text, key), rendered(hooks, " " * (key.start_mark.column + 2), newline)
+    elif isinstance(value, yaml.ScalarNode):
         place = f"{file}:{value.start_mark.line + 1}"
         raise FaultyFileError("`hooks` is no mapping", place=place, hint="put names or events below it")
-    if getattr(value, "flow_style", False):
-        mark = value.end_mark
+    elif getattr(value, "flow_style", False):
         flowed = _flowed(hooks, listed=isinstance(value, yaml.SequenceNode))
-        return _offset(text, mark.line, mark.column) - 1, (", " if value.value else "") + flowed
-    at = _line_end(text, _last(value))
-    indent = " " * value.start_mark.column
-    render = _listed if isinstance(value, yaml.SequenceNode) else rendered
-    return at, _joint(text, at, newline) + render(hooks, indent, newline)
+        return value.end_mark.index - 1, (", " if value.value else "") + flowed
+    else:
+        render = _listed if isinstance(value, yaml.SequenceNode) else rendered
+        at, piece = _line_end(text, _last(value)), render(hooks, " " * value.start_mark.column, newline)
+    return at, (newline if at and text[at - 1] != "\n" else "") + piece
 
 
 def _flowed(hooks: dict[str, dict[str, Any]], *, listed: bool) -> str:
@@ -177,11 +168,11 @@ def _flowed(hooks: dict[str, dict[str, Any]], *, listed: bool) -> str:
     return json.dumps(value, ensure_ascii=False)[1:-1]
 
 
-def _hooks_of(root: "yaml.Node | None") -> "tuple[yaml.Node, yaml.Node] | None":
-    pairs = getattr(root, "value", None) if root is not None else None
-    if not isinstance(pairs, list):
-        return None
-    return next(((key, value) for key, value in reversed(pairs) if key.value in _KEYS), None)
+def _hooks_of(root: "yaml.Node | None") -> "tuple[yaml.Node | None, yaml.Node | None]":
+    """The key and the value of the hooks, where there are any."""
+    pairs = getattr(root, "value", None)
+    found = reversed(pairs) if isinstance(pairs, list) else ()
+    return next(((key, value) for key, value in found if key.value in _KEYS), (None, None))
 
 
 def _last(node: "yaml.Node") -> "yaml.Node":
@@ -200,30 +191,11 @@ def _line_end(text: str, node: "yaml.Node | None") -> int:
     """Where the line after a node begins; the end of the text where there is none."""
     if node is None:
         return len(text)
-    mark = node.end_mark
-    at = _offset(text, mark.line, mark.column)
-    if mark.column == 0 and at and text[at - 1] == "\n":  # a block of text, which ends with its last line
-        return _back_over_blank_lines(text, at)
+    at: int = node.end_mark.index
+    if node.end_mark.column == 0 and at and text[at - 1] == "\n":  # a block of text, which ends with its last line
+        at = len(text[:at].rstrip("\r\n \t"))
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    at = 0
-    for _ in range(line):
-        at = text.find("\n", at) + 1
-        if not at:
-            return len(text)
-    return min(at + column, len(text))
-
-
-def _back_over_blank_lines(text: str, at: int) -> int:
-    end = len(text[:at].rstrip("\r\n \t"))
-    return text.index("\n", end) + 1
-
-
-def _joint(text: str, at: int, newline: str) -> str:
-    return newline if at and text[at - 1] != "\n" else ""
 
 
 def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[str, Any], file: str) -> None:

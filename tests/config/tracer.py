@@ -125,12 +125,22 @@ def _import_all() -> None:
     """Before the forks, because it is the dear part."""
     import importlib
 
-    from billhook.cli.main import VERBS
+    import click
 
-    for name in ("group", "hook", "status", *VERBS):
-        importlib.import_module(f"billhook.cli.{name}")
-    for name in ("loader", "lint.commands", "lint.hooks", "trust"):
-        importlib.import_module(f"billhook.config.{name}")
+    from billhook.cli.group import billhook
+
+    context = click.Context(billhook)
+    for name in billhook.list_commands(context):
+        billhook.get_command(context, name)
+    for name in (
+        "cli.hook",
+        "cli.status",
+        "config.loader",
+        "config.lint.commands",
+        "config.lint.hooks",
+        "config.trust",
+    ):
+        importlib.import_module(f"billhook.{name}")
 
 
 def _verb(title: str, arguments: Sequence[str], base: str) -> None:

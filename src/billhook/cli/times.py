@@ -12,13 +12,10 @@ from billhook.core.errors import UsageError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-_EVENTS_TIMES_UNITS = {
-    "s": "seconds", "sec": "seconds", "second": "seconds", "seconds": "seconds",
-    "m": "minutes", "min": "minutes", "minute": "minutes", "minutes": "minutes",
-    "h": "hours", "hour": "hours", "hours": "hours",
-    "d": "days", "day": "days", "days": "days",
-    "w": "weeks", "week": "weeks", "weeks": "weeks",
-}  # fmt: skip
+_SPELLINGS = (
+    "s sec second seconds", "m min minute minutes", "h hour hours", "d day days", "w week weeks"
+)  # fmt: skip
+_LENGTHS = {word: words.split()[-1] for words in _SPELLINGS for word in words.split()}
 _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([a-z]+)\s*")
 _AGO = re.compile(rf"(?:{_PART.pattern})+(?:ago)?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -62,22 +59,20 @@ def local(text: str) -> datetime | None:
         return None
 
 
-def clock(text: str) -> str:
-    """The time of day of a record."""
-    when = local(text)
-    return when.strftime("%H:%M:%S") if when else text[:8]
+def _formatted(form: str, room: int) -> Callable[[str], str]:
+    """A writer of records' times; of one that is none, so many characters."""
+
+    def shown(text: str) -> str:
+        when = local(text)
+        return when.strftime(form) if when else text[:room]
+
+    return shown
 
 
-def day(text: str) -> str:
-    """The day of a record."""
-    when = local(text)
-    return when.strftime("%Y-%m-%d") if when else ""
-
-
-def minute(text: str) -> str:
-    """Day and time of a record, to the minute."""
-    when = local(text)
-    return when.strftime("%Y-%m-%d %H:%M") if when else text[:16]
+clock = _formatted("%H:%M:%S", 8)
+day = _formatted("%Y-%m-%d", 0)
+minute = _formatted("%Y-%m-%d %H:%M", 16)
+shown_time = _formatted("%Y-%m-%d %H:%M:%S", 40)
 
 
 def _day(words: str, now: datetime, end: bool) -> datetime | None:
@@ -104,9 +99,9 @@ def _ago(words: str, now: datetime) -> datetime | None:
     if not _AGO.fullmatch(words):
         return None
     parts = _PART.findall(words.removesuffix("ago").strip())
-    if any(unit not in _EVENTS_TIMES_UNITS for _, unit in parts):
+    if any(unit not in _LENGTHS for _, unit in parts):
         return None
-    return now - sum((timedelta(**{_EVENTS_TIMES_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
+    return now - sum((timedelta(**{_LENGTHS[unit]: float(number)}) for number, unit in parts), timedelta())
 
 
 # Times of records as people say them.
@@ -114,12 +109,6 @@ def _ago(words: str, now: datetime) -> datetime | None:
 
 _UNITS = (("min", 60, 60), ("h", 3600, 24), ("day", 86400, 31))
 """Each with its seconds, and up to how many of it are counted."""
-
-
-def shown_time(text: str) -> str:
-    """`2026-11-16 01:30:12`, in the user's zone."""
-    when = local(text)
-    return when.strftime("%Y-%m-%d %H:%M:%S") if when else text[:40]
 
 
 def ago(text: str, now: float | None = None) -> str:

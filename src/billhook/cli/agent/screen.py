@@ -15,20 +15,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from billhook.agent.ui_events import (
-    Compacted,
-    HookDeed,
-    MessageShown,
-    NoticeShown,
-    SessionStarted,
-    Show,
-    TaskChanged,
-    TextDelta,
-    ToolCalled,
-    ToolEnded,
-    TurnEnded,
-    VerdictShown,
-)
+from billhook.agent import ui_events as ui
 from billhook.cli.screen import not_written, say, shown_path, width
 from billhook.core import strictjson, tools
 from billhook.core.text import counted, one_line, visible
@@ -96,31 +83,31 @@ class Screen(_Stdout):
         self._slow = _SlowHooks(self.urgent, later)
 
     def __call__(self, event: Any) -> None:
-        """Show something that happened."""
+        """ui.Show something that happened."""
         match event:
-            case SessionStarted():
+            case ui.SessionStarted():
                 self._begin(event)
-            case TextDelta() if event.agent == "main" and self._streams:
+            case ui.TextDelta() if event.agent == "main" and self._streams:
                 self._streamed = True
                 self._write(event.text)
-            case MessageShown():
+            case ui.MessageShown():
                 self._said(event)
-            case ToolCalled():
+            case ui.ToolCalled():
                 self._called(event)
-            case ToolEnded():
+            case ui.ToolEnded():
                 self._result(event)
-            case VerdictShown():
+            case ui.VerdictShown():
                 self._judged(event)
-            case NoticeShown():
+            case ui.NoticeShown():
                 self.line(f"note: {visible(event.text)}")
-            case Compacted():
+            case ui.Compacted():
                 self.line(f"compacted ({event.trigger}): {one_line(event.summary, width() - 20)}")
-            case TaskChanged():
+            case ui.TaskChanged():
                 self._mates |= {event.agent_id: event.agent} if event.agent_id else {}
                 self.line(_task(event))
             case HookStarted() | HookFinished() | HookTimedOut() | HookCancelled():
                 self._slow.hear(event)
-            case TurnEnded():
+            case ui.TurnEnded():
                 self._ended(event)
 
     def line(self, text: str) -> None:
@@ -147,7 +134,7 @@ class Screen(_Stdout):
         self.line(text)
 
     def flush(self) -> None:
-        """Show what waits, whatever comes."""
+        """ui.Show what waits, whatever comes."""
         held, self._held = self._held or [], None
         for text in held:
             self.line(text)
@@ -182,7 +169,7 @@ class Screen(_Stdout):
 
     # -- events
 
-    def _begin(self, event: SessionStarted) -> None:
+    def _begin(self, event: ui.SessionStarted) -> None:
         name = event.session_name or event.session_id[:8]
         facts = [event.model, shown_path(event.cwd, here=False), counted(self._hooks, "hook")]
         facts += [f"mode {event.permission_mode}"]
@@ -191,7 +178,7 @@ class Screen(_Stdout):
         self._held = [first, *(self._held or [])]
         self.flush()
 
-    def _said(self, event: MessageShown) -> None:
+    def _said(self, event: ui.MessageShown) -> None:
         if event.agent != "main":
             if event.text:
                 self.line(f"{_who(event.agent)}{one_line(event.text, width() - len(event.agent) - 2)}")
@@ -203,7 +190,7 @@ class Screen(_Stdout):
             self._write("\n" * self._in_line)
             self._streamed = False
 
-    def _called(self, event: ToolCalled) -> None:
+    def _called(self, event: ui.ToolCalled) -> None:
         self._callers[event.tool_use_id] = event.agent
         if event.agent == "main":
             self._on_the_way()
@@ -215,7 +202,7 @@ class Screen(_Stdout):
             self.line(visible(self._last))
         self._last = ""
 
-    def _result(self, event: ToolEnded) -> None:
+    def _result(self, event: ui.ToolEnded) -> None:
         denied = event.tool_use_id in self._denied
         self._denied.discard(event.tool_use_id)
         self._callers.pop(event.tool_use_id, None)
@@ -229,7 +216,7 @@ class Screen(_Stdout):
         if len(lines) > _RESULT_LINES:
             self.line(click.style(f"    ... {counted(len(lines) - _RESULT_LINES, 'more line')}", dim=True))
 
-    def _judged(self, event: VerdictShown) -> None:
+    def _judged(self, event: ui.VerdictShown) -> None:
         name = event.verdict["event"]
         if event.verdict["keep_going"] and event.agent == "main":
             self._on_the_way()
@@ -245,7 +232,7 @@ class Screen(_Stdout):
             who = self._callers.get(event.tool_use_id) or self._mates.get(event.agent_id, event.agent)
             self.line(f"    {_who(who)}{_deed(deed, name)}")
 
-    def _ended(self, event: TurnEnded) -> None:
+    def _ended(self, event: ui.TurnEnded) -> None:
         if event.how == "done":
             self._answer(event.text)
             return
@@ -285,7 +272,7 @@ class Screen(_Stdout):
 class _SlowHooks:
     """Says that a hook is still running, once, and then how that ended."""
 
-    def __init__(self, line: Show, later: Collection[str]) -> None:
+    def __init__(self, line: ui.Show, later: Collection[str]) -> None:
         self._line, self._later = line, later
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._named: set[int] = set()
@@ -315,7 +302,7 @@ def _how(event: HookFinished | HookTimedOut | HookCancelled) -> str:
     return "timed out" if isinstance(event, HookTimedOut) else "was ended"
 
 
-def in_loop(show: Show) -> Show:
+def in_loop(show: ui.Show) -> ui.Show:
     """The same for hooks in the background, which are heard from threads of their own: only the loop's own shows."""
     loop, own = asyncio.get_running_loop(), threading.get_ident()
 
@@ -329,7 +316,7 @@ def in_loop(show: Show) -> Show:
     return shown
 
 
-def _deed(deed: HookDeed, event: str) -> str:
+def _deed(deed: ui.HookDeed, event: str) -> str:
     """`denied by guard (12 ms): no rm`; what is not about a tool call names its event first."""
     words, colour = _SAYINGS[deed.did]
     where = "" if event == "PreToolUse" else f"{event}: "
@@ -359,7 +346,7 @@ def _short(name: str, given: dict[str, Any]) -> str:
     return one_line(strictjson.compact(given), room) if given else ""
 
 
-def _task(event: TaskChanged) -> str:
+def _task(event: ui.TaskChanged) -> str:
     state = {"open": "is not accepted as done", "idle": "has nothing to do"}.get(event.state, event.state)
     who = event.detail if event.state == "idle" else event.task_id
     detail = f": {event.detail}" if event.detail and event.state != "idle" else ""

@@ -188,7 +188,7 @@ def show_nothing(logs: Logs, *, in_json: bool) -> int:
 
 def show_list(
     found: list[T],
-    draw: Callable[[list[T]], str],
+    draw: Callable[[list[T]], list[str]],
     last: int | None,
     *,
     in_json: bool,
@@ -201,7 +201,7 @@ def show_list(
     if in_json:
         say_json(*shown)
     elif shown:
-        say(draw(shown))
+        say("\n".join(draw(shown)))
     _note_count([f"{len(shown):,} of {counted(len(found), thing)}"], foreign, len(shown), in_json=in_json)
     return 0
 
@@ -251,7 +251,7 @@ COMMANDS = {
 }
 """Every command with its one line of help."""
 
-_MODULES = {"list": "sessions", "rename": "sessions", "search": "show", "files": "stats", "verify": "export"}
+_MODULES = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
 """The module of a command, where that has another name. It holds a click command called `NAME_verb`."""
 
 _EPILOG = """\b

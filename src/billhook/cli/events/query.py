@@ -15,7 +15,6 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.options import words
 from billhook.cli.options import words as split
 from billhook.cli.screen import Progress
 from billhook.core import strictjson, tools
@@ -263,22 +262,22 @@ class SessionNames:
 def meant(words: Iterable[str], here: LogScope) -> Ids:
     """The sessions that are meant by words, each of which may be several with commas between; UsageError for one that
     means nothing, and when there is none. Empty when `.` is all that was asked for and the log is empty."""
-    each = split(words) or ("",)
-    found: dict[str, set[str]] = {}
-    for word in each:
-        for project, ids in one(word, here).items():
-            found.setdefault(project, set()).update(ids)
-    return {project: frozenset(ids) for project, ids in found.items()}
+    found: dict[str, frozenset[str]] = {}
+    for word in split(words) or ("",):
+        for project, ids in sessions_called(word, here).items():
+            found[project] = found.get(project, frozenset()) | ids
+    return found
 
 
-def one(word: str, here: LogScope) -> Ids:
+def sessions_called(word: str, here: LogScope) -> Ids:
     """The sessions that one word means. A whole id means its session, whatever others are called."""
     if not word:
-        raise _no_word()
+        hint = "`.` is the newest one here; `billhook events list` shows them all"
+        raise UsageError("the session is empty", hint=hint)
     if word == ".":
         newest = newest_session(here)
         return {} if newest is None else {here.project: frozenset((newest,))}
-    ids = _by_id(word, here) or _known_here(word, here) or _in_the_log(word, here) or _elsewhere(word, here)
+    ids = _by_id(word, here) or next(filter(None, (_matches(word, known) for known in _known(word, here))), {})
     if not ids:
         raise _unknown(word, here)
     return ids
@@ -318,47 +317,32 @@ def _is_made_up(word: str) -> bool:
     return adjective in sessions.ADJECTIVES and animal.partition("-")[0] in sessions.ANIMALS
 
 
-def _known_here(word: str, here: LogScope) -> Ids:
-    """By what is remembered of this project's recent sessions: a name, or the beginning of an id."""
+def _known(word: str, here: LogScope) -> Iterator[Iterable[tuple[str, str, str]]]:
+    """Project, id and name of sessions that may be meant: this project's recent ones; those in its log, which may have
+    no name or not be remembered any more; all that ever had a name."""
     recent = Sessions(FileState(here.root)).recent(here.project)
-    named = frozenset(session.session_id for session in recent if session.name == word)
-    ids = frozenset(session.session_id for session in recent)
-    return {here.project: named} if named else _begun(word, {here.project: ids})
+    yield ((here.project, session.session_id, session.name) for session in recent)
+    logged = here.reader().forward(Wanted(text=word, project=here.project))
+    yield ((here.project, entry.record.session_id, entry.record.session_name) for entry in logged)
+    yield ((session.project, session.session_id, session.name) for session in every_session(here))
 
 
-def _in_the_log(word: str, here: LogScope) -> Ids:
-    """By the records themselves: sessions without a name, and those that are not remembered any more."""
-    named, begun = set(), set()
-    for entry in here.reader().forward(Wanted(text=word, project=here.project)):
-        if entry.record.session_name == word:
-            named.add(entry.record.session_id)
-        elif entry.record.session_id.startswith(word):
-            begun.add(entry.record.session_id)
-    return {here.project: frozenset(named)} if named else _begun(word, {here.project: frozenset(begun)})
-
-
-def _elsewhere(word: str, here: LogScope) -> Ids:
-    """By the records of all sessions that ever had a name, whatever their project."""
+def _matches(word: str, known: Iterable[tuple[str, str, str]]) -> Ids:
+    """The sessions of that name; else the one whose id begins with a word that is long enough, UsageError when there
+    are several."""
     named: dict[str, set[str]] = {}
-    begun: dict[str, set[str]] = {}
-    for session in every_session(here):
-        if session.name == word:
-            named.setdefault(session.project, set()).add(session.session_id)
-        begun.setdefault(session.project, set()).add(session.session_id)
+    begun: set[tuple[str, str]] = set()
+    for project, id_, name in known:
+        if name == word:
+            named.setdefault(project, set()).add(id_)
+        elif len(word) >= FEWEST and id_.startswith(word):
+            begun.add((project, id_))
     if named:
         return {project: frozenset(ids) for project, ids in named.items()}
-    return _begun(word, {project: frozenset(ids) for project, ids in begun.items()})
-
-
-def _begun(word: str, known: Ids) -> Ids:
-    """The one session whose id begins with a word that is long enough; UsageError when there are several."""
-    if len(word) < FEWEST:
-        return {}
-    found = [(project, id_) for project, ids in known.items() for id_ in sorted(ids) if id_.startswith(word)]
-    if len(found) > 1:
-        named = ", ".join(id_ for _, id_ in found[:_NAMED])
-        raise UsageError(f"the ids of {len(found)} sessions begin with `{word}`", hint=f"give more of it: {named}")
-    return {project: frozenset((id_,)) for project, id_ in found}
+    if len(begun) > 1:
+        ids = ", ".join([id_ for _, id_ in sorted(begun)][:_NAMED])
+        raise UsageError(f"the ids of {len(begun)} sessions begin with `{word}`", hint=f"give more of it: {ids}")
+    return {project: frozenset((id_,)) for project, id_ in begun}
 
 
 def every_session(here: LogScope) -> Iterator[SessionRecord]:
@@ -374,10 +358,6 @@ def every_session(here: LogScope) -> Iterator[SessionRecord]:
                 yield msgspec.json.decode(read_in(folder, path / name, LARGEST) or b"", type=SessionRecord)
             except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
                 continue  # somebody else's file, or gone meanwhile
-
-
-def _no_word() -> UsageError:
-    return UsageError("the session is empty", hint="`.` is the newest one here; `billhook events list` shows them all")
 
 
 def _unknown(word: str, here: LogScope) -> UsageError:
@@ -443,7 +423,7 @@ def _with(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    found = words(value)
+    found = split(value)
     if value and not found:
         raise UsageError(f"{param.opts[0]} is empty", hint=f"`{ctx.command_path} --help` shows how it is meant")
     return found

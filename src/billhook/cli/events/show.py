@@ -29,7 +29,7 @@ from billhook.cli.events.table import EventRow, Table, about, cells, coloured, c
 from billhook.cli.screen import filled, hint, progress, say, shown_path, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
-from billhook.core.text import flat, visible
+from billhook.core.text import counted, flat, visible
 from billhook.store.files import StoreError, opened
 from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.log.record import OutcomeRecord, Record
@@ -256,11 +256,9 @@ def _events_show_screen(record: Record, entry: LogEntry, names: SessionNames) ->
     quiet = f" ({instead})" if instead else " (no objection)" if said == "none" and record.note is None else ""
     quiet = quiet if record.judged else ": the event was never judged"
     yield f"{'verdict':<{_LABEL}} {coloured(said, said)}{quiet}"
-    yield from _labelled("reason", record.reason)
-    for text in record.context:
-        yield from _labelled("to model", text)
-    for text in record.messages:
-        yield from _labelled("to user", text)
+    told_to = [*(("to model", text) for text in record.context), *(("to user", text) for text in record.messages)]
+    for label, text in (("reason", record.reason), *told_to):
+        yield from _labelled(label, text)
     yield from _facts(record, entry, names)
     yield from _hooks(record)
     for title, value in (
@@ -276,21 +274,23 @@ def _events_show_screen(record: Record, entry: LogEntry, names: SessionNames) ->
 
 def _facts(record: Record, entry: LogEntry, names: SessionNames) -> Iterator[str]:
     when = times.local(record.time)
+    turn_ = f", turn {turn(record)}" if record.turn_id else ""
+    about = {
+        "time": when.isoformat(" ", "milliseconds") if when else record.time,
+        "session": f"{names.of(record)} ({record.session_id}){turn_}" if record.session_id else "",
+        "tool use": record.tool_use_id,
+        "agent": " ".join(filter(None, (record.agent_type, record.agent_id))),
+        "mode": record.permission_mode,
+        "folder": shown_path(record.cwd, here=False),
+        "asked by": record.host,
+        "took": f"{record.duration_ms:.1f} ms",
+        "redacted": f"{counted(record.redacted, 'secret')} taken out" if record.redacted else "",
+        "config": record.config,
+        "id": record.id,
+    }
     yield ""
-    yield from _labelled("time", when.isoformat(" ", "milliseconds") if when else record.time)
-    if record.session_id:
-        turn_ = f", turn {turn(record)}" if record.turn_id else ""
-        yield from _labelled("session", f"{names.of(record)} ({record.session_id}){turn_}")
-    yield from _labelled("tool use", record.tool_use_id)
-    yield from _labelled("agent", " ".join(filter(None, (record.agent_type, record.agent_id))))
-    yield from _labelled("mode", record.permission_mode)
-    yield from _labelled("folder", shown_path(record.cwd, here=False))
-    yield from _labelled("asked by", record.host)
-    yield from _labelled("took", f"{record.duration_ms:.1f} ms")
-    if record.redacted:
-        yield from _labelled("redacted", f"{record.redacted} secret{'s' * (record.redacted > 1)} taken out")
-    yield from _labelled("config", record.config)
-    yield from _labelled("id", record.id)
+    for label, text in about.items():
+        yield from _labelled(label, text)
     yield f"{'log':<{_LABEL}} record {record.seq} of {visible(shown_path(str(entry.file), here=False))}"
 
 

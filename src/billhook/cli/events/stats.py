@@ -1,4 +1,4 @@
-"""`billhook events files`: the files that tools read and wrote."""
+"""What the log adds up to: `billhook events list` (sessions), `files` and `stats` (hooks); and `rename`."""
 
 import os
 from collections import Counter
@@ -11,17 +11,123 @@ import msgspec
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
 from billhook.cli.events import show_list, show_nothing
-from billhook.cli.events.query import Filters, Logs, chosen, filter_options, here, json_options, number, plain_hook
-from billhook.cli.events.table import aligned
-from billhook.cli.screen import note, progress, say, say_json, shown_path, width
+from billhook.cli.events.query import (
+    Filters,
+    Logs,
+    LogScope,
+    SessionNames,
+    chosen,
+    every_log,
+    filter_options,
+    here,
+    is_logged,
+    json_options,
+    known_sum,
+    number,
+    plain_hook,
+    sessions_called,
+)
+from billhook.cli.events.table import TRUST, aligned
+from billhook.cli.screen import Progress, note, progress, say, say_json, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
 from billhook.config.history import budget_of
 from billhook.core import tools
-from billhook.core.text import counted, one_line
+from billhook.core.errors import UsageError
+from billhook.core.text import counted, one_line, visible
 from billhook.effects.rules import EDITS
 from billhook.store.log.query import called
-from billhook.store.log.record import Record
+from billhook.store.log.record import Record, Wanted
+from billhook.store.sessions import Sessions, is_an_id
+from billhook.store.state import FileState
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """One session as the log has it."""
+
+    name: str
+    session_id: str
+    project: str
+    first: str
+    last: str
+    events: int = 0
+    denied: int = 0
+    asked: int = 0
+    failed_open: int = 0
+
+    def add(self, record: Record) -> None:
+        self.first, self.last = min(self.first, record.time), max(self.last, record.time)
+        self.events += 1
+        self.denied += record.decision == "deny"
+        self.asked += record.decision == "ask"
+        self.failed_open += record.failed_open > 0
+
+
+@click.command(
+    "list",
+    epilog="""\b
+Examples:
+  billhook events list
+  billhook events list --since 1w
+  billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""",
+)
+@click.option("--all", "everywhere", is_flag=True, help="Those of every project.")
+@times.option("--since", "since", end=False, help="Only what happened from then on: 1h, 2d, a day, ISO 8601.")
+@times.option("--until", "until", end=True, help="Only what happened up to then.")
+@click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The newest N sessions.")
+@json_options()
+def list_verb(everywhere: bool, since: str | None, until: str | None, last: int | None, in_json: bool) -> int:
+    """Show the sessions of this project: name, id, when, how many events, and how many of them were denied or let
+    pass because a hook failed. The newest is last."""
+    where = here()
+    with progress("reading the log") as bar:
+        found, foreign = sessions(where, Wanted(since=since, until=until), bar, everywhere=everywhere)
+    if not found and not foreign and not where.reader().bytes:
+        return show_nothing(Logs({}, where), in_json=in_json)
+    return show_list(
+        found, lambda shown: _sessions_table(shown, everywhere), last, in_json=in_json, thing="session", foreign=foreign
+    )
+
+
+def sessions(
+    where: LogScope, wanted: Wanted, bar: Progress | None, *, everywhere: bool
+) -> tuple[list[Summary], int | None]:
+    """The sessions in the order of their newest record; and the lines that are none of ours, where that is known."""
+    names, found = SessionNames(where), dict[tuple[str, str], Summary]()
+    readers = every_log(where) if everywhere else [where.reader()]
+    for reader in readers:
+        for entry in reader.forward(wanted, bar):
+            record = entry.record
+            if record.event == TRUST or (not everywhere and record.project != where.project):
+                continue
+            key = (record.project, record.session_id)
+            if key not in found:
+                found[key] = Summary(
+                    name=names.name(record), session_id=record.session_id, project=record.project, first=record.time,
+                    last=record.time,
+                )  # fmt: skip
+            found[key].add(record)
+    return sorted(found.values(), key=lambda one: one.last), known_sum(reader.skipped for reader in readers)
+
+
+def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
+    titles = ["NAME", "ID", "FIRST", "LAST", "EVENTS", "DENIED", "ASKED", "FAILED OPEN", *(["PROJECT"] * everywhere)]
+    rows = [
+        [one.name or "-", one.session_id or "-", times.minute(one.first), _last(one), f"{one.events:,}",
+         f"{one.denied:,}", f"{one.asked:,}", f"{one.failed_open:,}", shown_path(one.project, here=False)]
+        for one in shown
+    ]  # fmt: skip
+    return aligned(titles, [row[: len(titles)] for row in rows], right=(4, 5, 6, 7), flexible=1)
+
+
+def _last(one: Summary) -> str:
+    """Only the time of day where the day is that of the first record."""
+    last = times.minute(one.last)
+    return last.split(" ")[-1] if last[:10] == times.minute(one.first)[:10] else last
+
+
+# `billhook events files`:
+
 
 _READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS", "LSP"})
 _TELLING: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
@@ -106,7 +212,7 @@ def _count(one: TouchedFile, record: Record) -> None:
         one.other += 1
 
 
-def _table(shown: list[TouchedFile]) -> str:
+def _table(shown: list[TouchedFile]) -> list[str]:
     rows = [
         [shown_path(one.path), f"{one.reads:,}", f"{one.writes:,}", f"{one.other:,}", f"{one.denied:,}",
          times.minute(one.last)]
@@ -119,8 +225,8 @@ def _table(shown: list[TouchedFile]) -> str:
 
 
 _LONGEST_NAME = 40
-_HEADS = ("runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
-_STARTED = 1  # the column of starts in the background, which is left out where there are none
+_HEADS = ("hook    ", "runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
+_STARTED = 2  # the column of starts in the background, which is left out where there are none
 _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
@@ -215,7 +321,7 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
         yield "the log has no such events"
         return
     if hooks:
-        yield from _events_stats_table(hooks, warn_ms)
+        yield from _hooks_table(hooks, warn_ms)
         yield ""
     if any(hook.background for hook in hooks):
         yield "started: in the background, where nobody waits for the answer or times it"
@@ -227,23 +333,17 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
     yield f"latency budget {warn_ms:,g} ms (warn_ms of `metrics`): {over}"
 
 
-def _events_stats_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterator[str]:
-    all_rows: list[tuple[str, ...]] = [_HEADS, *map(_cells, hooks)]
+def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = [_HEADS, *((hook.name, *_cells(hook)) for hook in hooks)]
     if not any(hook.background for hook in hooks):
-        all_rows = [row[:_STARTED] + row[_STARTED + 1 :] for row in all_rows]
-    heads, *rows = all_rows
-    columns = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    room = width() - sum(columns) - 2 * len(columns) - len("  slow")
-    name = max(8, min(room, _LONGEST_NAME, max(len(hook.name) for hook in hooks)))
-
-    def line(first: str, cells: tuple[str, ...]) -> str:
-        others = (f"{cell:>{column}}" for cell, column in zip(cells, columns, strict=True))
-        return "  ".join([f"{first:<{name}}", *others])
-
-    yield click.style(line("hook", heads), bold=True)
-    for hook, row in zip(hooks, rows, strict=True):
-        mark = click.style("  slow", fg="yellow") if hook.over(warn_ms) else ""
-        yield line(one_line(hook.name, name), row) + mark
+        rows = [row[:_STARTED] + row[_STARTED + 1 :] for row in rows]
+    heads, *cells = rows
+    room = width() - len("  slow")
+    right = range(1, len(heads))
+    head, *lines = aligned(heads, cells, right=right, least=8, most=_LONGEST_NAME, room=room, style="bold")
+    yield head
+    for hook, line in zip(hooks, lines, strict=True):
+        yield line + (click.style("  slow", fg="yellow") if hook.over(warn_ms) else "")
 
 
 def _cells(hook: HookStats) -> tuple[str, ...]:
@@ -271,3 +371,61 @@ def _totals(stats: Stats) -> Iterator[str]:
     if stats.failed_open:
         times = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
         yield click.style(f"failed open {times}: a hook failed, and the event went on without its answer", fg="yellow")
+
+
+# `billhook events rename`:
+
+
+_NAMED = 8
+
+
+@click.command(
+    "rename",
+    epilog="""\b
+Examples:
+  billhook events rename . login-rewrite
+  billhook events rename jolly-squid login-rewrite""",
+)
+@click.argument("session", metavar="SESSION")
+@click.argument("name", metavar="NAME")
+@click.option("--json", "as_json", is_flag=True, help="Print the session as one line of JSON.")
+def rename_verb(session: str, name: str, as_json: bool) -> int:
+    """Give a session a name: at most 64 characters of a-z A-Z 0-9 . _ - and not another session's id.
+
+    SESSION is `.` (the newest of this project), its name, its id or the first 6 characters of that. Hooks get the new
+    name from the next event on. The log keeps what it has; it is found and shown by the new name.
+    """
+    where = here()
+    sessions = Sessions(FileState(where.root))
+    project, session_id, others = _meant(session, where, sessions)
+    if name not in (session_id, "") and is_logged(name, where):
+        raise is_an_id(name)
+    before = sessions.get(session_id)
+    renamed = sessions.rename(session_id, name, project)
+    if as_json:
+        say_json(renamed)
+    else:
+        was = f" (it was {before.name})" if before and before.name != name else ""
+        say(visible(f"session {session_id} is {renamed.name} now{was}"))
+    if others:
+        keep = "keeps" if len(others) == 1 else "keep"
+        note(f"{counted(len(others), 'earlier session')} of that name {keep} it: {', '.join(others[:_NAMED])}")
+    return 0
+
+
+def _meant(word: str, where: LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
+    """Project and id of the session, and the ids of others that have its name: those it had before it was cleared."""
+    found = sessions_called(word, where)
+    elsewhere = "`billhook events list --all` shows those elsewhere"
+    if not found:
+        raise UsageError("no session is recorded here yet", hint=elsewhere)
+    if found == {where.project: frozenset(("",))}:
+        raise UsageError("no session is recorded here yet: the events in this log name no session", hint=elsewhere)
+    if len(found) == 1:
+        ((project, ids),) = found.items()
+        remembered = sessions.ids_of(word, project) if len(ids) > 1 else list(ids)
+        if remembered:
+            return project, remembered[0], remembered[1:]
+    several = [id_ for ids in found.values() for id_ in sorted(ids)]
+    named = ", ".join(several[:_NAMED])
+    raise UsageError(f"{len(several)} sessions are called `{word}`", hint=f"name one by its id: {named}")

@@ -2,7 +2,7 @@
 
 import shutil
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import click
@@ -308,18 +308,26 @@ def minimal(row: EventRow, names: SessionNames) -> str:
     return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
 
 
-def aligned(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), flexible: int) -> str:
-    """A small table: columns as wide as they must be, and one that takes what is left."""
+def aligned(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Collection[int] = (),
+    flexible: int = 0,
+    least: int = _LEAST,
+    most: int = _WIDEST,
+    room: int | None = None,
+    style: str = "dim",
+) -> list[str]:
+    """A small table: columns as wide as they must be, and one that takes what is left. The lines, the head first."""
     drawn = [list(titles), *(list(map(flat, row)) for row in rows)]
     widths = [max(map(cells, column)) for column in zip(*drawn, strict=True)]
-    rest = sum(widths) - widths[flexible] + 2 * (len(titles) - 1)
-    widths[flexible] = min(widths[flexible], max(_LEAST, width() - rest))
-    to_right = set(right)
+    left = (room or width()) - sum(widths) + widths[flexible] - 2 * (len(titles) - 1)
+    widths[flexible] = min(widths[flexible], max(least, min(most, left)))
     head, *lines = (
-        "  ".join(padded(text, widths[at], right=at in to_right) for at, text in enumerate(row)).rstrip()
-        for row in drawn
+        "  ".join(padded(text, widths[at], right=at in right) for at, text in enumerate(row)).rstrip() for row in drawn
     )
-    return "\n".join([click.style(head, dim=True), *lines])
+    return [click.style(head, **{style: True}), *lines]
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:

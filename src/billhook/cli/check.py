@@ -72,22 +72,13 @@ def _one_line(text: str) -> str:
     return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
 
 
-def as_json(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """One object a line, nothing else."""
-    return "\n".join(strictjson.dumps(_check_formats_data(finding)) for finding in findings)
-
-
-def _check_formats_data(finding: Finding) -> dict[str, object]:
+def _as_json(finding: Finding) -> str:
     about = picked(finding, "code message file line? column? hint? hook? note")
-    return {**about, "file": shown(finding.file) or None, "note": is_note(finding)}
+    return strictjson.dumps({**about, "file": shown(finding.file) or None, "note": is_note(finding)})
 
 
-def as_github(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """Annotations that a workflow of GitHub shows beside the lines."""
-    return "\n".join(_annotation(finding) for finding in findings)
-
-
-def _annotation(finding: Finding) -> str:
+def _as_annotation(finding: Finding) -> str:
+    """What a workflow of GitHub shows beside the line."""
     given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
     properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
     return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(_with_hint(finding))}"
@@ -150,7 +141,12 @@ def _uri(path: str) -> str:
     return quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
 
 
-FORMATS: dict[str, Format] = {"text": as_text, "json": as_json, "github": as_github, "sarif": as_sarif}
+FORMATS: dict[str, Format] = {
+    "text": as_text,
+    "json": lambda findings, hooks, files: "\n".join(map(_as_json, findings)),
+    "github": lambda findings, hooks, files: "\n".join(map(_as_annotation, findings)),
+    "sarif": as_sarif,
+}
 
 
 # `billhook check --host NAME`:
@@ -374,10 +370,7 @@ def _name_waiting(folders: Iterable[str]) -> None:
     """One line about allow rules that are not approved: nothing is wrong with them, but they have no effect."""
     waiting = [one.shown for folder in folders for one in loader.load_for_cwd(folder).permissions.pending]
     if waiting:
-        say(
-            f"\nhint: not approved, so that agents still ask: {visible(', '.join(waiting))} (`billhook trust`)",
-            err=True,
-        )
+        hint(f"not approved, so that agents still ask: {visible(', '.join(waiting))} (`billhook trust`)")
 
 
 def _folders(paths: Sequence[str]) -> list[str]:

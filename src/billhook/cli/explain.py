@@ -473,7 +473,6 @@ def _differences(past: Past) -> Iterator[str]:
 
 
 def _outcome(one: Considered) -> str:
-    """What becomes of it today, where that differs."""
     if one.today is None:
         return ""
     if one.standing in ("asked", "background") and not one.today.runs:

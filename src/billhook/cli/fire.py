@@ -90,7 +90,6 @@ def _doubt(name: str) -> None:
 
 
 def _recorded(name: str | None, given: dict[str, Any]) -> Event:
-    """The event of --event."""
     text = text_of(given["whole"], "--event")
     whole = json_of(text, "--event", given["whole"])
     if not isinstance(whole, dict):
@@ -306,7 +305,6 @@ _OF_FILES = {"files": "--config", "trust": "--trust"}
 
 
 def _check_options(ctx: click.Context, adhoc: bool) -> None:
-    """Options that would have no effect are slips."""
     for name, option in (_OF_FILES if adhoc else _OF_RUN).items():
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             about = "is about configured hooks" if adhoc else "is about hooks of --run and --exec"

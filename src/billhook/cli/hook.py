@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING, Any
 from billhook.cli.signals import catch_signals
 from billhook.core.answers import Status, Verdict
 from billhook.core.events import Event
-from billhook.core.lazy import later
 from billhook.core.text import lines_for_people
 from billhook.serve.hook_server import Answering, HookResponse
 
 if TYPE_CHECKING:
     import signal
 
-    from billhook.cli import detach
     from billhook.config.config import Config
     from billhook.engine.engine import Engine
 else:
     import _signal as signal  # without enumerations, which take long to make
-
-    detach = later("billhook.cli.detach")
 
 
 _SILENCE = 0.5  # seconds without a word after which a whole document counts as all that comes
@@ -119,8 +115,6 @@ def main(argv: list[str]) -> int:
 
 
 class _HookRun:
-    """One event from stdin to exit code."""
-
     def __init__(self) -> None:
         self.answering = Answering(_stdin, self._fire)
         self.caught: list[int] = []
@@ -145,7 +139,7 @@ class _HookRun:
             heard = self._judge_at_once()
         elif heard is None:
             if self.answering.may_go_on and hasattr(os, "fork"):
-                split = detach.split()
+                split = _split()
                 if isinstance(split, int):
                     return split
                 self._let_go = split
@@ -242,6 +236,62 @@ def _listen(caught: list[int]) -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
+
+
+# An answer at once, from a process that goes on: the agent waits for the parent, the child judges and outlives it.
+# The split comes before the hooks run, while there is one thread. Signals that reach the parent are passed on; after
+# the answer the child belongs to no one, and ends with its hooks. POSIX only.
+
+
+_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM")
+
+
+def _split() -> Callable[[int], None] | int:
+    """Fork. In the child: the function that lets the parent end with a code. In the parent: that code."""
+    from billhook.runners import process_tree
+
+    read, write = os.pipe()
+    parent = os.getpid()
+    try:
+        child = os.fork()
+    except OSError:  # no more processes: then the agent waits
+        os.close(read)
+        os.close(write)
+        return lambda code: hang_up()
+    if child:
+        os.close(write)
+        return _follow_child(child, read)
+    os.close(read)
+    os.setsid()  # a signal for the parent's group comes from the parent, once
+    if not process_tree.end_with(parent):
+        raise KeyboardInterrupt
+    return lambda code: _end_parent(write, code)
+
+
+def _end_parent(write: int, code: int) -> None:
+    from billhook.runners import process_tree
+
+    process_tree.outlive_parent()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+    os.write(write, bytes([code]))
+    os.close(write)
+
+
+def _follow_child(child: int, read: int) -> int:
+    for name in _PASSED_ON:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: os.kill(child, number))
+    code = os.read(read, 1)
+    if code:
+        return code[0]
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if ended < 0:
+        raise ChildProcessError(f"the process that ran the hooks was ended by signal {-ended}")
+    return ended
 
 
 _EPILOG = """\b

@@ -10,13 +10,12 @@ import click
 
 from billhook.agents import AGENTS
 from billhook.cli.options import agent_around
-from billhook.cli.screen import note, say, shown_path
+from billhook.cli.screen import hint, note, say, say_json, shown_path
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.file_read import FileRead
 from billhook.config.loader import load_config
 from billhook.config.trust import approve_entry, record_trust
-from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, visible
 from billhook.store import files
@@ -49,7 +48,7 @@ def verb(force: bool, as_json: bool) -> int:
     there = os.path.lexists(path)
     if there and not force:
         say(f"{visible(shown_path(str(path)))} is there already; nothing was changed")
-        say("\nhint: edit it, or --force replaces it and keeps a copy", err=True)
+        hint("edit it, or --force replaces it and keeps a copy")
         return 1
     agent = agent_around()
     if there and agent:
@@ -63,11 +62,15 @@ def verb(force: bool, as_json: bool) -> int:
     if not agent:
         how = "by `billhook init`"
         record_trust("approved", [approve_entry(entry, after.root, how) for entry in written if entry.pending], after)
-    done = _Done(load_config(builtins=False), path, backup, [entry.declared for entry in written], agent)
+    now, wrote = load_config(builtins=False), [entry.declared for entry in written]
     if as_json:
-        say(strictjson.dumps(done.as_data()))
-    else:
-        done.show()
+        done = {"file": str(path), "backup": str(backup) if backup is not None else None}
+        found = [_found_data(read, hooks) for read, hooks in _others(now, path)]
+        say_json({**done, "hooks": [one.name for one in wrote], "approved": not agent, "found": found})
+        return 0
+    say("\n".join(_lines(now, path, backup, wrote, agent)))
+    if agent:
+        note(f"not approved: this runs inside {agent}, and consent is a person's to give (`billhook trust`)")
     return 0
 
 
@@ -90,64 +93,40 @@ def _write(path: Path) -> Path | None:
     return backup
 
 
-class _Done:
-    """What was done, and what is there besides."""
+def _lines(config: Config, path: Path, backup: Path | None, wrote: list[Declared], agent: str) -> Iterator[str]:
+    yield f"wrote {visible(shown_path(str(path)))}{'' if agent else ', and approved what is in it'}"
+    if backup is not None:
+        yield f"  the file that was there is now {visible(shown_path(str(backup)))}"
+    width = max(len(one.name) for one in wrote)
+    for one in wrote:
+        yield f"  {one.name:<{width}}  {', '.join(one.events)}"
+    if others := _others(config, path):
+        yield from ("", "found, and used as well")
+        paths = [visible(shown_path(read.source.path)) for read, _ in others]
+        width = max(map(len, paths))
+        for file, (read, hooks) in zip(paths, others, strict=True):
+            yield f"  {file:<{width}}  {_described(read, hooks)}"
+        if any(entry.pending for _, hooks in others for entry in hooks):
+            yield "  what is not approved does not run: `billhook trust` shows each hook and asks"
+    yield from ("", "next")
+    for command, shows in _NEXT:
+        yield f"  {command}"
+        yield f"      {shows}"
 
-    def __init__(self, config: Config, path: Path, backup: Path | None, wrote: list[Declared], agent: str) -> None:
-        self.config, self.path, self.backup, self.wrote, self.agent = config, path, backup, wrote, agent
 
-    def show(self) -> None:
-        say("\n".join(self._lines()))
-        if self.agent:
-            note(f"not approved: this runs inside {self.agent}, and consent is a person's to give (`billhook trust`)")
+def _others(config: Config, path: Path) -> list[tuple[FileRead, list[Entry]]]:
+    """The other files with hooks, or that can't be read, and what they declare."""
+    found = []
+    for read in config.sources:
+        hooks = [entry for entry in config.entries if entry.declared.file == read.source.path]
+        if read.source.path != str(path) and (hooks or not read.readable):
+            found.append((read, hooks))
+    return found
 
-    def _lines(self) -> Iterator[str]:
-        yield f"wrote {visible(shown_path(str(self.path)))}{'' if self.agent else ', and approved what is in it'}"
-        if self.backup is not None:
-            yield f"  the file that was there is now {visible(shown_path(str(self.backup)))}"
-        width = max(len(one.name) for one in self.wrote)
-        for one in self.wrote:
-            yield f"  {one.name:<{width}}  {', '.join(one.events)}"
-        if others := self._others():
-            yield ""
-            yield "found, and used as well"
-            paths = [visible(shown_path(read.source.path)) for read, _ in others]
-            width = max(map(len, paths))
-            for path, (read, hooks) in zip(paths, others, strict=True):
-                yield f"  {path:<{width}}  {_described(read, hooks)}"
-            if any(entry.pending for _, hooks in others for entry in hooks):
-                yield "  what is not approved does not run: `billhook trust` shows each hook and asks"
-        yield ""
-        yield "next"
-        for command, shows in _NEXT:
-            yield f"  {command}"
-            yield f"      {shows}"
 
-    def _others(self) -> list[tuple[FileRead, list[Entry]]]:
-        """The other files with hooks, or that can't be read, and what they declare."""
-        found = []
-        for read in self.config.sources:
-            hooks = [entry for entry in self.config.entries if entry.declared.file == read.source.path]
-            if read.source.path != str(self.path) and (hooks or not read.readable):
-                found.append((read, hooks))
-        return found
-
-    def as_data(self) -> dict[str, Any]:
-        return {
-            "file": str(self.path),
-            "backup": str(self.backup) if self.backup is not None else None,
-            "hooks": [one.name for one in self.wrote],
-            "approved": not self.agent,
-            "found": [
-                {
-                    "file": file.path,
-                    "layer": file.layer,
-                    "hooks": len(hooks),
-                    "pending": sum(one.pending for one in hooks),
-                }
-                for file, hooks in ((read.source, hooks) for read, hooks in self._others())
-            ],
-        }
+def _found_data(read: FileRead, hooks: list[Entry]) -> dict[str, Any]:
+    pending = sum(one.pending for one in hooks)
+    return {"file": read.source.path, "layer": read.source.layer, "hooks": len(hooks), "pending": pending}
 
 
 def _described(read: FileRead, hooks: list[Entry]) -> str:

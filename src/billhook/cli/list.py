@@ -161,7 +161,6 @@ def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
 def _screen(
     found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
 ) -> Iterator[str]:
-    """Groups, each below its heading."""
     column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
     for place, (title, rows_) in enumerate(groups):

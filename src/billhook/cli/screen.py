@@ -1,4 +1,4 @@
-"""What people see: lines, hints, errors, rows of facts, and a bar for what takes more than a second."""
+"""What people see: lines, hints, errors, rows of facts, verdicts, and a bar for what takes more than a second."""
 
 import errno
 import os
@@ -307,19 +307,19 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     word = verdict.decision.value
     quiet = word == "none" and not (verdict.keep_going or verdict.stop or verdict.failed_open)
     lines = [f"{click.style('verdict ', bold=True)}  {_coloured(word)}{' (no objection)' if quiet else ''}"]
-    facts = [("reason", verdict.reason)]
-    facts += [("to model", text) for text in verdict.context]
-    facts += [("to user", text) for text in verdict.messages if not verdict.quiet]
-    if verdict.tool_input is not None:
-        facts.append(("input", strictjson.compact(verdict.tool_input)))
-    if verdict.tool_output is not UNSET:
-        facts.append(("output", strictjson.compact(verdict.tool_output)))
-    if verdict.extras:
-        facts.append(("extras", strictjson.compact(verdict.extras)))
-    if verdict.keep_going:
-        facts.append(("agent", "keeps going"))
-    if verdict.stop:
-        facts.append(("agent", f"stops: {verdict.stop_reason}".removesuffix(": ")))
+    values = {
+        "input": UNSET if verdict.tool_input is None else verdict.tool_input,
+        "output": verdict.tool_output,
+        "extras": verdict.extras or UNSET,
+    }
+    facts = [
+        ("reason", verdict.reason),
+        *(("to model", text) for text in verdict.context),
+        *(("to user", text) for text in verdict.messages if not verdict.quiet),
+        *((name, strictjson.compact(value)) for name, value in values.items() if value is not UNSET),
+        ("agent", "keeps going" if verdict.keep_going else ""),
+        ("agent", f"stops: {verdict.stop_reason}".removesuffix(": ") if verdict.stop else ""),
+    ]
     if verdict.failed_open:
         facts.append(("open", f"{counted(verdict.failed_open, 'hook')} failed and let the event pass"))
     for label, text in facts:
@@ -330,12 +330,9 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
 
 
 def _hanging(indent: str, text: str) -> list[str]:
-    shown = (
-        text
-        if len(text) <= _SHOW_LONGEST
-        else f"{text[:_SHOW_LONGEST]}\n... {len(text) - _SHOW_LONGEST:,} more characters"
-    )
-    return [(indent + line).rstrip() for line in visible(shown).split("\n")]
+    if len(text) > _SHOW_LONGEST:
+        text = f"{text[:_SHOW_LONGEST]}\n... {len(text) - _SHOW_LONGEST:,} more characters"
+    return [(indent + line).rstrip() for line in visible(text).split("\n")]
 
 
 def _coloured(word: str, width: int = 0) -> str:

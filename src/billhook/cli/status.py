@@ -151,7 +151,6 @@ def _count(config: Config, read: FileRead) -> str:
 
 
 def _of(entries: Iterable[Entry], read: FileRead) -> list[Entry]:
-    """The hooks of a file."""
     return [entry for entry in entries if entry.declared.file == read.source.path]
 
 

@@ -157,8 +157,6 @@ def verb(**given: Any) -> int:
 
 
 class _AgentRun:
-    """One run of the verb."""
-
     def __init__(self, given: dict[str, Any]) -> None:
         self.given = given
         self.model = open_model(given["model"], os.environ)

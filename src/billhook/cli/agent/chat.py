@@ -78,7 +78,7 @@ class Terminal:
             elif on_top:
                 self._show(self._waiting[-1])
 
-    def _show(self, waiting: "_Waiting") -> None:
+    def _show(self, waiting: _Waiting) -> None:
         if self._waiting[-1] is waiting:
             self._screen.prompt(waiting[0])
 
@@ -168,10 +168,8 @@ class Interrupts:
         if self.code:
             hurry()
 
-    async def turn(self, work: Coroutine[Any, Any, T], agent: "AgentLoop") -> "T | TurnEnded":
+    async def turn(self, work: Coroutine[Any, Any, T], agent: AgentLoop) -> T | TurnEnded:
         """Work that the person can stop: then it ended as interrupted, and everything is cleaned up."""
-        from billhook.agent.ui_events import TurnEnded
-
         task: asyncio.Task[T] = asyncio.ensure_future(work)
         self._turn = task
         try:

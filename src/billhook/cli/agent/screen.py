@@ -197,7 +197,6 @@ class Screen(_Stdout):
         self.line(f"{_who(event.agent)}{click.style(event.name, bold=True)}  {_short(event.name, event.input)}")
 
     def _on_the_way(self) -> None:
-        """What the model said was not its last word."""
         if self._last:
             self.line(visible(self._last))
         self._last = ""
@@ -335,7 +334,6 @@ def _who(agent: str) -> str:
 
 
 def _short(name: str, given: dict[str, Any]) -> str:
-    """The short of a tool's input: what it is about, in one line."""
     room = max(20, width() - len(name) - 4)
     command = tools.command_of(name, given)
     if command is not None:

@@ -295,7 +295,6 @@ def newest_session(here: LogScope) -> str | None:
 
 
 def _by_id(word: str, here: LogScope) -> Ids:
-    """The session with exactly this id, here or elsewhere."""
     sessions = Sessions(FileState(here.root))
     if any(session.session_id == word for session in sessions.recent(here.project)):
         return {here.project: frozenset((word,))}

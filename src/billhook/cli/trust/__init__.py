@@ -12,19 +12,8 @@ import click
 
 from billhook.cli.options import agent_around
 from billhook.cli.screen import hint, note, picked, say, say_json, shown_path, unreadable
-from billhook.cli.trust.screen import (
-    Pending,
-    as_data,
-    chosen,
-    covered_texts,
-    is_hash_of,
-    marked,
-    refuse_several,
-    rules_called,
-    rules_summary,
-    screen,
-    unseen,
-)
+from billhook.cli.trust import screen
+from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
 from billhook.config import loader
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
@@ -122,7 +111,6 @@ def _chosen(known: list[Approval], words: Sequence[str], config: Config) -> list
 
 
 def _shown_as(word: str, known: list[Approval], config: Config) -> list[Approval]:
-    """The approvals of the one hook that is shown so."""
     hooks = [entry for entry in config.entries if entry.hash and entry.shown == word]
     keys = {(entry.declared.file, key) for entry in hooks for key in (entry.hash, entry.shown)}
     return [one for one in known if {(one.file, one.hash), _hook_of(one, config)} & keys]
@@ -173,7 +161,6 @@ def _entry_of(one: Approval, config: Config) -> Entry | None:
 
 
 def _hook_of(one: Approval, config: Config) -> tuple[str, str]:
-    """What the approvals of one hook have in common."""
     entry = _entry_of(one, config)
     return one.file, entry.shown if entry is not None else f" {one.name}"
 
@@ -184,7 +171,6 @@ def _shown(one: Approval, config: Config) -> str:
 
 
 def _standing(one: Approval, config: Config) -> str:
-    """How an approval relates to what is there now."""
     if any(entry.hash == one.hash and entry.declared.file == one.file for entry in config.entries):
         return "in force"
     if not one.of_hook and in_force(one, config.sources):
@@ -296,8 +282,8 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
         return [*config.pending, *config.permissions.pending]
     found: dict[int, Pending] = {}
     for word in words:
-        entries = chosen(config, word)
-        if not entries and (rules := rules_called(config, word)) is not None:
+        entries = screen.chosen(config, word)
+        if not entries and (rules := screen.rules_called(config, word)) is not None:
             if not rules:
                 note(f"`{word}` is approved already")
             found |= {id(one): one for one in rules}
@@ -333,17 +319,17 @@ class _Going:
             note(f"approvals that can't be believed don't count: {text}")
         for number, one in enumerate(self.wanted, 1):
             if not self.as_json:
-                self._show(screen(one, number, len(self.wanted)) + "\n")
+                self._show(screen.whole(one, number, len(self.wanted)) + "\n")
             agreed = id(one) in self.sure or (self.asks and not self.over and self._answered(one))
             approved = not self.over and agreed and self._approve(one)
             if self.as_json:
-                say_json(as_data(one, approved))
+                say_json(screen.as_data(one, approved))
             if self.over:
                 break
         return self._end()
 
     def _answered(self, one: Pending) -> bool:
-        hidden = unseen(one)
+        hidden = screen.unseen(one)
         while True:
             match _asked(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
                 case "y" | "yes" if hidden:
@@ -353,7 +339,7 @@ class _Going:
                 case "unseen" if hidden:
                     return True
                 case "v" | "view" if not isinstance(one, Waiting):
-                    self._show(covered_texts(one))
+                    self._show(screen.covered_texts(one))
                 case "" | "n" | "no":
                     return False
                 case "q" | "quit":
@@ -380,14 +366,13 @@ class _Going:
             return False
         self.approved.append(one)
         self.approvals.append(approval)
-        if id(one) in self.sure and (hidden := unseen(one)):
+        if id(one) in self.sure and (hidden := screen.unseen(one)):
             note(f"{one.shown} was approved without showing {', '.join(hidden)}: binary, long or changing")
         if not self.as_json:
             say(click.style(f"approved {marked(one.shown)}", fg="green") + "\n")
         return True
 
     def _end(self) -> int:
-        """Look again, and say what runs now."""
         if unrecorded := record_trust("approved", self.approvals, self.config):
             note(f"the approval is not in the event log: {unrecorded}")
         now = load_config(builtins=False)
@@ -396,7 +381,7 @@ class _Going:
         left = [one for one in waiting if one.hash in hashes]
         if not self.as_json:
             hooks = sum(not isinstance(one, Waiting) for one in self.approved)
-            say("\n".join([_summary(now, hooks), *rules_summary(now)]))
+            say("\n".join([_summary(now, hooks), *screen.rules_summary(now)]))
         if text := self._hint(left):
             hint(text)
         return 1 if left or self.changed else 0
@@ -422,7 +407,6 @@ def _asked(question: str) -> str:
 
 
 def _summary(now: Config, approved: int) -> str:
-    """What runs now, and what still waits."""
     theirs = [entry for entry in now.entries if entry.hash]
     if not theirs:
         return unreadable(now) or "no hook here needs approval: none came with this project"

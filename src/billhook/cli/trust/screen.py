@@ -124,7 +124,6 @@ def refuse_several(word: str, found: Iterable[tuple[str, str]]) -> None:
 
 
 _LABEL = 12
-_TRUST_PERMISSIONS_SHORT = 12
 
 
 def rules_called(config: Config, word: str) -> list[Waiting] | None:
@@ -138,7 +137,7 @@ def rules_called(config: Config, word: str) -> list[Waiting] | None:
     pending = config.permissions.pending
     found = [one for one in pending if word in (one.shown, *names(one.layer)) or is_hash_of(word, one.hash)]
     if len(found) > 1:
-        which = ", ".join(f"{one.layer}/{NAME} ({one.hash[:_TRUST_PERMISSIONS_SHORT]}, {one.shown})" for one in found)
+        which = ", ".join(f"{one.layer}/{NAME} ({one.hash[:_SHORT]}, {one.shown})" for one in found)
         raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"say which: {which}")
     if found:
         return found
@@ -188,7 +187,6 @@ Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules 
 
 MAX_SHOWN = 1 << 20  # longer files are not shown
 _MISSING = 5
-_TRUST_SCREEN_LABEL = 12
 _RULES = {
     "allow": "the event goes on without its answer",
     "deny": "gate: what it should have judged is denied",
@@ -196,7 +194,7 @@ _RULES = {
 }
 
 
-def screen(one: Pending, number: int, count: int) -> str:
+def whole(one: Pending, number: int, count: int) -> str:
     """Everything that is approved with this hook, or with the rules of a file, for a person to read."""
     return "\n".join(_lines(one, number, count))
 
@@ -211,8 +209,8 @@ def _lines(one: Pending, number: int, count: int) -> Iterator[str]:
         return
     for label, text in facts(one):
         first, *rest = marked(text.rstrip("\n")).split("\n")
-        yield f"  {label:<{_TRUST_SCREEN_LABEL}}{first}".rstrip()
-        yield from (f"  {'':<{_TRUST_SCREEN_LABEL}}{line}".rstrip() for line in rest)
+        yield f"  {label:<{_LABEL}}{first}".rstrip()
+        yield from (f"  {'':<{_LABEL}}{line}".rstrip() for line in rest)
     yield from _files(one)
     for mark in _print(one).named:  # the scripts themselves, exactly as they were fingerprinted
         yield from _shown(mark) if mark.identity else ()
@@ -258,7 +256,6 @@ def _default(entry: Entry) -> str:
 
 
 def _action(entry: Entry) -> Iterator[tuple[str, str]]:
-    """What exactly runs."""
     declared = entry.declared
     match declared.action:
         case RunAction(text, shell, login):
@@ -294,7 +291,7 @@ def _files(entry: Entry) -> Iterator[str]:
     """The files that the hook names, and how many count besides: part of what is approved."""
     for label, texts in (("files", list(_file_lines(_print(entry)))), ("uncovered", _print(entry).uncovered)):
         for number, text in enumerate(texts):
-            yield f"  {'' if number else label:<{_TRUST_SCREEN_LABEL}}{marked(text)}"
+            yield f"  {'' if number else label:<{_LABEL}}{marked(text)}"
 
 
 def _file_lines(print_: Fingerprint) -> Iterator[str]:

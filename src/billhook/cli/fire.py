@@ -18,7 +18,7 @@ from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
 from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
-from billhook.core.answers import Decision, OnFailure, Status, Verdict
+from billhook.core.answers import Decision, Status, Verdict
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import EventError, UsageError
 from billhook.core.events import EVENTS, Event, decode, parse
@@ -331,21 +331,10 @@ def build_hooks(given: dict[str, Any], event: Event) -> list[Hook]:
             note(f"--match `{given['match']}` matches everything: {problem}")
     runs = [(text, command(text, dialect=dialect)) for text in given["runs"]]
     runs += [(text, _program(text, dialect)) for text in given["execs"]]
-    on_failure: OnFailure = given["on_failure"]
-
-    def hook(number: int, text: str, run: Command) -> Hook:
-        return Hook(
-            name=f"hook-{number}",
-            title=text,
-            run=run,
-            match=given["match"],
-            timeout=given["timeout"],
-            on_failure=on_failure,
-            dialect=dialect,
-            source=Source(layer="command line"),
-        )
-
-    return [hook(number, text, run) for number, (text, run) in enumerate(runs, 1)]
+    shared: dict[str, Any] = {name: given[name] for name in ("match", "timeout", "on_failure", "dialect")}
+    shared["source"] = Source(layer="command line")
+    numbered = enumerate(runs, 1)
+    return [Hook(name=f"hook-{number}", title=text, run=run, **shared) for number, (text, run) in numbered]
 
 
 def _program(text: str, dialect: str) -> Command:
@@ -374,10 +363,8 @@ def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
 
 def _hint_of_files(verdict: Verdict, config: "Config") -> str:
     if not config.entries:
-        return (
-            unreadable(config)
-            or "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
-        )
+        nothing = "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
+        return unreadable(config) or nothing
     if not any(outcome.source != "built-in" for outcome in verdict.outcomes):
         return f"no configured hook was asked; `billhook explain {visible(verdict.event)} ...` says why"
     failed = [outcome for outcome in verdict.outcomes if outcome.failed_open]

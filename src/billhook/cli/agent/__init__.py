@@ -4,8 +4,8 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -28,7 +28,7 @@ from billhook.core.text import suggest
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
-from billhook.store.sessions import RecentSession, Sessions
+from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
 
 _NAMED = 5  # sessions that a hint names
@@ -37,21 +37,21 @@ _NAMED = 5  # sessions that a hint names
 def session_meant(word: str, here: LogScope) -> str:
     """The id of the session that a word means: the id itself, a name, the beginning of an id, or `.`. UsageError, with
     what there is, when none of this project that has a transcript is meant."""
-    resumable = _resumable(here)
+    sessions = _resumable(here)
     if word == ".":
-        if not resumable:
+        if not sessions:
             raise UsageError("there is no session to resume here", hint="start one: billhook agent -p '...'")
-        return resumable[0]
+        return next(iter(sessions))
     if word and _has_transcript(word, here):
         return word
-    named = [one.session_id for one in _recent(here) if one.name == word and _has_transcript(one.session_id, here)]
-    begun = [one for one in resumable if len(word) >= FEWEST and one.startswith(word)]
+    named = [id_ for id_, name in sessions.items() if name == word]
+    begun = [id_ for id_ in sessions if len(word) >= FEWEST and id_.startswith(word)]
     if not named and len(begun) > 1:
         hint = f"give more of it: {', '.join(begun[:_NAMED])}"
         raise UsageError(f"the ids of {len(begun)} sessions begin with `{word}`", hint=hint)
     if found := named or begun:
         return found[0]
-    raise UsageError(f"no session `{word}` can be resumed here", hint=_what_there_is(resumable, here))
+    raise UsageError(f"no session `{word}` can be resumed here", hint=_what_there_is(sessions.values()))
 
 
 def _has_transcript(session_id: str, here: LogScope) -> bool:
@@ -61,29 +61,21 @@ def _has_transcript(session_id: str, here: LogScope) -> bool:
         return False
 
 
-def _recent(here: LogScope) -> list[RecentSession]:
-    try:
-        return Sessions(FileState(here.root)).recent(here.project)
-    except StoreError:
-        return []
+def _resumable(here: LogScope) -> dict[str, str]:
+    """The sessions of this project that have a transcript, id to name, newest first; where none has a name, its id."""
+    with suppress(StoreError):
+        recent = Sessions(FileState(here.root)).recent(here.project)
+        if named := {one.session_id: one.name for one in recent if _has_transcript(one.session_id, here)}:
+            return named
+    with suppress(OSError):
+        files = transcript_of(here.root, here.project, "any").path.parent.glob("*.jsonl")
+        newest_first = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
+        return {path.stem: path.stem for path in newest_first}
+    return {}
 
 
-def _resumable(here: LogScope) -> list[str]:
-    """The sessions of this project that have a transcript, newest first; where they have no names, by its time."""
-    named = [session.session_id for session in _recent(here) if _has_transcript(session.session_id, here)]
-    return named or [path.stem for path in _by_time(transcript_of(here.root, here.project, "any").path.parent)]
-
-
-def _by_time(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
-    except OSError:
-        return []
-
-
-def _what_there_is(resumable: list[str], here: LogScope) -> str:
-    names = {session.session_id: session.name for session in _recent(here)}
-    there = list(dict.fromkeys(names.get(one, one) for one in resumable))
+def _what_there_is(names: Iterable[str]) -> str:
+    there = list(dict.fromkeys(names))
     if not there:
         return "none has a transcript here; only sessions of `billhook agent` have one"
     more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""

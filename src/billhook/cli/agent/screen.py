@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 import click
-import msgspec
 
 from billhook.agent import ui_events as ui
-from billhook.cli.screen import not_written, say, shown_path, width
+from billhook.cli.screen import not_written, say, say_json, shown_path, width
 from billhook.core import strictjson, tools
 from billhook.core.text import counted, one_line, visible
 from billhook.engine.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
@@ -58,7 +57,7 @@ class JsonStream(_Stdout):
 
     def __call__(self, event: Any) -> None:
         try:
-            say(strictjson.dumps(msgspec.to_builtins(event)))
+            say_json(event)
         except OSError as error:
             self.lose(error)
 

@@ -1,7 +1,6 @@
 """`billhook events`: query the log. Without a command it shows the events; each command is in a module."""
 
 import importlib
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -28,7 +27,7 @@ from billhook.cli.events.query import (
 )
 from billhook.cli.events.table import EventRow, Table, joined, minimal
 from billhook.cli.options import words
-from billhook.cli.screen import filled, hint, note, progress, say, say_json, shown_path
+from billhook.cli.screen import filled, hint, note, picked, progress, say, say_json, shown_path
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line, suggest, visible
@@ -45,7 +44,7 @@ _HOW = (
     "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."
 )
 T = TypeVar("T")
-_MINIMAL = ("id", "time", "session_id", "session_name", "turn_id", "event", "tool", "decision", "reason")
+_MINIMAL = "id time session_id session_name turn_id event tool decision reason"
 
 
 def format_options(verb: Any) -> Any:
@@ -71,7 +70,9 @@ def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bo
     On a terminal there are tables, and in a pipe JSON lines, also of list, search, show, files and stats; --human asks
     for the tables there. rename and verify answer in words everywhere, unless --json asks for JSON.
     """
-    _refuse_misplaced(filters.sessions)
+    if filters.sessions and filters.sessions[0] in VERBS:
+        behind = f"put them behind it: billhook events {' '.join(filters.sessions)} ..."
+        raise UsageError(f"options stand before `{filters.sessions[0]}`", hint=behind)
     if follow and (part.first is not None or part.limit or part.offset or filters.until):
         raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
     where = here()
@@ -89,13 +90,6 @@ def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bo
     return 0
 
 
-def _refuse_misplaced(sessions: tuple[str, ...]) -> None:
-    """A command that stands behind an option, or is followed by what is no session."""
-    if sessions and sessions[0] in VERBS:
-        hint = f"put them behind it: billhook events {' '.join(sessions)} ..."
-        raise UsageError(f"options stand before `{sessions[0]}`", hint=hint)
-
-
 class Printer:
     """Prints records as they were asked for."""
 
@@ -108,31 +102,25 @@ class Printer:
     def show(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
         """Print them all; how many there were."""
         if self.in_json:
-            return self._json(logs, entries)
+            number = 0
+            for entry in entries:
+                self.one(logs, entry)
+                number += 1
+            return number
         records = [logs.whole(entry) for entry in entries]
-        if self.minimal:
-            say("\n".join(minimal(EventRow(record), self.names) for record in records)) if records else None
-        elif records:
-            say("\n".join(self._table(records)))
+        if records:
+            short = (minimal(EventRow(record), self.names) for record in records)
+            say("\n".join(short if self.minimal else self._table(records)))
         return len(records)
 
-    def one(self, logs: Logs, entry: LogEntry, table: Table) -> None:
+    def one(self, logs: Logs, entry: LogEntry, table: Table | None = None) -> None:
         """Print one that just came."""
         if self.in_json:
-            self._json(logs, (entry,))
-            sys.stdout.flush()
-        elif self.minimal:
-            say(minimal(EventRow(logs.whole(entry)), self.names))
-        else:
-            say("\n".join(table.lines(EventRow(logs.whole(entry)))))
-
-    def _json(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
-        number = 0
-        for entry in entries:
-            number += 1
-            few = {name: getattr(entry.record, name) for name in _MINIMAL} if self.minimal else None
-            click.echo(as_logged(entry, logs) if few is None else strictjson.encode(few))
-        return number
+            few = strictjson.encode(picked(entry.record, _MINIMAL)) if self.minimal else None
+            click.echo(few or as_logged(entry, logs))
+            return
+        row = EventRow(logs.whole(entry))
+        say(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
 
     def _table(self, records: list[Record]) -> Iterator[str]:
         rows = joined(records)

@@ -177,7 +177,7 @@ def show_verb(id_: str, in_json: bool) -> int:
     if in_json:
         click.echo(line_of(entry, record))
     else:
-        say("\n".join(_events_show_screen(record, entry, SessionNames(where))))
+        say("\n".join(_record_screen(record, entry, SessionNames(where))))
     if problem:
         say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
@@ -247,7 +247,7 @@ def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
         return entry.record, f"a part of this record can't be shown: {error.place}: {error.message}"
 
 
-def _events_show_screen(record: Record, entry: LogEntry, names: SessionNames) -> Iterator[str]:
+def _record_screen(record: Record, entry: LogEntry, names: SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
     yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)

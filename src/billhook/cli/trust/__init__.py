@@ -232,13 +232,7 @@ Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or 
 @click.option("--list", "listing", is_flag=True, help="Show what was approved.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
 def verb(
-    hooks: tuple[str, ...],
-    everything: bool,
-    yes: bool,
-    revoking: bool,
-    acknowledge: bool,
-    listing: bool,
-    as_json: bool,
+    hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, acknowledge: bool, listing: bool, as_json: bool
 ) -> int:
     """Show the hooks that came with this project and wait for approval, each in full, and ask about each; and likewise
     the permission rules of its settings files that let an agent's calls run without asking.

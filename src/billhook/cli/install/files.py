@@ -18,7 +18,7 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install.entries import NAME, PROGRAM, by_hand
 from billhook.config import sources
-from billhook.config.edit_json import Document, at_path, items
+from billhook.config.edit_json import Document, at_path
 from billhook.config.nodes import MAX_BYTES
 from billhook.core import client_env
 from billhook.core.errors import BillhookError, UsageError
@@ -51,7 +51,7 @@ def _disabled(file: str, document: Document, host: Agent) -> Iterator[str]:
     """Some agents can switch off single hooks, by their names."""
     for path in (["hooksConfig", "disabled"], ["hooks", "disabled"]):
         found = at_path(document, path)
-        if host.named and found is not None and NAME in (one.value for one in items(found)):
+        if host.named and found is not None and isinstance(found.value, tuple) and NAME in found.plain():
             switch = f"{file}:{found.line} switches billhook's hooks off (`{'.'.join(path)}`)"
             yield f"{switch}: {host.title} will not ask it"
 
@@ -163,9 +163,8 @@ def behind(file: str, scope: Scope, project: str) -> str:
         hint = "replace the link by a file of the project"
         raise BillhookError(f"it leads out of the project, to {real}", place=file, hint=hint)
     if os.path.islink(file) and not os.path.isdir(os.path.dirname(real)):
-        raise BillhookError(
-            f"it is a link to {real}, which is not there", place=file, hint="mend the link, or remove it"
-        )
+        hint = "mend the link, or remove it"
+        raise BillhookError(f"it is a link to {real}, which is not there", place=file, hint=hint)
     return real
 
 
@@ -350,9 +349,8 @@ class Shelf:
             return msgspec.json.decode(data, type=InstallBackup)
         except msgspec.MsgspecError:
             hint = f"remove {self.folder}; entries can then still be removed one by one"
-            raise BillhookError(
-                "the record of this installation is damaged", place=str(self.folder), hint=hint
-            ) from None
+            message = "the record of this installation is damaged"
+            raise BillhookError(message, place=str(self.folder), hint=hint) from None
 
     def restored(self) -> bytes | None:
         """The file as it shall be without us; None when that is not known."""
@@ -362,17 +360,14 @@ class Shelf:
         """The hooks.yaml as it was before handlers were moved there; None when there was none."""
         return files.read_bytes(self.folder / _YAML, _LARGEST, root=self.root)
 
-    def keep(self, kept: InstallBackup, before: bytes | None, restore: bytes | None) -> None:
+    def keep(
+        self, kept: InstallBackup, before: bytes | None = None, restore: bytes | None = None, yaml: bytes | None = None
+    ) -> None:
         """Remember. Raises StoreError, and then nothing may be changed."""
-        if before is not None:
-            self._write(self.backup.name, before)
-        if restore is not None:
-            self._write(_RESTORE, restore)
+        for name, data in ((self.backup.name, before), (_RESTORE, restore), (_YAML, yaml)):
+            if data is not None:
+                self._write(name, data)
         self._write(_RECORD, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
-
-    def keep_yaml(self, before: bytes | None) -> None:
-        if before is not None:
-            self._write(_YAML, before)
 
     def forget(self) -> None:
         """Nothing has to be put back any more; the backup stays."""

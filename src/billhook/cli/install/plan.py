@@ -301,13 +301,13 @@ def carry_out(change: InstallChange) -> None:
     target = change.target
     assert change.kept is not None
     # What was there before us stays the backup as long as nobody but us has changed it.
-    target.shelf.keep(change.kept, None if target.untouched else target.data, change.restore)
-    target.shelf.keep_yaml(change.yaml_restore)
+    before = None if target.untouched else target.data
+    target.shelf.keep(change.kept, before, change.restore, change.yaml_restore)
     made = {}
     for one in reversed(change.files):  # moved handlers arrive before they leave
         assert one.after is not None
         made[one.real] = files.replace(one.real, one.after, target.scope, one.before)
-    target.shelf.keep(_with_folders(change.kept, made, target.real), None, None)
+    target.shelf.keep(_with_folders(change.kept, made, target.real))
 
 
 def _with_folders(kept: InstallBackup, made: Mapping[str, list[str]], real: str) -> InstallBackup:

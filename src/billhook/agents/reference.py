@@ -19,12 +19,11 @@ from billhook.agents.child import (
     launch_note,
     settled,
 )
-from billhook.agents.inbound import consistent
 from billhook.core import dialect_traits as rows
-from billhook.core import events, strictjson
+from billhook.core import events, strictjson, tools
 from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Exit, Reply, Status
 from billhook.core.dialect_traits import Meanings
-from billhook.core.errors import StrictJSONError
+from billhook.core.errors import ContradictionError, StrictJSONError
 from billhook.core.events import Event
 from billhook.core.hook import Context
 from billhook.core.lazy import later
@@ -74,7 +73,9 @@ class JsonDialect(msgspec.Struct, frozen=True):
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         event = events.decode(stdin)
-        consistent(event.payload)  # decodes all of it here, where a fault still is a malformed event
+        why = tools.contradictory_event(event.payload)  # decodes all of it, so that a fault is a malformed event
+        if why:
+            raise ContradictionError(why)
         return event
 
     def write_exit(self, event: Event, answer: Answer) -> Written:

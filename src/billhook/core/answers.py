@@ -5,7 +5,7 @@ import functools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 from msgspec import UNSET as UNSET  # noqa: PLC0414 - exported: no hook rewrote it
@@ -484,21 +484,26 @@ Combine = Literal["strictest", "first"]
 
 
 def fold(
-    event: Event, outcomes: Sequence[Outcome], *, combine: Combine = "strictest", duration_ms: float = 0.0
+    event: Event, outcomes: Sequence[RawOutcome], *, combine: Combine = "strictest", duration_ms: float = 0.0
 ) -> Verdict:
     """Fold outcomes, in the order in which hooks are configured, into one verdict.
 
     deny > defer > ask > allow > none over all answers; every reason of the winning decision is kept, and the last
     rewrite wins. `combine="first"` takes the first decision instead (the literal reading of seed 001's sample).
     """
-    said = [outcome.answer for outcome in outcomes if outcome.answer is not NOTHING and outcome.answer.speaks]
+    said: list[Answer] = []
     open_passes = 0
-    for outcome in outcomes:
+    for raw in outcomes:
+        if type(raw) is tuple:  # it had nothing to say
+            continue
+        outcome = cast("Outcome", raw)
         open_passes += outcome.failed_open
+        if outcome.answer is not NOTHING and outcome.answer.speaks:
+            said.append(outcome.answer)
     if not said:
         silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
-        # What the properties would say, which costs more to ask.
-        silent.__dict__.update(outcomes=tuple(outcomes), speaks=False)
+        # What the properties would return, which costs more to compute there.
+        silent.__dict__.update(outcomes=tuple(map(to_outcome, outcomes)), speaks=False)
         return silent
     if len(said) == 1:
         return _only(event, outcomes, said[0], open_passes, duration_ms)
@@ -530,7 +535,9 @@ def fold(
     )
 
 
-def _only(event: Event, outcomes: Sequence[Outcome], answer: Answer, open_passes: int, duration_ms: float) -> Verdict:
+def _only(
+    event: Event, outcomes: Sequence[RawOutcome], answer: Answer, open_passes: int, duration_ms: float
+) -> Verdict:
     """The same for one answer, which is the usual number."""
     decision, reason, stopped = answer.decision, answer.reason, answer.stop
     going = answer.keep_going and not stopped and event.block is Block.KEEP_GOING

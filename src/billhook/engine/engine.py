@@ -255,8 +255,7 @@ class Engine:
         self._special = self.parallel or bool(self.audience)
 
     def _fold(self, event: Event, outcomes: Sequence[RawOutcome], began: float) -> Verdict:
-        made = [to_outcome(raw) for raw in outcomes]
-        return fold(event, made, combine=self.combine, duration_ms=(_now() - began) * 1e3)
+        return fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
 
     async def _close(self, event: Event, outcomes: Sequence[RawOutcome], began: float, ctx: Context) -> Verdict:
         """Fold, and let the observers know."""

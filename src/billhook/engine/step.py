@@ -133,6 +133,8 @@ class Step:
         """The outcome of a function without `await`, which returned something, or too late."""
         if now - began > self.timeout or now > ctx.ends:
             return self.overran(ctx, said, began, min(began + self.timeout, ctx.ends))
+        if type(said) is Answer and said.plain and ctx.event.block is not _KEEP_GOING:
+            return Outcome(self.name, self.source, self.dialect, _OK, said, (now - began) * 1e3)
         return self.read(ctx, said, began)
 
     def read_late(self, ctx: Context, said: Any, why: str, began: float) -> Outcome:

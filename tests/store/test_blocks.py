@@ -95,6 +95,13 @@ def test_lines_that_begin_at_some_places(lines: list[bytes], tail: bytes, choice
     assert [line for _, line in found] == [line if len(line) < 64 else None for _, line in chosen]
 
 
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.binary(min_size=1, max_size=4))
+def test_the_quick_search_finds_what_python_finds(data: bytes, needle: bytes) -> None:
+    """Also with zeros in either."""
+    assert files.quick_search()(data, needle) == (needle in data)
+
+
 @pytest.mark.parametrize("keep", [0, 5, 24, 25, 26, 100])
 def test_a_file_that_is_cut_off_meanwhile(tmp_path: Path, keep: int) -> None:
     """What is left is read, from either end; nothing fails."""

@@ -1,4 +1,4 @@
-"""One line of the event log: how it is made, and how it is told from everything else.
+"""One line of the event log and its record: how they are made and read, and the side file of a record that is too long.
 
     {"v":1,"seq":12,"prev":"<64 hex>", ... what is recorded ... ,"hash":"<64 hex>"}
 

@@ -32,7 +32,7 @@ next
   billhook fire PreToolUse --tool Bash --input '{"command": "git push"}'
       what the gate says to a push
   billhook install claude
-      let an agent ask these hooks: claude, codex, gemini, qwen, copilot, cursor
+      let an agent ask these hooks: claude, codex, gemini, qwen, copilot, cursor, opencode, hermes
 -- exit 0
 """)
     assert (place.project / ".billhook" / "hooks.yaml").read_text() == STARTER

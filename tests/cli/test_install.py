@@ -522,6 +522,8 @@ def test_all(me: Person) -> None:
             "gemini": ("installed", ""),
             "copilot": ("skipped", "not found: no `copilot` on PATH, no <here>/home/.copilot"),
             "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
+            "opencode": ("skipped", "not found: no `opencode` on PATH, nothing of it in <here>/home/.config"),
+            "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
         }
     )
     assert (ended.code, ended.err) == snapshot(
@@ -548,6 +550,8 @@ hint: write `"oops"`
                 "Qwen Code: not installed in ~/.qwen/settings.json; nothing was changed",
                 "Copilot: not installed in ~/.copilot/hooks/billhook.json; nothing was changed",
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
+                "OpenCode: not installed in ~/.config/opencode/plugins/billhook.js; nothing was changed",
+                "Hermes: not installed in ~/.hermes/config.yaml; nothing was changed",
             ],
         )
     )
@@ -563,6 +567,8 @@ Gemini CLI: skipped, not found: no `gemini` on PATH, no ~/.gemini
 Qwen Code: skipped, not found: no `qwen` on PATH, no ~/.qwen
 Copilot: skipped, not found: no `copilot` on PATH, no ~/.copilot
 Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
+OpenCode: skipped, not found: no `opencode` on PATH, nothing of it in ~/.config
+Hermes: skipped, not found: no `hermes` on PATH, no ~/.hermes
 -- exit 1
 """)
 

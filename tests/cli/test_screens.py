@@ -96,7 +96,7 @@ Options:
                                   that are configured. May be repeated.
   --exec 'ARGV...'                A hook: a program, without a shell; after
                                   all --run.
-  --dialect claude|spec|claw|claw-text|lesson|codex|gemini|qwen|copilot|cursor|universal
+  --dialect claude|spec|claw|claw-text|lesson|codex|gemini|qwen|copilot|cursor|opencode|hermes|universal
                                   How --run hooks are spoken to: what they
                                   get, what their exit codes mean.  [default:
                                   claude]

@@ -329,7 +329,7 @@ def test_a_refusal_of_something_unknown_holds_and_keeps_nobody_going(name: str, 
         assert read.stop or not read.keep_going
 
 
-AGENTS = ("codex", "gemini", "qwen", "copilot", "cursor", "universal")
+AGENTS = ("codex", "gemini", "qwen", "copilot", "cursor", "opencode", "universal")
 
 
 @pytest.mark.parametrize("dialect", AGENTS)

@@ -36,6 +36,7 @@ def described(url: str) -> dict[str, Any]:
     description: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
     description["info"]["version"] = __version__
     description["servers"] = [{"url": url}]
+    description["paths"]["/hook/{dialect}"]["post"]["parameters"][0]["schema"]["enum"] = list(DIALECTS)
     return description
 
 

@@ -230,9 +230,12 @@ class Engine:
                 rewritten_by = steps.index(step)
         if rewritten_by and over is None:
             await self._run_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, outcomes)
-        if self._closes or ctx.shared is not None:  # a hook may have reserved the verdict's id
+        if self._closes or rewritten_by or ctx.shared is not None:  # a hook may have reserved the verdict's id
             return await self._close(event, outcomes, began, ctx)
-        return self._fold(event, outcomes, began) if spoken else Verdict(event, outcomes, (now - began) * 1e3)
+        took = (now - began) * 1e3
+        return (
+            fold(event, outcomes, combine=self.combine, duration_ms=took) if spoken else Verdict(event, outcomes, took)
+        )
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""

@@ -11,7 +11,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from billhook.config.sources import FileSnapshot
 from billhook.effects import programs
@@ -116,22 +116,15 @@ _ROOT: Final = re.compile(r"^(?:\$?\{[^{}]*+\})?/*+")
 _ITSELF: Final = {"sys.executable": "python", "process.execPath": "node"}
 
 
-class Started(NamedTuple):
-    """What one call starts."""
-
-    scripts: tuple[str, ...]  # the names of scripts in it, as they are written there
-    text: str
-
-
-def started(source: str) -> Iterator[Started]:
-    """The calls that run a script: a path of its own, or an interpreter with one."""
+def started(source: str) -> Iterator[tuple[list[str], str]]:
+    """The calls that run a script (a path of its own, or an interpreter with one): the scripts as they are written
+    there, and the text of the call."""
     for call in itertools.islice(_START.finditer(source), MAX_CALLS):
         text = _arguments(source[call.end() : call.end() + MAX_CALL])
         literals = (_ITSELF.get(itself) or double or single for double, single, itself in _LITERAL.findall(text))
         words = [word for literal in literals for word in literal.split()]
         if call["code"] or not words or _runs_script(words):
-            scripts = tuple(_ROOT.sub("", word) for word in words if word.endswith(SUFFIXES))
-            yield Started(scripts, f"{call[0]}{text}")
+            yield [_ROOT.sub("", word) for word in words if word.endswith(SUFFIXES)], f"{call[0]}{text}"
 
 
 def _arguments(text: str) -> str:

@@ -302,13 +302,13 @@ class _FileScan:
     def started(self, source: str, path: str) -> None:
         """`subprocess.run(["sh", "lib/x.sh"])`: scripts that it starts, named from the project or from around it."""
         folders = (self.folder, *around(os.path.dirname(path), self.folder))
-        for call in approval_scope.started(source):
-            places = [place for name in call.scripts for place in self.meant(name, folders)]
+        for scripts, text in approval_scope.started(source):
+            places = [place for name in scripts for place in self.meant(name, folders)]
             there = [place for place in places if self.look.regular(place) and self.inside(place)]
             for place in there:
                 self.take(place, "")
             if not there:
-                self.note(f"{path}: `{' '.join(call.text.split())[:60]}`: what it runs is known only at run time")
+                self.note(f"{path}: `{' '.join(text.split())[:60]}`: what it runs is known only at run time")
 
     def python(self, target: str, interpreter: str) -> None:
         module = target.partition(":")[0]

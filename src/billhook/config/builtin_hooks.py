@@ -45,7 +45,7 @@ _OTHERS = [row for name, row in TABLE.items() if name != "claude"]
 _AGENTS = tuple(file for row in _OTHERS for file in (*row.files, *row.beside))
 """Where other agents keep the entry that calls billhook, in a project and below the home folder alike."""
 _IN_PROJECT, _IN_HOME = ([f"{row.folders[at]}/billhook.json" for row in _OTHERS if row.folders] for at in (0, 1))
-_SETTINGS = frozenset({"settings.json", "hooks.json", "config.toml", "billhook.json"})
+_SETTINGS = frozenset({"settings.json", "billhook.json", *(os.path.basename(file) for file in _AGENTS)})
 NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, *_IN_PROJECT})
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from billhook.agents import AGENTS
 from cli.folder import Folder
 
 HOOKS = """\
@@ -122,7 +123,7 @@ def test_for_programs(folder: Folder) -> None:
     """One object a line for each thing that is not honoured, of every agent."""
     ended = folder.billhook("check", "--host", "all", "--json")
     found = [json.loads(line) for line in ended.out.splitlines()]
-    assert ended.code == 1 and {one["host"] for one in found} == {"codex", "gemini", "qwen", "copilot", "cursor"}
+    assert ended.code == 1 and {one["host"] for one in found} == {*AGENTS} - {"claude"}
     asks = [one for one in found if one["hook"] == "review" and one["host"] == "codex"]
     assert [{**one, "file": ""} for one in asks] == snapshot(
         [

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from billhook.config import Config, fingerprint, load_config, loader
+from billhook.config import Config, load_config, loader, trust
 from billhook.config.trust import approve_entry
 from billhook.effects import shell
 from harness import Bar, Case, Goal, Trial
@@ -51,7 +51,7 @@ def timed(load: Callable[[], Config], before: Callable[[], None] | None = None) 
 def forget() -> None:
     """What a process that has loaded nothing yet does not know. Its modules are imported: that is not what is asked."""
     loader._cache.clear()
-    fingerprint._known.clear()
+    trust._known.clear()
     shell._parse_short.cache_clear()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from billhook.agents import AGENTS
 from billhook.agents.base import REFUSAL_KINDS, REFUSALS_OF_SEEDS, Refusal
-from billhook.agents.names import fold
+from billhook.agents.inbound import fold
 from billhook.agents.universal import AGENT as UNIVERSAL
 from billhook.core.events import EVENTS, Block
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from answering.agents import Agent, said
-from billhook.store.short_lived import LARGEST_HELD, MOST, Held
-from billhook.store.state import FileState
+from billhook.store.state import LARGEST_HELD, MOST, FileState, Held
 
 TELLS = "hooks: {tells: {events: PreToolUse, inject: mind the gap}}"
 

@@ -15,7 +15,7 @@ import pytest
 
 from answering.agents import Agent, golden, said
 from billhook.serve.hook_server import HookResponse
-from billhook.store.short_lived import CallRecord, CallRecords
+from billhook.store.state import CallRecord, CallRecords
 from daemon.running import Home, home_in
 
 GUARD = "hooks: {guard: {events: [PreToolUse, Stop], run: 'echo asked >> TRACE; echo no >&2; exit 2', gate: true}}"

@@ -76,7 +76,7 @@ def test_a_home_that_can_not_be_written(tmp_path: Path) -> None:
 
 def test_another_process_that_hangs_with_the_lock(tmp_path: Path) -> None:
     """The start of a session waits for a bounded time, and then does without a name."""
-    from billhook.store.locks import locked
+    from billhook.store.files import locked
 
     start(tmp_path)
     (lock,) = (tmp_path / "billhook" / "locks").glob("names-*.lock")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
-from billhook.config.fingerprint import approval_of, changes, definition, fingerprint, holds, same_content, unchanged
 from billhook.config.sources import FileSnapshot
+from billhook.config.trust import approval_of, changes, definition, fingerprint, holds, same_content, unchanged
 from billhook.store.approvals import Approvals
 
 FILES = {

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
-from billhook.config.file_read import FileRead
 from billhook.config.shapes import read_file
+from billhook.config.sources import FileRead
 from config.project import Project
 from seeds.examples import FLAT, PIPELINE, STRINGS
 

@@ -13,7 +13,7 @@ import pytest
 
 from billhook.agents import dialect
 from billhook.agents.base import CAPABILITIES
-from billhook.agents.names import EVENT_NAMES, NARROWER, canonical_event
+from billhook.agents.inbound import EVENT_NAMES, NARROWER, canonical_event
 from billhook.core.answers import Exit, Status
 from billhook.core.events import EVENTS, Block, parse
 from daemon import calling

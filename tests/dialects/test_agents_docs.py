@@ -6,7 +6,7 @@ import pytest
 
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES, FIELDS, Capabilities
-from billhook.agents.names import EVENT_NAMES, NARROWER
+from billhook.agents.inbound import EVENT_NAMES, NARROWER
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.tools import NAMINGS
 

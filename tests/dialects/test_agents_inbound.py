@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from billhook.agents import AGENTS, dialect
-from billhook.agents.names import canonical_event
+from billhook.agents.inbound import canonical_event
 from billhook.agents.universal import speaker
 from billhook.core import events
 from billhook.core.answers import rewrite

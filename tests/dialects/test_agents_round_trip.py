@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from billhook.agents import AGENTS, DIALECTS, canonical_event, dialect
 from billhook.agents.base import CAPABILITIES, FIELDS, Capabilities, can
-from billhook.agents.names import EVENT_NAMES, NARROWER, others
+from billhook.agents.inbound import EVENT_NAMES, NARROWER, others
 from billhook.core.answers import (
     Answer,
     Decision,

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.files import StoreError, log_folder
-from billhook.store.locks import LockFile
+from billhook.store.files import LockFile, StoreError, log_folder
 from billhook.store.log import eventlog
 from billhook.store.log.eventlog import CURRENT, EventLog, open_log
 from billhook.store.log.record import LARGEST_LINE

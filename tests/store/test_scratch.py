@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from billhook.store.files import StoreError
-from billhook.store.locks import locked
-from billhook.store.short_lived import LARGEST_SCRATCH, ScratchFolder
+from billhook.store.files import StoreError, locked
+from billhook.store.state import LARGEST_SCRATCH, ScratchFolder
 
 ADDING = """
 import sys
 from pathlib import Path
-from billhook.store.short_lived import ScratchFolder as Scratch
+from billhook.store.state import ScratchFolder as Scratch
 root = Path(sys.argv[1])
 scratch = Scratch(root / "here", root=root)
 for _ in range(100):

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from billhook.store.files import StoreError
-from billhook.store.locks import LockFile, locked
+from billhook.store.files import LockFile, StoreError, locked
 from billhook.store.state import COUNTED_ANEW, FOLDERS, LARGEST, FileState, Value
 from descriptors import open_descriptors
 
@@ -55,7 +54,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 HOLD = """
-from billhook.store.locks import locked
+from billhook.store.files import locked
 with locked(Path(sys.argv[2]), root=root):
     print("held", os.getpid(), flush=True)
     sys.stdin.read()
@@ -378,7 +377,7 @@ def test_a_child_does_not_inherit_the_lock(tmp_path: Path, leave: str) -> None:
     """A hook that hangs on, after the process that started it died with the lock, holds nothing."""
     lock = tmp_path / "a.lock"
     code = f"""
-    from billhook.store.locks import locked
+    from billhook.store.files import locked
     os.setsid()
     with locked(Path(sys.argv[2]), root=root):
         {leave}
@@ -423,7 +422,7 @@ def test_a_fork_while_another_thread_holds_the_lock(tmp_path: Path) -> None:
     """The child, in which that thread does not exist, is not left with its lock."""
     code = """
     import threading, warnings
-    from billhook.store.locks import LockFile
+    from billhook.store.files import LockFile
     warnings.simplefilter("ignore")
     lock, holds, ends = LockFile(root / "a.lock", root), threading.Event(), threading.Event()
     def hold():

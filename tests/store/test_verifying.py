@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from billhook.store.files import StoreError
-from billhook.store.locks import LockFile
+from billhook.store.files import LockFile, StoreError
 from billhook.store.log.eventlog import CURRENT, open_log
 from billhook.store.log.verify import MOST_FINDINGS, Broken, Head, Verified, export_head, exported_head, verify
 from store.written import PROJECT, content, files_of, filled, fresh, whole

@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.core.errors import UsageError
-from billhook.core.registry import LazyTable
+from billhook.core.lazy import LazyTable
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
     from billhook.agents.child import ChildCall, Dialect, Written
-    from billhook.agents.names import canonical_event
+    from billhook.agents.inbound import canonical_event
     from billhook.agents.reference import CLAUDE, SPEC
 
 
@@ -100,7 +100,7 @@ def reader_of(folder: str, name: str) -> str:
 def __getattr__(name: str) -> object:
     """Names that cost an import, for those who use them."""
     if name == "canonical_event":
-        from billhook.agents.names import canonical_event
+        from billhook.agents.inbound import canonical_event
 
         return canonical_event
     if name in ("CLAUDE", "SPEC"):

@@ -16,7 +16,7 @@ from billhook.agents.formats import SettingsFormat
 from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.dialect_traits import Meanings
-from billhook.core.registry import LazyTable
+from billhook.core.lazy import LazyTable
 
 if TYPE_CHECKING:
     from typing import Protocol

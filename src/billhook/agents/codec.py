@@ -21,8 +21,7 @@ from billhook.agents.child import (
     line,
 )
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.inbound import consistent, received_object, with_canonical_tool
-from billhook.agents.names import canonical_event
+from billhook.agents.inbound import canonical_event, consistent, received_object, with_canonical_tool
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools

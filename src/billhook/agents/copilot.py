@@ -37,7 +37,7 @@ from billhook.agents.base import (
     way_up,
 )
 from billhook.agents.codec import AgentDialect, Payload, block, known, one_of, spoken
-from billhook.agents.names import canonical_event
+from billhook.agents.inbound import canonical_event
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings

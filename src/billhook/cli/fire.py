@@ -11,7 +11,7 @@ import msgspec
 from click.core import ParameterSource
 
 from billhook.agents import DIALECTS
-from billhook.agents.names import others
+from billhook.agents.inbound import others
 from billhook.cli.options import json_of, json_or_text, one_of, seconds, text_of
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire

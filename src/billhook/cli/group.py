@@ -23,7 +23,11 @@ _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
 
 
-_MODULES = {"rule": "check", "schema": "check"}  # modules that hold more than their own verb: `rule_verb` and so on
+_MODULES = {
+    "rule": "check",
+    "schema": "check",
+    "uninstall": "install",
+}  # modules that hold more than their own verb: `rule_verb` and so on
 
 _MEANT = {
     "init": "add new create setup start",

@@ -13,8 +13,8 @@ from billhook.cli.options import agent_around
 from billhook.cli.screen import hint, note, say, say_json, shown_path
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.file_read import FileRead
 from billhook.config.loader import load_config
+from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, visible

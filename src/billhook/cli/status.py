@@ -13,11 +13,11 @@ from billhook.cli.screen import filled, hanging, note, picked, say, say_json, sh
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
-from billhook.config.file_read import FileRead
 from billhook.config.history import RecentRecords, log_of, recent
 from billhook.config.installation import adopting_command as _adopting
 from billhook.config.installation import of_claude_code
 from billhook.config.notices import Missing, gone_text, missing
+from billhook.config.sources import FileRead
 from billhook.core.text import Finding, counted, one_line
 from billhook.store.files import StoreError
 

@@ -12,9 +12,8 @@ from billhook.builtins import trackers
 from billhook.config import installation, sources
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import Exec, Python, RunAction
-from billhook.config.file_read import Builtin
 from billhook.config.recorder import Knowing
-from billhook.config.sources import FileSnapshot
+from billhook.config.sources import Builtin, FileSnapshot
 from billhook.core import client_env
 from billhook.core.answers import Reply, Status
 from billhook.core.hook import Context, Hook, Source

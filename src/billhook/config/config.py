@@ -25,8 +25,8 @@ from billhook.config.declaration import (
     Say,
     Url,
 )
-from billhook.config.file_read import Builtin, FileRead
 from billhook.config.recorder import Knowing
+from billhook.config.sources import Builtin, FileRead
 from billhook.core import client_env, strictjson
 from billhook.core.errors import StrictJSONError, UsageError
 from billhook.core.hook import Hook, listens

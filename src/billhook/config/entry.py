@@ -48,7 +48,7 @@ _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
 
 def tools_of(part: str) -> str:
     """The matcher for the tools that a part is about."""
-    from billhook.agents.names import tools_of
+    from billhook.agents.inbound import tools_of
 
     return tools_of().get(part, "")
 
@@ -478,7 +478,7 @@ class EntryReader:
         """What a name that only agents use means in this file: our name where it has one, else itself."""
         if self.where.agent != "plugin" and not self.where.of_another:
             return ""
-        from billhook.agents.names import canonical_event, is_own_name, own_events
+        from billhook.agents.inbound import canonical_event, is_own_name, own_events
 
         if self.where.of_another:
             return own_events(self.where.agent, name)
@@ -486,7 +486,7 @@ class EntryReader:
 
     def _agents_own(self, name: str) -> str:
         """An agent's name for a part of an event, or for one that only it has, in a file of ours."""
-        from billhook.agents.names import others, tools_of
+        from billhook.agents.inbound import others, tools_of
 
         ours = self.shape == "yaml" and not self.where.of_another
         return name if ours and (name in tools_of() or name in others()) else ""
@@ -495,7 +495,7 @@ class EntryReader:
         """The part of an event that is named, and the event; a part stands alone, because it decides what is sent."""
         if self.shape != "yaml" or all(name in EVENTS for name in events):
             return "", events
-        from billhook.agents.names import tools_of, whole
+        from billhook.agents.inbound import tools_of, whole
 
         parts = [name for name in events if name in tools_of()]
         if parts and len(events) > 1:
@@ -505,7 +505,7 @@ class EntryReader:
         return alone, tuple(dict.fromkeys(whole(name) for name in events)) if parts else events
 
     def _not_its_event(self, name: str, node: Node | None) -> None:
-        from billhook.agents.names import canonical_event
+        from billhook.agents.inbound import canonical_event
 
         agent = AGENTS[self.where.agent]
         meant = agent.event_names.get(canonical_event(name)) or name

@@ -13,7 +13,7 @@ import msgspec
 
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES, can
-from billhook.agents.names import own_name
+from billhook.agents.inbound import own_name
 from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.lint.commands import head_of, scripts
 from billhook.core.dialect_traits import meanings

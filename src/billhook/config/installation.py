@@ -12,7 +12,7 @@ import msgspec
 
 from billhook.agents import EVERY_AGENT
 from billhook.config.declaration import Action, Declared, Exec, RunAction, Url
-from billhook.config.file_read import FileRead
+from billhook.config.sources import FileRead
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.lazy import pattern

@@ -12,7 +12,7 @@ import msgspec
 from billhook.config import builtin_options
 from billhook.config.config import Entry
 from billhook.config.declaration import BUILTINS, LAYERS, Action, Declared, Exec, Layer, Python, Say, Url, needs_consent
-from billhook.config.file_read import Builtin, FileRead
+from billhook.config.sources import Builtin, FileRead
 from billhook.core.lazy import pattern
 from billhook.core.text import Finding, nearest
 

@@ -16,9 +16,9 @@ from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, speaking_last
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
-from billhook.config.file_read import FileRead
 from billhook.config.installation import HostAgent, believed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
+from billhook.config.sources import FileRead
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
@@ -28,12 +28,12 @@ from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
-    from billhook.config import build, fingerprint, shapes
+    from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.trust import Consent, Trust
     from billhook.engine.engine import Engine
 else:
-    fingerprint = later("billhook.config.fingerprint")
+    trust = later("billhook.config.trust")
     build = later("billhook.config.build")
     shapes = later("billhook.config.shapes")
 
@@ -93,10 +93,10 @@ class CachedConfig:
         if self._stamps and not self._approved and not self._same_approvals():
             return False
         for mark in self._marks:
-            if not fingerprint.holds(mark):
+            if not trust.holds(mark):
                 return False
         for entry in self.config.pending:
-            if not all(map(fingerprint.unchanged, entry.consent.looked_at)):
+            if not all(map(trust.unchanged, entry.consent.looked_at)):
                 return False
         # A folder that was moved, with a link left in its place, is the same one and lies elsewhere.
         leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
@@ -434,7 +434,7 @@ def _judges_the_same(entry: Entry) -> bool:
     """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
     before = entry.consent.before
     assert before is not None
-    from billhook.config.fingerprint import definition
+    from billhook.config.trust import definition
 
     now = definition(entry.declared)
     return before.gate and all(now[key] == before.definition.get(key) for key in ("events", "match", "if", "dialect"))

@@ -435,7 +435,7 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
 
 def _definition(entry: "Entry") -> str:
     """What tells a hook from another one, without a look at the files that it names: nobody has approved it."""
-    from billhook.config.fingerprint import definition
+    from billhook.config.trust import definition
     from billhook.store.files import sha256
 
     return sha256(repr((entry.shown, definition(entry.declared))).encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,9 +14,8 @@ from typing import Final, Literal
 import msgspec
 
 from billhook.config.declaration import Layer, needs_consent
-from billhook.config.file_read import FileRead
 from billhook.config.nodes import FieldNodes, Node, one_line, quoted
-from billhook.config.sources import agent_of
+from billhook.config.sources import FileRead, agent_of
 from billhook.config.trust import Trust
 from billhook.core import client_env, tools
 from billhook.core.errors import RuleError

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import yaml
 
 from billhook.agents import AGENTS
-from billhook.agents.names import tools_of
+from billhook.agents.inbound import tools_of
 from billhook.config.builtin_options import LIMIT, OPTIONS
 from billhook.config.declaration import (
     ACTIONS,

@@ -23,9 +23,9 @@ from billhook.config.declaration import (
     needs_consent,
 )
 from billhook.config.entry import EntryReader, Where
-from billhook.config.file_read import Builtin, FileRead
 from billhook.config.installation import is_billhook
 from billhook.config.nodes import GATE_WORDS, FieldNodes, Node, Read, read_text
+from billhook.config.sources import Builtin, FileRead
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS

@@ -7,17 +7,19 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from billhook.agents import reader_of
-from billhook.config.declaration import LAYERS, Layer
+from billhook.config.declaration import LAYERS, Declared, Layer
+from billhook.config.nodes import Node
 from billhook.core import client_env
 from billhook.core.errors import UsageError
+from billhook.core.text import Finding
 
 if TYPE_CHECKING:
-    from billhook.config.fingerprint import FileMark
+    from billhook.config.trust import FileMark
     from billhook.effects.paths import KnownVariables
 
 
@@ -394,3 +396,37 @@ def read_bytes(path: str, largest: int = LARGEST) -> bytes:
         return text
     finally:
         os.close(descriptor)
+
+
+# What one file contains.
+
+
+class Builtin(msgspec.Struct, frozen=True):
+    """What a file says about one built-in."""
+
+    name: str
+    enabled: bool | None = None
+    options: dict[str, Any] = {}  # what is set, by our names for the options
+    line: int = 0
+    column: int = 0
+    broken: str = ""  # what is wrong with its options: a guard among the built-ins must not go on without them
+
+
+class FileRead(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one file says."""
+
+    source: SourceFile
+    entries: tuple[Declared, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    readable: bool = True
+    variables: frozenset[str] = frozenset()  # what the file's `env` sets for every hook of an agent
+    says_gate: bool = False  # there seems to be a gate in what could not be read
+    parallel: bool | None = None
+    disable_all: bool = False
+    builtins: tuple[Builtin, ...] = ()
+    allowed_urls: tuple[str, ...] | None = None
+    allowed_header_env: tuple[str, ...] | None = None
+    permissions: tuple[tuple[Node, Node], ...] = ()
+    """Every `permissions` of the file, also misspelt, as it stands there: `permitting` reads them."""
+    lost_permissions: bool = False  # rules may have been in what could not be read
+    places: dict[str, tuple[int, int]] = {}

@@ -1,39 +1,383 @@
-"""Who consented to what: which declared hooks may run, and what changed since they were approved.
+"""What exactly is approved: a hash over a hook's definition and the contents of the files that decide what it runs.
 
-What comes with a repository is data until its user approved exactly that content. A gate that was approved and then
-changed is worse than one that was never there, because people rely on it: it blocks what it would have judged.
+Files that do not exist are no part of the hash, but of the marks: as soon as one appears it is, and the hash differs.
+So are the folders in which more files may appear.
 """
 
 import functools
+import itertools
 import os
+import stat
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal
 
 import msgspec
 
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.fingerprint import (
-    COVERS,
-    FileMark,
-    Fingerprint,
-    approval_of,
-    definition,
-    fingerprint,
-    holds,
-    same_content,
+from billhook.config.sources import (
+    MAX_KEPT,
+    SETTLED,
+    Content,
+    FileSnapshot,
+    StatIdentity,
+    stat_identity,
+    stat_settled,
+    state,
 )
-from billhook.config.sources import FileSnapshot
 from billhook.core.answers import Reply, Status
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.hook import Context
+from billhook.core.lazy import later
 from billhook.store.approvals import Approval, Approvals
 from billhook.store.files import StoreError, state_root
 
 if TYPE_CHECKING:
+    import json
+
+    from billhook.config import approval_scope
+    from billhook.config.approval_scope import Kind
     from billhook.config.config import Config, Entry
     from billhook.config.permissions import Waiting
+else:
+    json = later("json")
+    approval_scope = later("billhook.config.approval_scope")
+
+
+MAX_FILE = 256 << 20  # longer files are known by their size and times alone
+MAX_TEXT = 64 << 10
+MAX_ALL_TEXT = 256 << 10
+_CACHED = 4096
+_AT_ONCE = 1 << 20
+_SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
+
+
+COVERS = 2
+"""Which files an approval covers. 1: those that are named; 2: also the code files in the folders of the scripts."""
+
+
+class FileMark(msgspec.Struct, frozen=True):
+    """One file or folder as it was found. Without `identity` there was none."""
+
+    path: str
+    sha256: str  # empty: missing, unreadable or not a file
+    identity: tuple[int, ...] = ()
+    """Device, inode, size, and the times of change of its content and of its record, of what a link leads to."""
+    target: str = ""  # where it really lies
+    kind: Literal["file", "code", "all", "plain"] = "file"
+    """`code` and `all`: a folder, and which names in it tell of a change; `sha256` is that of these names.
+    `plain`: a file that does not count as long as it is no code."""
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """A hook and its files at one moment."""
+
+    hash: str
+    files: tuple[FileMark, ...] = ()  # all that count, those that are named first
+    others: tuple[FileMark, ...] = ()
+    """Folders in which more files may appear, and files that may become code. No part of the hash."""
+    trees: dict[str, int] = {}  # how many of the files count because of the folder that they are in, by folder
+    uncovered: tuple[str, ...] = ()  # what the hook may run that the hash does not cover, each with the reason
+
+    @property
+    def marks(self) -> tuple[FileMark, ...]:
+        """Everything that has to be as it was."""
+        return (*self.files, *self.others)
+
+    @property
+    def named(self) -> tuple[FileMark, ...]:
+        """The files that count by themselves."""
+        return self.files[: len(self.files) - sum(self.trees.values())]
+
+
+def definition(declared: Declared) -> dict[str, Any]:
+    """Everything that decides what a hook does, in one spelling, as JSON; not where in its file it stands."""
+    return {
+        "file": declared.file,
+        **({"name": declared.name} if declared.named else {}),
+        "does": _plain(msgspec.to_builtins(declared.action)),
+        "events": sorted(set(declared.events)),
+        "match": declared.match,
+        **({"part": declared.part} if declared.part else {}),
+        "if": declared.when,
+        "priority": _number(declared.priority),
+        "after": sorted(set(declared.after)),
+        "timeout": _number(declared.timeout),
+        "on_failure": declared.on_failure,
+        "background": declared.background,
+        "dialect": declared.dialect,
+        **({"always": True} if declared.always else {}),
+        **({} if declared.enabled else {"enabled": False}),
+    }
+
+
+def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerprint:
+    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places. Hooks of
+    one load share a look."""
+    from billhook.config.referenced_files import named  # not needed to see that nothing changed
+
+    look = look or FileSnapshot()
+    folder = os.path.abspath(declared.folder)
+    real = look.real(folder)
+    inside = real.rstrip("/") + "/"
+    found = named(declared.action, folder, look)
+    files = (*found.files, *itertools.chain.from_iterable(found.trees.values()))
+    marks = tuple(_marked(path, inside, look) for path in files)
+    present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
+    said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
+    others = (
+        *(_folder_mark(path, kind, look) for path, kind in found.watched.items()),
+        *(FileMark(path, "", stat_identity(look.state(path)), kind="plain") for path in found.plain),
+    )
+    trees = {path: len(some) for path, some in found.trees.items()}
+    return Fingerprint(_sha256(said.encode("ascii")), marks, others, trees, found.uncovered)
+
+
+def unchanged(mark: FileMark) -> bool:
+    """Whether the file is still the one that was marked, judged by one `stat`. False asks for a closer look."""
+    return stat_identity(state(mark.path)) == mark.identity
+
+
+def holds(mark: FileMark) -> bool:
+    """As `unchanged`, with the closer look at what hooks change by writing beside themselves: folders, and files that
+    don't count."""
+    return unchanged(mark) or (mark.kind != "file" and same_content(mark))
+
+
+def same_content(mark: FileMark) -> bool:
+    """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
+    if mark.kind in ("code", "all"):
+        return _names(mark.path, mark.kind, FileSnapshot()) == mark.sha256
+    if mark.kind == "plain":
+        return not approval_scope.counts(mark.path, state(mark.path))
+    by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
+    now = _mark(mark.path, "" if by_target else "/", FileSnapshot())
+    if mark.identity and not mark.sha256:
+        return now.identity == mark.identity  # it can't be read, so there is nothing else to go by
+    return (now.sha256, now.target, not now.identity) == (mark.sha256, mark.target, not mark.identity)
+
+
+def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Approval:
+    """The record that approves exactly this; the texts of its files are kept to show a change later. `replaces` is the
+    hash of what was approved in its place before."""
+    from datetime import UTC, datetime
+
+    return Approval(
+        hash=fp.hash,
+        file=declared.file,
+        name=declared.name,
+        definition=definition(declared),
+        gate=declared.gate,
+        files={mark.path: mark.sha256 for mark in fp.named},
+        beside={mark.path: mark.sha256 for mark in fp.files[len(fp.named) :]},
+        links=_links(fp),
+        contents=_texts(fp),
+        replaces=replaces,
+        covers=COVERS,
+        approved_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+    )
+
+
+def changes(old: Approval, declared: Declared, fp: Fingerprint) -> list[str]:
+    """What differs between what was approved and what is there now, as the lines of a unified diff."""
+    lines = _diff(_pretty(old.definition), _pretty(definition(declared)), "definition")
+    texts = _texts(fp)
+    now = {mark.path: mark.sha256 for mark in fp.files}
+    links = _links(fp)
+    approved = old.covered
+    for path in dict.fromkeys((*approved, *now)):
+        before, after = approved.get(path, ""), now.get(path, "")
+        if before and after and old.links.get(path, path) != links.get(path, path):
+            lines.append(f"{path} now leads to {links.get(path, path)}")
+        if before != after:
+            lines += _file_changes(path, bool(before), bool(after), old.contents.get(path), texts.get(path))
+    return lines
+
+
+def _file_changes(path: str, before: bool, after: bool, old: str | None, new: str | None) -> list[str]:
+    if not after:
+        return [f"{path} is gone"]
+    if not before:
+        return [f"{path} is new", *_diff("", new or "", path)]
+    if old is None or new is None:
+        return [f"binary or long file {path} changed"]
+    return _diff(old, new, path)
+
+
+def _diff(old: str, new: str, name: str) -> list[str]:
+    import difflib
+
+    if old == new:
+        return []
+    was, now = f"{name} (approved)", f"{name} (now)"
+    return list(difflib.unified_diff(_lines(old), _lines(new), was, now, lineterm="")) or [
+        f"{name}: only its line ends differ"
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    """As an editor counts them: a carriage return or a separator inside a line is a character of it, and is shown."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _pretty(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def _links(fp: Fingerprint) -> dict[str, str]:
+    return {mark.path: mark.target for mark in fp.files if mark.identity and mark.target != mark.path}
+
+
+def _texts(fp: Fingerprint) -> dict[str, str]:
+    found: dict[str, str] = {}
+    left = MAX_ALL_TEXT
+    for mark in fp.files:
+        text = text_of(mark, min(left, MAX_TEXT))
+        if text is not None:
+            found[mark.path] = text
+            left -= mark.identity[2]
+    return found
+
+
+def text_of(mark: FileMark, limit: int) -> str | None:
+    """What a file says, as it was marked; None for one that is missing, long or binary, or has changed since."""
+    if not mark.sha256 or mark.identity[2] > limit:
+        return None
+    data = FileSnapshot().read(mark.path, limit).data
+    if _sha256(data) != mark.sha256 or b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _covered(mark: FileMark, folder: str, real_folder: str) -> list[str]:
+    """What of a file goes into the hash. One that can't be read is known by its size and times."""
+    said = mark.sha256 or "unreadable " + " ".join(map(str, mark.identity[2:]))
+    target = _within(mark.target, real_folder)
+    path = _within(mark.path, folder)
+    return [path, said, target if target != path else ""]
+
+
+def _within(path: str, folder: str) -> str:
+    """The path from the folder when it lies inside: a checkout may be moved as a whole."""
+    return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
+
+
+def _folder_mark(path: str, kind: "Kind", look: FileSnapshot) -> FileMark:
+    names = _names(path, kind, look)
+    # one that changed just before it was listed is listed again every time
+    return FileMark(path, names, (-1,) if path in look.moving else stat_identity(look.state(path)), path, kind)
+
+
+def _names(folder: str, kind: "Kind", look: FileSnapshot) -> str:
+    return _sha256(approval_scope.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
+
+
+def _marked(path: str, inside: str, look: FileSnapshot) -> FileMark:
+    mark = look.marks.get((path, inside))
+    if mark is None:
+        mark = look.marks[path, inside] = _mark(path, inside, look)
+    return mark
+
+
+def _mark(path: str, inside: str, look: FileSnapshot) -> FileMark:
+    """Look at a file, and at its content unless that is known.
+
+    A link out of the folder `inside` to a program of the system, as in a virtual environment, is known by where it
+    leads: to update the system is no change of the hook's.
+    """
+    found = _settled(path, look)
+    if found is None:
+        return FileMark(path, "", (), "")
+    target = look.real(path)
+    if target != path and target.startswith(_SYSTEM) and not (inside and target.startswith(inside)):
+        return FileMark(path, _by_target(target), stat_identity(found), target)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
+        return FileMark(path, "", stat_identity(found), target)
+    of, sha256 = _hashed(path, stat_identity(found), look)
+    return FileMark(path, sha256, of, target)
+
+
+def _by_target(target: str) -> str:
+    return _sha256(b"system " + os.fsencode(target))
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # a cryptographic library, for nothing where nothing needs approval
+
+    return hashlib.sha256(data).hexdigest()
+
+
+_known: dict[StatIdentity, str] = {}
+
+
+def _hashed(path: str, wanted: StatIdentity, look: FileSnapshot) -> tuple[StatIdentity, str]:
+    """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
+    if wanted in _known:
+        return wanted, _known[wanted]
+    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else Content()
+    if content.identity == wanted:
+        return wanted, _remembered(wanted, _sha256(content.data))
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(file, "rb") as stream:
+            before = stat_identity(os.fstat(file))
+            sha256 = _digest(stream, before[2]) if stat.S_ISREG(os.fstat(file).st_mode) else ""
+            after = stat_identity(os.fstat(file))
+    except (OSError, ValueError):
+        return wanted, ""
+    if before == after == wanted:
+        return wanted, _remembered(wanted, sha256)
+    # written while it was read: times that no file has make the next look a closer one
+    return (*before[:3], 0, 0), sha256
+
+
+def _digest(stream: BinaryIO, size: int) -> str:
+    """The hash of a file of that size; nothing for one with more in it: some of those in /proc have no end."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    while size >= 0 and (part := stream.read(min(size + 1, _AT_ONCE))):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest() if size >= 0 else ""
+
+
+def _remembered(of: StatIdentity, sha256: str) -> str:
+    if len(_known) >= _CACHED:
+        _known.clear()
+    _known[of] = sha256
+    return sha256
+
+
+def _settled(path: str, look: FileSnapshot) -> os.stat_result | None:
+    """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
+    found = look.state(path)
+    if found is None or stat_settled(found):
+        return found
+    age = time.time_ns() - found.st_ctime_ns
+    time.sleep(max(0, SETTLED - age) / 1e9)
+    return state(path)
+
+
+def _number(value: float | None) -> int | float | None:
+    """30.0 and 30 are one number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, so that what was read back from disk is equal."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+# Who consented to what:
+
 
 Trust = Literal["approved", "all", "none"]
 Standing = Literal["own", "approved", "new", "changed"]

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from billhook.core.errors import UsageError
-from billhook.core.registry import AGENTS, LazyTable
+from billhook.core.lazy import AGENTS, LazyTable
 
 Matching = Literal["claude", "glob", "wildcard", "exact"]
 

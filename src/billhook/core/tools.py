@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from billhook.core.registry import AGENTS, LazyTable
+from billhook.core.lazy import AGENTS, LazyTable
 
 FILE_TOOLS: Final = frozenset(
     {"Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "Read", "NotebookRead", "Grep", "Glob", "LS"}

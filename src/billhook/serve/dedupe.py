@@ -20,11 +20,11 @@ from billhook.core.errors import BillhookError
 from billhook.core.events import Event
 from billhook.serve.hook_server import Arguments
 from billhook.store.files import StoreError, sha256
-from billhook.store.short_lived import CallRecord, CallRecords, Taken
+from billhook.store.state import CallRecord, CallRecords, Taken
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
-    from billhook.config.file_read import FileRead
+    from billhook.config.sources import FileRead
 
 WINDOW: Final = 10.0  # seconds in which a call without an id that comes through another entry is taken for the same one
 WINDOW_BY_ID: Final = 60.0

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from billhook.config import loader
     from billhook.config.config import Config
     from billhook.serve.dedupe import SharedVerdict
-    from billhook.store import short_lived
+    from billhook.store import state
 else:
-    short_lived = later("billhook.store.short_lived")
+    state = later("billhook.store.state")
     agents = later("billhook.agents")
     loader = later("billhook.config.loader")
 
@@ -132,7 +132,7 @@ def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer
     if row is None or not event.session_id or answer.objects or not row(event).context:
         return answer
     try:
-        texts = short_lived.Held(FileState(Path(root))).take(event.session_id)
+        texts = state.Held(FileState(Path(root))).take(event.session_id)
     except StoreError:
         return answer
     joined = dialect.meanings.join.join([*texts, *filter(None, [answer.context])])
@@ -143,14 +143,14 @@ def hold(root: str, event: Event, text: str) -> str:
     """Let a text wait for a later event of the session; why it can't, or what had to go for it, when that is so."""
     if not event.session_id:
         return "context can't wait for another event: this one names no session"
-    if len(text) > short_lived.LARGEST_HELD:
-        return f"context of more than {short_lived.LARGEST_HELD:,} characters can't wait for another event"
+    if len(text) > state.LARGEST_HELD:
+        return f"context of more than {state.LARGEST_HELD:,} characters can't wait for another event"
     from billhook.store.redaction import Redactor
 
     if Redactor().redacted(text).texts:
         return "context with a secret in it is not written down to wait for another event"
     try:
-        gone = short_lived.Held(FileState(Path(root))).keep(event.session_id, text)
+        gone = state.Held(FileState(Path(root))).keep(event.session_id, text)
     except StoreError as error:
         return f"context can't wait for another event: {error.place}: {error.message}"
     return f"{gone} older texts that waited for another event are gone" if gone else ""
@@ -257,7 +257,7 @@ def canonical(name: str, agent: str = "") -> str:
     does."""
     if name in EVENTS:
         return name
-    from billhook.agents.names import canonical_event
+    from billhook.agents.inbound import canonical_event
 
     return canonical_event(name, agent)
 
@@ -767,7 +767,7 @@ def _without_stand_ins(config: "Config") -> "Config":
 
 def _for_part(config: "Config", name: str, spoken: str) -> "Config":
     """The hooks for a narrower event alone, where an entry is for just that: the others hear of the whole event."""
-    from billhook.agents.names import whole
+    from billhook.agents.inbound import whole
 
     if whole(name, spoken) == name:
         return config

@@ -17,8 +17,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.store.files import StoreError, private_folder, read_bytes, remove, write_atomically
-from billhook.store.locks import LockedError, LockFile
+from billhook.store.files import LockedError, LockFile, StoreError, private_folder, read_bytes, remove, write_atomically
 
 FILE: Final = "options"
 _LARGEST: Final = 4096

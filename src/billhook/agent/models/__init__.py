@@ -114,7 +114,7 @@ def open_model(name: str, env: Mapping[str, str]) -> Model:
     if not service and not name:
         raise UsageError("no model", hint=_HOW)
     if service == "scripted":
-        from billhook.agent.models.scripted import Scripted
+        from billhook.agent.models.script import Scripted
 
         if not model:
             raise UsageError("`scripted` needs a file", hint="as in --model scripted:turns.yaml")

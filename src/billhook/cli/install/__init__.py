@@ -5,6 +5,7 @@ import functools
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import files
-from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing
+from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
 from billhook.cli.install.plan import (
     FileChange,
     InstallChange,
@@ -23,11 +24,13 @@ from billhook.cli.install.plan import (
     carry_out,
     chosen_events,
     plan_install,
+    plan_uninstall,
     widened,
 )
 from billhook.cli.options import agent_around, one_of
 from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
 from billhook.config import sources
+from billhook.config.edit_json import measured
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.trust import approve_entry, record_trust
@@ -363,3 +366,56 @@ def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
         if change.adopted:
             yield "billhook trust, for everybody else: you have approved the hooks that were moved, they have not"
     yield f"billhook doctor {host.name}"
+
+
+# `billhook uninstall`:
+
+
+@click.command(
+    "uninstall",
+    epilog=f"""\b
+Examples:
+  billhook uninstall claude             from your own settings
+  billhook uninstall all --dry-run      what would change
+  billhook uninstall {ANOTHER} --project    from the settings of this project
+
+\b
+Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
+)
+@click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
+@scope_options
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
+def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bool) -> int:
+    """Take billhook's entries out of an agent's settings, and nothing else.
+
+    When nothing else was changed since, the file is what it was before, byte for byte. Hooks that --adopt moved go back
+    to where they were. The event log and what you have approved stay.
+    """
+    hosts, _ = named(agents)
+    if not dry:
+        refuse_agents("uninstall")
+    project = project_here(scope)
+    return one_by_one(hosts, partial(_uninstall, scope=scope, project=project, dry=dry, as_json=as_json))
+
+
+def _uninstall(host: Agent, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
+    change = plan_uninstall(Target(host, scope, project, state_root()))
+    if change.state == "absent":
+        change = msgspec.structs.replace(change, notes=(*change.notes, *_elsewhere(host, scope, project)))
+    if not as_json:
+        show_difference(change)
+    if not dry:
+        carry_out(change)
+    report(change, dry=dry, as_json=as_json)
+    return True
+
+
+def _elsewhere(host: Agent, scope: Scope, project: str) -> list[str]:
+    """Where it is installed instead."""
+    other: Scope = "project" if scope == "user" else "user"
+    with suppress(BillhookError):
+        target = Target(host, other, project, state_root())
+        if target.path != host.file(scope, project) and ours(measured(target.text()), host):
+            return [f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"]
+    return []

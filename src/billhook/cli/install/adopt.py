@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from billhook.agents.base import Agent
-from billhook.agents.names import own_events
+from billhook.agents.inbound import own_events
 from billhook.cli.install.entries import Handler, is_written
 from billhook.cli.install.files import Adopted, Moved
 from billhook.config.declaration import BUILTINS, Action, Exec, RunAction, Url, checked_name, free_name, made_name

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from billhook.agents.base import Agent, Scope
-from billhook.agents.names import whole
+from billhook.agents.inbound import whole
 from billhook.config.declaration import Action, RunAction, Url
 from billhook.config.edit_json import (
     Document,

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from billhook.agents.base import Agent, Scope
-from billhook.agents.names import NARROWER, canonical_event
+from billhook.agents.inbound import NARROWER, canonical_event
 from billhook.cli.install import files
 from billhook.cli.install.adopt import Adoption, moved_into
 from billhook.cli.install.entries import (

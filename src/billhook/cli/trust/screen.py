@@ -11,8 +11,8 @@ import click
 from billhook.cli.screen import picked, shown_path
 from billhook.config.config import Config, Entry, kind_of
 from billhook.config.declaration import Exec, Python, RunAction, Say, Url, needs_consent
-from billhook.config.fingerprint import FileMark, Fingerprint, changes, text_of
 from billhook.config.permissions import NAME, Waiting
+from billhook.config.trust import FileMark, Fingerprint, changes, text_of
 from billhook.core import strictjson
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError

@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple, Never
 from billhook.core import strictjson
 from billhook.core.lazy import pattern
 from billhook.store import files
-from billhook.store.files import StoreError, failed, log_folder, sha256
-from billhook.store.locks import PATIENCE, LockFile
+from billhook.store.files import PATIENCE, LockFile, StoreError, failed, log_folder, sha256
 from billhook.store.log import record
 from billhook.store.log.record import LARGEST_BODY, LARGEST_LINE, LineEnds
 

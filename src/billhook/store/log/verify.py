@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from billhook.store import files
-from billhook.store.files import StoreError
-from billhook.store.locks import locked
+from billhook.store.files import StoreError, locked
 from billhook.store.log import record as lines
 from billhook.store.log.eventlog import CURRENT, LOCK, fragment, last_of, rotated_names
 from billhook.store.log.reader import LogFile, Progress, end_of_lines, forward, open_log_files, sizes

@@ -15,6 +15,7 @@ from billhook.agents.base import (
     UNPREVENTED,
     Agent,
     Installed,
+    Refusal,
     Settings,
     Trust,
     row,
@@ -122,6 +123,7 @@ AGENT: Final = Agent(
         "SubagentStart": row(**UNPREVENTED, context=_LATER),
         "SubagentStop": row(**UNPREVENTED, context=_LATER),
     },
+    refusals=(Refusal("prompt subagent compact", 0, None, "client"), Refusal("")),  # only tool calls can be refused
     sends=_sends,
     program="hermes",
     user_file=".hermes/config.yaml",

@@ -119,7 +119,7 @@ answer() {
     cursor:*) deny 2 "{\"permission\":\"deny\",\"user_message\":\"$why\",\"agent_message\":\"$why\"}" ;;
     opencode:compact) allow ;;
     opencode:*) deny 2 ;;
-    hermes:compact) allow ;;
+    hermes:prompt | hermes:subagent | hermes:compact) allow ;;
     hermes:*) deny 2 ;;
     *:prompt) deny 0 "{\"decision\":\"block\",\"reason\":\"$why\",\"continue\":false,\"stopReason\":\"$why\"}" ;;
     *:permission) deny 0 "{\"hookSpecificOutput\":{\"hookEventName\":\"PermissionRequest\",\"decision\":{\"behavior\":\"deny\",\"message\":\"$why\"}}}" ;;

@@ -73,7 +73,7 @@ static const struct wording wordings[] = {
     {"cursor", ANY, 2, "{'permission':'deny','user_message':'@','agent_message':'@'}\n"},
     {"opencode", IS(COMPACT), 0, PASSES},
     {"opencode", ANY, 2, ""},
-    {"hermes", IS(COMPACT), 0, PASSES},
+    {"hermes", IS(PROMPT) | IS(SUBAGENT) | IS(COMPACT), 0, PASSES},
     {"hermes", ANY, 2, ""},
     {NULL, IS(PROMPT), 0, "{'decision':'block','reason':'@','continue':false,'stopReason':'@'}\n"},
     {NULL, IS(PERMISSION), 0,

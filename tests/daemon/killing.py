@@ -201,7 +201,8 @@ class Nursery:
         )
 
     def start(self) -> int:
-        """The number of a daemon that begins just now."""
+        """The number of a daemon that begins just now, once the one before has given up its lock."""
+        eventually(lambda: not places.holder(self._home.folder), pause=0.002)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(b"start\n")
         return int(self._process.stdout.readline())

@@ -38,22 +38,38 @@ Observer = Callable[[Verdict, "Config", str], None]
 """Hears of every verdict, of the configuration and of who was served. Must not raise."""
 
 
+class _Loading:
+    """Files that are being read for the callers from one place, who take turns afterwards in the order they came."""
+
+    def __init__(self, task: "asyncio.Task[HookResponse | None]") -> None:
+        self.task = task
+        self.callers = 1
+
+    async def turn(self, number: int) -> bool:
+        """Wait for a caller's turn; whether it is the last so far. A caller that goes away ends nothing."""
+        await asyncio.wait({self.task})
+        return number == self.callers
+
+
 class Served:
     """The engines and environments of a daemon. Lives as long as that."""
 
     def __init__(self) -> None:
         self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
-        self._loading: dict[tuple[bytes, str], asyncio.Task[HookResponse | None]] = {}
-        """Files that are being read, by environment and folder: later events from there wait, and keep their order."""
+        self._loading: dict[tuple[bytes, str], _Loading] = {}
+        """By environment and folder. It stays until the last caller has begun: a new one must not overtake."""
         self.observers: list[Observer] = []
 
     def begin(self, asked: protocol.CallerRequest) -> HookResponse | Coroutine[Any, Any, HookResponse]:
         """What the caller's hook says, if no hook of anybody's has to be run for that; else what is to be awaited for
         it. Neither raises."""
-        place = asked.environ, asked.cwd
-        if self._loading and (loading := self._loading.get(place)):
-            return self._in_turn(loading, asked)
+        if self._loading and (loading := self._loading.get((asked.environ, asked.cwd))):
+            loading.callers += 1
+            return self._in_turn(loading, loading.callers, asked)
+        return self._begin(asked)
+
+    def _begin(self, asked: protocol.CallerRequest) -> HookResponse | Coroutine[Any, Any, HookResponse]:
         whom = Caller(self._environment(asked.environ), asked.cwd)
         answering = self._answering(asked)
         answering.read_files = False
@@ -67,10 +83,9 @@ class Served:
                 return _rest(answering.judge, answering, whom)
             except NotLoadedError:
                 answering = self._answering(asked)
-                loading = asyncio.ensure_future(in_thread(lambda: answering.prepare(asked.argv)))
-                self._loading[place] = loading
-                loading.add_done_callback(lambda _: self._loading.pop(place, None))
-                return _rest(lambda: _once_loaded(loading, answering), answering, whom)
+                loading = _Loading(asyncio.ensure_future(in_thread(lambda: answering.prepare(asked.argv))))
+                self._loading[asked.environ, asked.cwd] = loading
+                return _rest(lambda: self._once_loaded(loading, answering, asked), answering, whom)
             except Exception as error:
                 return answering.crashed(error)
 
@@ -83,11 +98,22 @@ class Served:
         said = self.begin(asked)
         return said if isinstance(said, HookResponse) else await said
 
-    async def _in_turn(
-        self, loading: "asyncio.Task[HookResponse | None]", asked: protocol.CallerRequest
+    async def _in_turn(self, loading: _Loading, number: int, asked: protocol.CallerRequest) -> HookResponse:
+        await self._wait(loading, number, asked)
+        said = self._begin(asked)
+        return said if isinstance(said, HookResponse) else await said
+
+    async def _once_loaded(
+        self, loading: _Loading, answering: Answering, asked: protocol.CallerRequest
     ) -> HookResponse:
-        await asyncio.wait({loading})
-        return await self.answer(asked)
+        """The answer where files have to be read first. A project that makes that slow keeps no other one waiting."""
+        await self._wait(loading, 1, asked)
+        return loading.task.result() or await answering.judge()
+
+    async def _wait(self, loading: _Loading, number: int, asked: protocol.CallerRequest) -> None:
+        place = asked.environ, asked.cwd
+        if await loading.turn(number) and self._loading.get(place) is loading:
+            del self._loading[place]
 
     async def fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
         """Ask the hooks of a configuration, for whom this is being answered."""
@@ -147,12 +173,6 @@ class Served:
     def later(self) -> int:
         """How many engines have hooks that are still at work on a late answer."""
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
-
-
-async def _once_loaded(loading: "asyncio.Task[HookResponse | None]", answering: Answering) -> HookResponse:
-    """The answer where files have to be read first. A project that makes that slow keeps no other one waiting."""
-    await asyncio.wait({loading})  # a caller that goes away does not end it: others may wait for it
-    return loading.result() or await answering.judge()
 
 
 async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: Answering, whom: Caller) -> HookResponse:

@@ -8,6 +8,12 @@ import signal
 import tempfile
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+
+# No test measures time: a busy machine is no failure.
+settings.register_profile("billhook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("billhook")
+
 # Python ignores two signals itself, and 32 and 33 belong to the C library.
 _KEPT = {getattr(signal, "SIGPIPE", 0), getattr(signal, "SIGXFSZ", 0), 32, 33}
 

@@ -38,7 +38,7 @@ Observer = Callable[[Verdict, "Config", str], None]
 """Hears of every verdict, of the configuration and of who was served. Must not raise."""
 
 
-class _Loading:
+class _PendingLoad:
     """Files that are being read for the callers from one place, who take turns afterwards in the order they came."""
 
     def __init__(self, task: "asyncio.Task[HookResponse | None]") -> None:
@@ -57,7 +57,7 @@ class Served:
     def __init__(self) -> None:
         self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
         self._environments: dict[bytes, dict[str, str]] = {}
-        self._loading: dict[tuple[bytes, str], _Loading] = {}
+        self._loading: dict[tuple[bytes, str], _PendingLoad] = {}
         """By environment and folder. It stays until the last caller has begun: a new one must not overtake."""
         self.observers: list[Observer] = []
 
@@ -83,7 +83,7 @@ class Served:
                 return _rest(answering.judge, answering, whom)
             except NotLoadedError:
                 answering = self._answering(asked)
-                loading = _Loading(asyncio.ensure_future(in_thread(lambda: answering.prepare(asked.argv))))
+                loading = _PendingLoad(asyncio.ensure_future(in_thread(lambda: answering.prepare(asked.argv))))
                 self._loading[asked.environ, asked.cwd] = loading
                 return _rest(lambda: self._once_loaded(loading, answering, asked), answering, whom)
             except Exception as error:
@@ -98,19 +98,19 @@ class Served:
         said = self.begin(asked)
         return said if isinstance(said, HookResponse) else await said
 
-    async def _in_turn(self, loading: _Loading, number: int, asked: protocol.CallerRequest) -> HookResponse:
+    async def _in_turn(self, loading: _PendingLoad, number: int, asked: protocol.CallerRequest) -> HookResponse:
         await self._wait(loading, number, asked)
         said = self._begin(asked)
         return said if isinstance(said, HookResponse) else await said
 
     async def _once_loaded(
-        self, loading: _Loading, answering: Answering, asked: protocol.CallerRequest
+        self, loading: _PendingLoad, answering: Answering, asked: protocol.CallerRequest
     ) -> HookResponse:
         """The answer where files have to be read first. A project that makes that slow keeps no other one waiting."""
         await self._wait(loading, 1, asked)
         return loading.task.result() or await answering.judge()
 
-    async def _wait(self, loading: _Loading, number: int, asked: protocol.CallerRequest) -> None:
+    async def _wait(self, loading: _PendingLoad, number: int, asked: protocol.CallerRequest) -> None:
         place = asked.environ, asked.cwd
         if await loading.turn(number) and self._loading.get(place) is loading:
             del self._loading[place]

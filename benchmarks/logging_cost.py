@@ -129,7 +129,7 @@ async def many_writers() -> AsyncGenerator[Trial, None]:
             _check(folder, open_log(folder, _PROJECT), WRITERS * 100)
     with _folder() as folder, _writers("ours", folder, 1000) as ours, _writers("sqlite", folder, 1000) as theirs:
         cases: dict[str, Case] = {f"{WRITERS} writers": looped(ours, EACH), "SQLite WAL": looped(theirs, EACH)}
-        yield Trial("1 KB", cases, [Bar(f"{WRITERS} writers", "SQLite WAL", 1 / 4)], _ROUNDS)
+        yield Trial("1 KB", cases, [Bar(f"{WRITERS} writers", "SQLite WAL", 0.6)], _ROUNDS)
         rows = sqlite3.connect(folder / "log.db").execute("SELECT count(*) FROM events").fetchone()[0]
         assert rows % (WRITERS * EACH) == 0, "SQLite lost some"
         _check(folder, open_log(folder, _PROJECT))

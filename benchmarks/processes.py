@@ -239,7 +239,7 @@ async def large_parent() -> AsyncGenerator[Trial, None]:
         }
         bars = [
             Bar("Engine.fire in 1 GiB", "Engine.fire in a small process", 1.5),
-            Bar("Engine.fire in 1 GiB", "preexec_fn in 1 GiB", 1 / 30),
+            Bar("Engine.fire in 1 GiB", "preexec_fn in 1 GiB", 1 / 10),
         ]
         yield Trial("1 KB", cases, bars, PROCESSES // 2)
 

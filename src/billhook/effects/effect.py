@@ -1,0 +1,70 @@
+"""What a tool call would do: the records that rules, the guard and hooks read."""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from billhook.effects.script import UNKNOWN
+
+Kind = Literal[
+    "read", "write", "overwrite", "delete", "permissions", "device",
+    "discard", "rewrite-history", "push", "force-push", "drop-recovery",
+    "run-remote", "run-opaque", "privilege", "persist", "kill",
+    "read-secret", "upload", "remote-shell",
+    "destroy-infra", "destroy-data", "destroy-container", "publish",
+    "disarm",
+]  # fmt: skip
+Scope = Literal["project", "temp", "home", "outside", "system", "remote", "unknown"]
+Weight = Literal["light", "normal", "heavy"]
+
+KINDS: Final[tuple[str, ...]] = get_args(Kind)
+SCOPES: Final[tuple[str, ...]] = get_args(Scope)
+
+
+class Effect(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that a tool call would do."""
+
+    kind: Kind
+    target: str = ""  # a resolved path, an address, a branch, a resource; UNKNOWN inside for what the call doesn't show
+    scope: Scope = "unknown"
+    via: tuple[str, ...] = ()  # how it is reached: ("sudo", "sh -c", "rm")
+    certain: bool = True  # False: it depends on something that the call doesn't show; `why` names it
+    why: str = ""
+    cause: str = ""  # the part of the call that does it, as written
+    weight: Weight = "normal"
+    """`light`: routine, such as one file, or a push with a lease. `heavy`: everything at once, forced, in production."""
+    recursive: bool = False  # what is below the target as well, or all that a pattern matches
+    names: tuple[str, ...] = ()  # of what is below only files of such names: `find -name '*.pyc' -delete`
+
+    @property
+    def shown(self) -> str:
+        """The target as people read it."""
+        return self.target.replace(UNKNOWN, "…")
+
+
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One command that a call would run, its words expanded as far as the call shows their values."""
+
+    name: str  # without its folder: `rm` for `/bin/rm`
+    args: tuple[str, ...] = ()
+    cwd: str = ""  # the folder it runs in; UNKNOWN where the call doesn't show it
+    via: tuple[str, ...] = ()  # the wrappers that run it, outermost first
+    text: str = ""  # as written
+    program: str = ""  # the command word as given, with its folder
+    assignments: tuple[str, ...] = ()  # variables set for it alone: `A=1 cmd`
+    reads: tuple[str, ...] = ()  # files that its redirections read
+    writes: tuple[str, ...] = ()  # files that its redirections truncate
+    appends: tuple[str, ...] = ()
+    stdin: str | None = None  # the text on its standard input, where the call shows it
+    origins: frozenset[str] = frozenset()  # where its arguments come from: "remote", "decoded", "secret", "unknown"
+    fed: frozenset[str] = frozenset()  # the same for its standard input
+    piped: bool = False  # its standard input is the output of another command
+    shown: bool = True  # its output reaches the model: it goes to no file and into no other program
+    folders: tuple[str, ...] = ()  # further folders that it may run in
+    certain: bool = True
+    why: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command and its arguments."""
+        return (self.name, *self.args)

@@ -1,0 +1,115 @@
+"""Paths of a call made absolute, and the scope that each is in."""
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from billhook.effects.effect import Scope
+from billhook.effects.fs import REAL, FileSystem
+from billhook.effects.script import UNKNOWN
+
+_SYSTEM: Final = """
+/ /Applications /Library /System /Users /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /private /proc /root /run
+/sbin /sys /usr /var
+"""
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "/dev/shm", "/var/folders", "/run/user")
+_SIGNS: Final = frozenset("*?[")
+LONGEST_PATH: Final = 16_384  # no system opens a longer one
+
+
+class World(msgspec.Struct, frozen=True):
+    """Where a call happens: its folder, the project around it, and the user's home."""
+
+    cwd: str
+    home: str
+    roots: tuple[str, ...]  # the project's root, and its other worktrees
+    temporary: tuple[str, ...] = ()  # further folders for temporary files: `$TMPDIR`
+    environ: Mapping[str, str] = {}
+    fs: FileSystem = REAL
+
+    @property
+    def scopes(self) -> dict[str, Scope]:
+        """The folders that decide on a scope; the nearest one above a path does."""
+        found: dict[str, Scope] = dict.fromkeys(_SYSTEM.split(), "system")
+        found |= dict.fromkeys((*_TEMPORARY, *self.temporary), "temp")
+        if self.home != "/":
+            found[self.home] = "home"
+            # other users' homes are no part of the system
+        above_home = self.home + "/"
+        for root in self.roots:
+            if root != "/" and not above_home.startswith(root + "/"):
+                found[root] = "project"
+        return found
+
+
+def scope_of(path: str, scopes: Mapping[str, Scope]) -> Scope:
+    """The scope of an absolute path: that of the nearest folder above it that has one."""
+    at = path.partition(UNKNOWN)[0]
+    if not at.startswith("/"):
+        return "unknown"
+    if at != path:
+        at = at.rpartition("/")[0] or "/"  # the unknown part may be empty, or lead upwards
+    at = base_of(at)
+    while at not in scopes:
+        above = posixpath.dirname(at)
+        if above in ("/", "/home", "/Users"):  # /data, /srv, another user's home
+            return "outside"
+        at = above
+    return scopes[at]
+
+
+def base_of(path: str) -> str:
+    """The folder above the first pattern of a path: `/a` for `/a/*/b`; a path without a pattern as it is."""
+    if _SIGNS.isdisjoint(path):
+        return path
+    segments = path.split("/")
+    plain = next(place for place, segment in enumerate(segments) if not _SIGNS.isdisjoint(segment))
+    return "/".join(segments[:plain]) or "/"
+
+
+def has_pattern(path: str) -> bool:
+    return not _SIGNS.isdisjoint(path)
+
+
+def absolute(word: str, cwd: str, world: World) -> str:
+    """A word as an absolute path, `.` and `..` resolved; it begins with UNKNOWN where the call doesn't show where."""
+    if len(word) > LONGEST_PATH:
+        return UNKNOWN
+    if word.startswith("~"):
+        word = _from_home(word, cwd, world)
+    elif word.startswith("/proc/self/cwd"):
+        word = cwd + word[len("/proc/self/cwd") :]
+    elif word.startswith("/proc/self/root/"):
+        word = word[len("/proc/self/root") :]
+    path = word if word.startswith(("/", UNKNOWN)) else f"{cwd}/{word}"
+    if path.startswith(UNKNOWN):
+        return path
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def _from_home(word: str, cwd: str, world: World) -> str:
+    name, slash, rest = word.partition("/")
+    if name == "~":
+        return world.home + slash + rest
+    if name == "~+":
+        return cwd + slash + rest
+    # `~-` and other users' homes are not looked up
+    return UNKNOWN + slash + rest if name == "~-" or UNKNOWN in name else f"/home/{name[1:]}{slash}{rest}"
+
+
+def resolved(path: str, fs: FileSystem, *, itself: bool = False) -> str:
+    """A path with the links on its way followed, and its own unless the link itself is meant."""
+    if UNKNOWN in path or has_pattern(path):
+        base = base_of(path.partition(UNKNOWN)[0].rpartition("/")[0] if UNKNOWN in path else path)
+        return fs.real(base).rstrip("/") + path[len(base.rstrip("/")) :] if base.startswith("/") else path
+    if itself:
+        folder, name = posixpath.split(path)
+        return posixpath.join(fs.real(folder), name) if name else path
+    return fs.real(path)
+
+
+def inside(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders, or below one."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)

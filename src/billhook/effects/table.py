@@ -1,0 +1,227 @@
+"""How the tables of programs are written and read: a program is a row, a row is a few words.
+
+A family (`families/*.py`) lists its programs in `ROWS`. What a row can't express is a small function that gets the
+`Call` and yields effects; it stands in the family's `READERS` under the program's name.
+"""
+
+import functools
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from billhook.effects.effect import Command, Effect, Kind, Scope, Weight
+from billhook.effects.places import World, absolute, has_pattern, resolved, scope_of
+from billhook.effects.script import UNKNOWN
+
+Operands = Literal["all", "first", "last", "rest", "none"]
+_HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
+
+
+class Options:
+    """A command's words told apart: its options with their values, and its operands."""
+
+    __slots__ = ("operands", "options")
+
+    def __init__(self, words: Sequence[str], valued: frozenset[str] = frozenset()) -> None:
+        self.options: list[tuple[str, str]] = []  # ("-r", ""), ("--out", "x"); letters one by one
+        self.operands: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                self.operands += rest
+            elif word.startswith("--") or (word in valued and len(word) > 1):
+                name, equals, value = word.partition("=")
+                self.options.append((name, value if equals or name not in valued else next(rest, "")))
+            elif word.startswith("-") and len(word) > 1:
+                self._letters(word, valued, rest)
+            else:
+                self.operands.append(word)
+
+    def _letters(self, word: str, valued: frozenset[str], rest: Iterator[str]) -> None:
+        name, equals, value = word.partition("=")
+        if equals:  # `-auto-approve=true`
+            self.options.append((name, value))
+        self.options.append((word, ""))  # `-delete`: a long option of programs that use one dash
+        for place, letter in enumerate(word[1:], 2):
+            if f"-{letter}" in valued:
+                self.options.append((f"-{letter}", word[place:] or next(rest, "")))
+                return
+            self.options.append((f"-{letter}", ""))
+
+    def has(self, *names: str) -> bool:
+        """Whether an option was given; a long one may be cut short, as GNU programs accept it."""
+        return any(
+            option in names or (len(option) > 4 and option[:2] == "--" and any(n.startswith(option) for n in names))
+            for option, _ in self.options
+        )
+
+    def values(self, *names: str) -> list[str]:
+        return [value for option, value in self.options if option in names and value]
+
+
+class Call:
+    """One command as it would run, and what the readers of a family need to say what it does."""
+
+    __slots__ = ("command", "options", "scopes", "world")
+
+    def __init__(self, command: Command, world: World, scopes: dict[str, Scope], valued: frozenset[str]) -> None:
+        self.command, self.world, self.scopes = command, world, scopes
+        self.options = Options(command.args, valued)
+
+    @property
+    def operands(self) -> list[str]:
+        return self.options.operands
+
+    def has(self, *names: str) -> bool:
+        return self.options.has(*names)
+
+    def with_values(self, valued: str) -> "Call":
+        """The same call, its words read with other options that take a value."""
+        return Call(self.command, self.world, self.scopes, frozenset(valued.split()))
+
+    def paths(self, word: str) -> list[str]:
+        """A word as absolute paths, one for each folder that the command may run in."""
+        return list(dict.fromkeys(absolute(word, cwd, self.world) for cwd in (self.command.cwd, *self.command.folders)))
+
+    def on_path(
+        self,
+        kind: Kind,
+        word: str,
+        *,
+        recursive: bool = False,
+        itself: bool = False,
+        names: tuple[str, ...] = (),
+        weight: Weight | None = None,
+        certain: bool = True,
+        why: str = "",
+    ) -> Iterator[Effect]:
+        """An effect on what a word names. `itself`: a link is not followed."""
+        for named in self.paths(word):
+            path = resolved(named, self.world.fs, itself=itself and not word.endswith("/"))
+            yield self.effect(
+                kind,
+                path,
+                scope=scope_of(path, self.scopes),
+                recursive=recursive or has_pattern(path),
+                names=names,
+                weight=weight or ("normal" if recursive or has_pattern(path) else "light"),
+                certain=certain and UNKNOWN not in path,
+                why=why,
+            )
+
+    def effect(
+        self,
+        kind: Kind,
+        target: str = "",
+        *,
+        scope: Scope = "unknown",
+        weight: Weight = "normal",
+        recursive: bool = False,
+        names: tuple[str, ...] = (),
+        certain: bool = True,
+        why: str = "",
+    ) -> Effect:
+        """An effect of this command."""
+        command = self.command
+        if not (certain and command.certain):
+            why = why or command.why or "it depends on a value that the call doesn't show"
+        return Effect(
+            kind,
+            target,
+            scope,
+            (*command.via, command.name),
+            certain and command.certain,
+            why,
+            command.text,
+            weight,
+            recursive,
+            names,
+        )
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One program, or one subcommand of it, and the effect that it has."""
+
+    words: str
+    """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`."""
+    kind: Kind
+    targets: Operands = "rest"  # which operands, those of `words` left out, are what it acts on
+    files: bool = False  # the targets are paths
+    needs: str = ""  # only with one of these options
+    dry: str = ""  # harmless with one of these options: dry runs, `--help`
+    heavy: str = ""  # heavy with one of these options or words: `--force -y production`
+    light: str = ""  # light with one of these
+    recursive: str = ""  # acts on what is below as well with one of these options; `always`
+    values: str = ""  # options that take the next word as their value
+    scope: Scope = "unknown"  # of targets that are no paths
+    weight: Weight = "normal"
+
+
+Reader = Callable[[Call], Iterator[Effect]]
+
+
+@functools.lru_cache(maxsize=4096)
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+def apply_row(row: Row, call: Call) -> Iterator[Effect]:
+    """The effects of a command by one row; none where the row is about another subcommand, or the options spare it."""
+    if row.values:
+        call = call.with_values(row.values)
+    selected = _selected(row, call.operands)
+    if selected is None or not _applies(row, call):
+        return
+    targets = _targets(row.targets, call.operands[selected:])
+    recursive = row.recursive == "always" or _given(row.recursive, call)
+    weight: Weight = "heavy" if _given(row.heavy, call) else "light" if _given(row.light, call) else row.weight
+    if row.files:
+        for word in targets:
+            yield from call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete")
+    else:
+        yield call.effect(row.kind, " ".join(targets), scope=row.scope, weight=weight, recursive=recursive)
+
+
+def _selected(row: Row, operands: list[str]) -> int | None:
+    """How many operands the row's own words take; None where they differ."""
+    wanted = row.words.split()[1:]
+    if len(operands) < len(wanted):
+        return None
+    if all(operand in choice.split("|") for operand, choice in zip(operands, wanted, strict=False)):
+        return len(wanted)
+    return None
+
+
+def _applies(row: Row, call: Call) -> bool:
+    if _HELP.intersection(call.command.args) or _given(row.dry, call):
+        return False
+    return not row.needs or _given(row.needs, call)
+
+
+def _given(words: str, call: Call) -> bool:
+    """Whether one of the words is an option of the call, or any of its words."""
+    if not words:
+        return False
+    wanted = _set(words)
+    return call.has(*wanted) or not wanted.isdisjoint(call.command.args)
+
+
+def _targets(which: Operands, operands: list[str]) -> list[str]:
+    if which == "none":
+        return []
+    return {"first": operands[:1], "last": operands[-1:]}.get(which, operands)
+
+
+def rows_by_program(rows: Sequence[Row]) -> dict[str, tuple[Row, ...]]:
+    """The rows of a family by the programs that they are about."""
+    found: dict[str, tuple[Row, ...]] = {}
+    for row in rows:
+        for name in row.words.split()[0].split("|"):
+            found[name] = (*found.get(name, ()), row)
+    return found
+
+
+def basename(word: str) -> str:
+    return posixpath.basename(word)

@@ -32,7 +32,7 @@ class Effect(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""
     cause: str = ""  # the part of the call that does it, as written
     weight: Weight = "normal"
-    """`light`: routine, such as one file, or a push with a lease. `heavy`: everything at once, forced, in production."""
+    """`light`: routine, such as one file, or a push with a lease. `heavy`: all at once, forced, in production."""
     recursive: bool = False  # what is below the target as well, or all that a pattern matches
     names: tuple[str, ...] = ()  # of what is below only files of such names: `find -name '*.pyc' -delete`
 

@@ -44,6 +44,20 @@ _ARITHMETIC: Final = frozenset({"((", "(", "$["})
 _GLOB: Final = frozenset("*?[")
 
 
+class Expansion(msgspec.Struct):
+    """A part of a word that the shell replaces."""
+
+    kind: str  # var, sub, backtick, number, input and output (process substitution), array
+    text: str = ""  # `X` of `$X`, `X:-y` of `${X:-y}`, the inside of backticks
+    items: "list[Item]" = []  # what a substitution runs
+    quoted: bool = False
+    words: "list[RawWord]" = []  # the elements of an array
+
+
+RawWord = tuple[str | Expansion, ...]
+"""A word in its parts: plain text, quotes removed, and expansions."""
+
+
 class ScriptRedirect(msgspec.Struct):
     """One redirection as written. `body` is the text of a here-document or here-string, read when its lines are."""
 
@@ -51,6 +65,7 @@ class ScriptRedirect(msgspec.Struct):
     target: str
     body: str | None = None
     descriptor: str = ""
+    raw: RawWord = ()  # the target in its parts, or the body of a here-document
 
 
 class ScriptCommand(msgspec.Struct):
@@ -61,22 +76,48 @@ class ScriptCommand(msgspec.Struct):
     redirects: tuple[ScriptRedirect, ...] = ()
     piped: bool = False
     feeder: "ScriptCommand | None" = None
+    raw: tuple[RawWord, ...] = ()  # the words in their parts
+    raw_assignments: tuple[RawWord, ...] = ()
+    text: str = ""
+
+
+class Keyword(msgspec.Struct):
+    """What stands between commands: a separator, a reserved word, the head of a loop or of a function."""
+
+    word: str
+    name: str = ""  # the variable of a loop, the name of a function
+    words: list[RawWord] | None = None  # the list of a `for` loop; None: the positional parameters
+    items: "list[Item] | None" = None  # the commands of a subshell
+
+
+Item = ScriptCommand | Keyword
 
 
 class ParsedScript(msgspec.Struct):
-    """What one text says: its commands, the texts of its backticks, and whether it was all understood."""
+    """What one text says: its commands, the texts of its backticks, and whether it was all understood.
+
+    `items` has the same commands with what stands between them, substitutions inside the words that hold them.
+    """
 
     commands: list[ScriptCommand]
     backticks: list[str]
     complete: bool
     steps: int = 0
+    items: list[Item] = []
 
 
 def read(text: str, max_steps: int = MAX_STEPS) -> ParsedScript:
     """Read `text` as a shell would. Never raises; time is linear in the text, at most `max_steps` tokens are read."""
     reader = _ScriptReader(text, max_steps)
     reader.run()
-    return ParsedScript(reader.commands, reader.backticks, reader.complete, reader.steps)
+    return ParsedScript(reader.commands, reader.backticks, reader.complete, reader.steps, reader.items)
+
+
+def read_text(text: str, max_steps: int = MAX_STEPS) -> RawWord:
+    """Read `text` as the inside of double quotes, in its parts."""
+    reader = _ScriptReader(text, max_steps)
+    reader.expand()
+    return tuple(reader.tokens)
 
 
 def evaluates(word: str) -> bool:
@@ -116,6 +157,12 @@ class _Frame:
         self.parts: list[str] | None = None  # the word being read
         self.modes: list[str] = []  # the quotes and expansions open in that word
         self.start = 0
+        self.items: list[Item] = []
+        self.tokens: list[str | Expansion] = []  # the same word in its parts
+        self.opened: Expansion | None = None  # the `${` or `$((` that is being read, how deep, and where it began
+        self.opened_depth = self.opened_at = 0
+        self.begin = -1  # where the command began
+        self.head: list[RawWord] = []  # the words of a loop's head, or of an array
         self.quoted = self.globbed = self.braced = False
         self.redirect = self.descriptor = ""
         self.clear()
@@ -124,6 +171,9 @@ class _Frame:
         self.arguments: list[str] = []
         self.assignments: list[str] = []
         self.redirects: list[ScriptRedirect] = []
+        self.raw: list[RawWord] = []
+        self.raw_assignments: list[RawWord] = []
+        self.begin = -1
 
     @property
     def at_command(self) -> bool:
@@ -146,6 +196,8 @@ class _ScriptReader:
         self.commands: list[ScriptCommand] = []
         self.backticks: list[str] = []
         self.frames = [_Frame("")]
+        self.items = self.frames[0].items
+        self.tokens: list[str | Expansion] = []
         self.pending: list[
             tuple[ScriptRedirect, bool]
         ] = []  # here-documents still to be read, and whether they are literal
@@ -168,6 +220,7 @@ class _ScriptReader:
         self.complete = self.complete and self.at >= self.end and len(self.frames) == 1 and frame.modes == ["heredoc"]
         while len(self.frames) > 1:
             self.end_command(self.frames.pop(), "")
+        self.tokens = frame.tokens
         return "".join(frame.parts)
 
     def loop(self) -> None:
@@ -187,17 +240,36 @@ class _ScriptReader:
 
     def add(self, frame: _Frame, text: str) -> None:
         if frame.parts is None:
-            frame.parts, frame.start = [], self.at
+            frame.parts, frame.start, frame.tokens = [], self.at, []
             frame.quoted = frame.globbed = frame.braced = False
+            if frame.begin < 0:
+                frame.begin = self.at
         frame.parts.append(text)
+        frame.tokens.append(text)
 
-    def unknown(self, frame: _Frame) -> None:
+    def unknown(self, frame: _Frame, expansion: Expansion | None = None) -> None:
         if frame.parts is None or frame.parts[-1:] != [UNKNOWN]:
             self.add(frame, UNKNOWN)
+            frame.tokens.pop()
+        if frame.opened is None:  # else it is part of that expansion, which is read again when its value is needed
+            frame.tokens.append(expansion or Expansion("number"))
 
-    def open(self, frame: _Frame, closer: str, length: int, state: str = "command") -> None:
+    def open(self, frame: _Frame, closer: str, length: int, state: str = "command") -> list[Item]:
         self.frames.append(_Frame(closer, state))
         self.at += length
+        return self.frames[-1].items
+
+    def open_expansion(self, frame: _Frame, kind: str, length: int) -> None:
+        """Begin `${` or `$((`; its text is known at its end."""
+        expansion = Expansion(kind, quoted=bool(frame.modes))
+        self.unknown(frame, expansion)
+        if frame.opened is None:
+            frame.opened, frame.opened_at, frame.opened_depth = expansion, self.at + length, len(frame.modes)
+
+    def close_expansion(self, frame: _Frame) -> None:
+        if frame.opened is not None and len(frame.modes) == frame.opened_depth:
+            frame.opened.text = self.text[frame.opened_at : self.at].rstrip("})]")
+            frame.opened = None
 
     def step(self, frame: _Frame) -> None:
         text, at = self.text, self.at
@@ -307,6 +379,7 @@ class _ScriptReader:
                 self.complete = False
                 self.at += 1
             frame.modes.pop()
+            self.close_expansion(frame)
             if frame.state in ("arithmetic", "for") and not frame.modes:
                 self.finish_word(frame)
         else:
@@ -317,6 +390,7 @@ class _ScriptReader:
                 self.complete = False  # a quote in a pattern, a letter elsewhere
             elif char == _CLOSERS.get(mode):
                 frame.modes.pop()
+                self.close_expansion(frame)
             elif (char == "(" and mode in ("((", "(")) or (char == "[" and mode == "$["):
                 frame.modes.append("(" if char == "(" else "$[")
 
@@ -337,18 +411,20 @@ class _ScriptReader:
                 self.complete = False
                 self.at = self.end
                 return
-            self.backticks.append(re.sub(r"\\([`$\\])" if bare else r'\\([`$\\"])', r"\1", found[1]))
-            self.unknown(frame)
+            inner = re.sub(r"\\([`$\\])" if bare else r'\\([`$\\"])', r"\1", found[1])
+            self.backticks.append(inner)
+            self.unknown(frame, Expansion("backtick", inner, quoted=not bare))
             self.at = found.end()
         elif text.startswith("$((", at):
-            self.unknown(frame)
+            self.open_expansion(frame, "number", 3)
             frame.modes.append("((")
             self.at += 3
         elif text.startswith("$(", at):
-            self.unknown(frame)
-            self.open(frame, ")", 2)
+            substitution = Expansion("sub", quoted=not bare)
+            self.unknown(frame, substitution)
+            substitution.items = self.open(frame, ")", 2)
         elif text.startswith("${", at):
-            self.unknown(frame)
+            self.open_expansion(frame, "var", 2)
             quoted = not bare and frame.modes[-1] in ('"', "heredoc", '"${', '"${-')
             default = frame.modes == ['"'] and _DEFAULT.match(text, at)
             frame.modes.append('"${-' if default else '"${' if quoted else "${")
@@ -369,7 +445,7 @@ class _ScriptReader:
         elif bare and text.startswith('$"', at):
             self.open_quotes(frame, '"', 2)
         elif name := _NAME.match(text, at):
-            self.unknown(frame)
+            self.unknown(frame, Expansion("var", name[0][1:], quoted=not bare))
             self.at = name.end()
         else:
             in_expansion = not bare and frame.modes[-1] in _CLOSERS
@@ -382,14 +458,17 @@ class _ScriptReader:
         if frame.parts is None:
             return
         text = "".join(frame.parts)
+        raw = tuple(frame.tokens)
         bare = not frame.quoted and UNKNOWN not in text
-        frame.parts = None
+        frame.parts = frame.opened = None
         if frame.redirect:
-            self.finish_redirect(frame, text)
+            self.finish_redirect(frame, text, raw)
             return
         state = frame.state
         if state == "command":
-            self.finish_argument(frame, text, bare)
+            self.finish_argument(frame, text, bare, raw)
+        elif state == "array":
+            frame.head.append(raw)
         elif state == "arithmetic":
             frame.state = "command"
             if _TWO_WORDS.search(self.text, frame.start, min(self.at, frame.start + 4096)):
@@ -400,16 +479,22 @@ class _ScriptReader:
                 frame.state = "command"
         elif state == "for":
             frame.arguments.append("")
+            frame.head.append(raw)
             if len(frame.arguments) == 1 and bare:
                 self.commands.append(ScriptCommand((), (text + "=",)))  # the variable is set
             elif bare and text in ("do", "{") and len(frame.arguments) == 2:
+                self.finish_head(frame)
+                frame.items.append(Keyword(text))
                 self.restart(frame)
         elif state == "case":
             frame.arguments.append("")
             if bare and text == "in" and len(frame.arguments) >= 2:
                 self.restart(frame, "pattern")
                 frame.cases += 1
-        elif state == "function" or (state == "test" and bare and text == "]]"):
+        elif state == "function":
+            frame.items.append(Keyword("function", text))
+            self.restart(frame)
+        elif state == "test" and bare and text == "]]":
             self.restart(frame)
         elif state == "test":
             self.complete = self.complete and not evaluates(text)
@@ -418,12 +503,20 @@ class _ScriptReader:
         frame.clear()
         frame.state = state
 
-    def finish_argument(self, frame: _Frame, text: str, bare: bool) -> None:
+    def finish_head(self, frame: _Frame) -> None:
+        """The head of a `for` loop: its variable and, after `in`, its words."""
+        name, *rest = frame.head or [()]
+        listed = rest[1:] if rest and rest[0] == ("in",) else None
+        frame.items.append(Keyword("for", "".join(part for part in name if isinstance(part, str)), listed))
+        frame.head = []
+
+    def finish_argument(self, frame: _Frame, text: str, bare: bool, raw: RawWord) -> None:
         if bare and (text in _RESERVED or text in _STARTS or text == "coproc") and frame.at_command:
             self.reserved(frame, text)
             return
         if not frame.arguments and (assigns := _ASSIGNMENT.match(self.text, frame.start)):
             frame.assignments.append(text)
+            frame.raw_assignments.append(raw)
             in_word = assigns.end() <= self.at  # else the subscript has blanks
             self.complete = self.complete and in_word and not evaluates(text.partition("=")[0])
             return
@@ -432,15 +525,20 @@ class _ScriptReader:
             inside = text[opened:closed]
             if "," in inside or ".." in inside:
                 text = text[:opened] + UNKNOWN + text[closed + 1 :]
+                raw = (Expansion("braces", words=[raw]),)
         if not frame.arguments and frame.globbed and text not in ("[", "*"):
             base = text.rfind("/") + 1
             places = [place for place in (text.find(char, base) for char in _GLOB) if place >= 0]
             if places:  # a folder's pattern is left as written: the name is known all the same
                 text = text[: min(places)] + UNKNOWN
         frame.arguments.append(text)
+        frame.raw.append(raw)
 
     def reserved(self, frame: _Frame, word: str) -> None:
         self.emit(frame)  # `time` before a compound command
+        if word not in ("for", "select", "function"):
+            frame.items.append(Keyword(word))
+        frame.begin = -1
         if word in _STARTS:
             frame.state = _STARTS[word]
         elif word == "esac" and frame.cases:
@@ -453,8 +551,9 @@ class _ScriptReader:
     def redirection(self, frame: _Frame) -> None:
         text, at = self.text, self.at
         if text.startswith(("<(", ">("), at):
-            self.unknown(frame)
-            self.open(frame, ")", 2)
+            substitution = Expansion("input" if text[at] == "<" else "output", quoted=True)
+            self.unknown(frame, substitution)
+            substitution.items = self.open(frame, ")", 2)
             return
         if frame.state == "test":
             self.finish_word(frame)
@@ -470,12 +569,14 @@ class _ScriptReader:
             frame.descriptor = ""
         if frame.redirect or text.startswith("\\\n", at + 1):
             self.complete = False
+        if frame.begin < 0:
+            frame.begin = at
         operator = _OPERATOR.match(text, at)
         frame.redirect = operator[0] if operator else text[at]
         self.at += len(frame.redirect)
 
-    def finish_redirect(self, frame: _Frame, target: str) -> None:
-        redirect = ScriptRedirect(frame.redirect, target, None, frame.descriptor)
+    def finish_redirect(self, frame: _Frame, target: str, raw: RawWord) -> None:
+        redirect = ScriptRedirect(frame.redirect, target, None, frame.descriptor, raw)
         frame.redirect = ""
         frame.redirects.append(redirect)
         if redirect.operator in ("<<", "<<-"):
@@ -489,7 +590,9 @@ class _ScriptReader:
         pending, self.pending = self.pending, []
         for redirect, quoted in pending:
             body = self.heredoc_lines(redirect, quoted)
-            redirect.body = body if quoted else self.heredoc_text(body)
+            redirect.body = body if quoted else self.heredoc_text(body, redirect)
+            if quoted:
+                redirect.raw = (body,)
 
     def heredoc_lines(self, redirect: ScriptRedirect, quoted: bool) -> str:
         tabs = redirect.operator == "<<-"
@@ -516,7 +619,8 @@ class _ScriptReader:
             self.complete = False
         return "".join((*lines, *begun))
 
-    def heredoc_text(self, body: str) -> str:
+    def heredoc_text(self, body: str, redirect: ScriptRedirect) -> str:
+        redirect.raw = (body,)
         if "$" not in body and "`" not in body and "\\" not in body:
             return body
         if self.heredoc_depth >= MAX_HEREDOC_DEPTH:
@@ -524,6 +628,7 @@ class _ScriptReader:
             return UNKNOWN
         inner = _ScriptReader(body, self.max_steps - self.steps, self.heredoc_depth + 1)
         text = inner.expand()
+        redirect.raw = tuple(inner.tokens)
         self.commands += inner.commands
         self.backticks += inner.backticks
         self.steps += inner.steps
@@ -539,8 +644,10 @@ class _ScriptReader:
             self.finish_word(frame)
             self.at += 1
         elif parts is not None and not frame.redirect and text[at - 1] == "=" and _ASSIGNMENT.match(text, frame.start):
-            self.unknown(frame)
+            array = Expansion("array")
+            self.unknown(frame, array)
             self.open(frame, ")", 1, "array")
+            array.words = self.frames[-1].head
         elif text.startswith("((", at) and parts is None and (frame.state == "for" or at_command):
             if frame.state == "command":
                 self.emit(frame)
@@ -553,13 +660,14 @@ class _ScriptReader:
         else:
             self.finish_word(frame)
             if frame.state == "command" and len(frame.arguments) == 1 and (empty := _EMPTY.match(text, at + 1)):
-                frame.clear()  # a function's name
+                frame.items.append(Keyword("function", frame.arguments[0]))
+                frame.clear()
                 self.at = empty.end()
             else:
                 if not (frame.state == "command" and frame.at_command):
                     self.complete = False
                 self.emit(frame)
-                self.open(frame, ")", 1)
+                frame.items.append(Keyword("(", items=self.open(frame, ")", 1)))
 
     def close(self, frame: _Frame) -> None:
         self.at += 1
@@ -588,10 +696,14 @@ class _ScriptReader:
             return
         if state in ("case", "function") and separator == "\n":
             return
+        if state == "for":
+            self.finish_head(frame)
         if state != "command":  # the head of a `for`, or one cut short
             self.restart(frame)
             return
         last = self.emit(frame)
+        if separator and separator != ")":
+            frame.items.append(Keyword(separator))
         if separator in ("|", "|&"):
             frame.piped, frame.before = True, last
         elif separator != "\n" or last is not None:
@@ -603,7 +715,10 @@ class _ScriptReader:
         if not (frame.arguments or frame.assignments or frame.redirects):
             return None
         said = tuple(frame.arguments), tuple(frame.assignments), tuple(frame.redirects)
-        command = ScriptCommand(*said, frame.piped, frame.before)
+        text = self.text[frame.begin : self.at] if frame.begin >= 0 else ""
+        raw = tuple(frame.raw), tuple(frame.raw_assignments)
+        command = ScriptCommand(*said, frame.piped, frame.before, *raw, text.rstrip(" \t\n;&|)"))
         self.commands.append(command)
+        frame.items.append(command)
         frame.clear()
         return command

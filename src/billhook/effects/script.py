@@ -266,9 +266,9 @@ class _ScriptReader:
         if frame.opened is None:
             frame.opened, frame.opened_at, frame.opened_depth = expansion, self.at + length, len(frame.modes)
 
-    def close_expansion(self, frame: _Frame) -> None:
+    def close_expansion(self, frame: _Frame, length: int) -> None:
         if frame.opened is not None and len(frame.modes) == frame.opened_depth:
-            frame.opened.text = self.text[frame.opened_at : self.at].rstrip("})]")
+            frame.opened.text = self.text[frame.opened_at : self.at - length]
             frame.opened = None
 
     def step(self, frame: _Frame) -> None:
@@ -379,7 +379,7 @@ class _ScriptReader:
                 self.complete = False
                 self.at += 1
             frame.modes.pop()
-            self.close_expansion(frame)
+            self.close_expansion(frame, 2)
             if frame.state in ("arithmetic", "for") and not frame.modes:
                 self.finish_word(frame)
         else:
@@ -390,7 +390,7 @@ class _ScriptReader:
                 self.complete = False  # a quote in a pattern, a letter elsewhere
             elif char == _CLOSERS.get(mode):
                 frame.modes.pop()
-                self.close_expansion(frame)
+                self.close_expansion(frame, 1)
             elif (char == "(" and mode in ("((", "(")) or (char == "[" and mode == "$["):
                 frame.modes.append("(" if char == "(" else "$[")
 

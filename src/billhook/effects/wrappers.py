@@ -286,6 +286,12 @@ def _remote(command: ScriptCommand) -> InnerCommands:
     return found if local or ours else InnerCommands()
 
 
+def remote_words(command: ScriptCommand) -> tuple[str, ...]:
+    """The words that `ssh host ...` runs on another machine."""
+    found = _wrapped(command, "ssh", _SSH)
+    return found.commands[0].words if found.commands else ()
+
+
 def _container(command: ScriptCommand) -> InnerCommands:
     """What runs in a container, with the paths that it shares with this machine in this machine's words."""
     words = command.words

@@ -1,0 +1,239 @@
+"""The guard: a table from effects to decisions, on by default.
+
+It stops what is certain and can't be undone, asks about what may be intended, and leaves everything else alone. The
+table is data: a row is an effect and its weight, a column is a scope.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
+
+from billhook.core import tools
+from billhook.core.answers import NOTHING, Answer, ask, deny
+from billhook.core.hook import Context, Hook, Source
+from billhook.core.lazy import later
+from billhook.effects.effect import Effect
+from billhook.effects.protected_paths import Protected
+from billhook.effects.rules import Rule, covers
+
+if TYPE_CHECKING:
+    from billhook.builtins import advice, disarm, losses
+    from billhook.effects import analysis
+else:
+    analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
+    disarm, losses = later("billhook.builtins.disarm"), later("billhook.builtins.losses")
+
+NAME: Final = "guard"
+PRIORITY: Final = 1000
+PRESETS: Final = ("standard", "strict", "off")
+DECISIONS: Final = ("allow", "ask", "deny")
+
+STANDARD: Final = """
+effect             weight  project  temp   home   outside  system  remote  unknown
+delete             light   -        -      ask    ask      deny    -       -
+delete             normal  -        -      ask    ask      deny    ask     ask
+delete             heavy   ask      -      deny   deny     deny    deny    ask
+overwrite          light   -        -      ask    ask      deny    -       -
+overwrite          normal  -        -      ask    ask      deny    ask     ask
+overwrite          heavy   ask      -      deny   deny     deny    deny    ask
+write              any     -        -      -      -        ask     -       -
+permissions        light   -        -      -      -        ask     -       -
+permissions        normal  -        -      ask    ask      deny    ask     ask
+permissions        heavy   ask      -      deny   deny     deny    deny    ask
+device             any     deny     deny   deny   deny     deny    deny    deny
+discard            light   -        -      -      -        -       -       -
+discard            normal  ask      -      ask    ask      ask     ask     ask
+discard            heavy   ask      ask    ask    ask      ask     ask     ask
+rewrite-history    light   -        -      -      -        -       -       -
+rewrite-history    normal  ask      ask    ask    ask      ask     ask     ask
+rewrite-history    heavy   deny     deny   deny   deny     deny    deny    deny
+drop-recovery      light   -        -      -      -        -       -       -
+drop-recovery      normal  ask      ask    ask    ask      ask     ask     ask
+drop-recovery      heavy   deny     deny   deny   deny     deny    deny    deny
+push               any     -        -      -      -        -       -       -
+force-push         light   -        -      -      -        -       -       -
+force-push         normal  ask      ask    ask    ask      ask     ask     ask
+force-push         heavy   deny     deny   deny   deny     deny    deny    deny
+run-remote         any     deny     deny   deny   deny     deny    deny    deny
+remote-shell       any     deny     deny   deny   deny     deny    deny    deny
+run-opaque         light   -        -      -      -        -       -       -
+run-opaque         normal  ask      ask    ask    ask      ask     ask     ask
+run-opaque         heavy   deny     deny   deny   deny     deny    deny    deny
+privilege          light   -        -      -      -        -       -       -
+privilege          normal  ask      ask    ask    ask      ask     ask     ask
+persist            light   -        -      -      -        -       -       -
+persist            normal  -        -      ask    ask      deny    ask     ask
+persist            heavy   ask      ask    ask    ask      deny    ask     ask
+kill               light   -        -      -      -        -       -       -
+kill               normal  ask      ask    ask    ask      ask     ask     ask
+kill               heavy   deny     deny   deny   deny     deny    deny    deny
+read               any     -        -      -      -        -       -       -
+read-secret        light   -        -      -      -        -       -       -
+read-secret        normal  ask      ask    ask    ask      ask     ask     ask
+read-secret        heavy   deny     deny   deny   deny     deny    deny    deny
+upload             light   -        -      -      -        -       -       -
+upload             normal  -        -      -      -        -       -       -
+upload             heavy   deny     deny   deny   deny     deny    deny    deny
+destroy-infra      light   -        -      -      -        -       -       -
+destroy-infra      normal  ask      ask    ask    ask      ask     ask     ask
+destroy-infra      heavy   deny     deny   deny   deny     deny    deny    deny
+destroy-data       light   -        -      -      -        -       -       -
+destroy-data       normal  ask      ask    ask    ask      ask     ask     ask
+destroy-data       heavy   deny     deny   deny   deny     deny    deny    deny
+destroy-container  light   -        -      -      -        -       -       -
+destroy-container  normal  ask      ask    ask    ask      ask     ask     ask
+destroy-container  heavy   ask      ask    ask    ask      ask     ask     ask
+publish            any     ask      ask    ask    ask      ask     ask     ask
+disarm             normal  ask      ask    ask    ask      ask     ask     ask
+disarm             heavy   deny     deny   deny   deny     deny    deny    deny
+"""
+_UNCERTAIN_IN_STRICT: Final = frozenset(
+    {"delete", "discard", "overwrite", "run-opaque", "destroy-data", "destroy-infra"}
+)
+_OWN_LAYERS: Final = ("user", "managed")
+_RANK: Final = {"-": 0, "allow": 0, "ask": 1, "deny": 2}
+
+Table = Mapping[tuple[str, str, str], str]
+
+
+@functools.cache
+def standard() -> Table:
+    """The table by effect, weight and scope."""
+    head, *rows = (line.split() for line in STANDARD.strip().splitlines())
+    found: dict[tuple[str, str, str], str] = {}
+    for kind, weight, *cells in rows:
+        for scope, decision in zip(head[2:], cells, strict=True):
+            for each in ("light", "normal", "heavy") if weight == "any" else (weight,):
+                found[kind, each, scope] = decision
+    return found
+
+
+class GuardSettings(msgspec.Struct, frozen=True):
+    """What the user's files, and then those of the project, set."""
+
+    preset: str = "standard"
+    cells: Mapping[str, str] = {}  # `discard` or `delete:home` -> allow, ask or deny
+    tightened: Mapping[str, str] = {}  # by a project: never looser than the table
+    allowed: tuple[Rule, ...] = ()  # the user's own allow rules that name what they allow
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One effect and what the guard decides about it."""
+
+    effect: Effect
+    decision: str  # ask or deny
+    lost: tuple[str, ...] = ()  # files whose content would be gone
+
+
+def decision_of(effect: Effect, settings: GuardSettings) -> str:
+    """What the table says about an effect: `-`, `ask` or `deny`."""
+    found = standard().get((effect.kind, effect.weight, effect.scope), "-")
+    if effect.kind == "disarm":
+        return found
+    preset = settings.preset
+    if found == "deny" and not effect.certain and preset == "standard":
+        found = "ask"
+    if preset == "strict":
+        unsure = not effect.certain and effect.kind in _UNCERTAIN_IN_STRICT
+        found = "deny" if found == "ask" else "ask" if found == "-" and unsure else found
+    elif preset == "off":
+        found = "-"
+    return _with_cells(found, effect, settings)
+
+
+def _with_cells(found: str, effect: Effect, settings: GuardSettings) -> str:
+    """The user's cells replace the table's; a project's only tighten."""
+    for cell in (effect.kind, f"{effect.kind}:{effect.scope}"):
+        if (own := settings.cells.get(cell)) and (
+            own == "allow" or found != "-" or ":" in cell or effect.weight != "light"
+        ):
+            found = own
+    for cell in (effect.kind, f"{effect.kind}:{effect.scope}"):
+        wanted = settings.tightened.get(cell, "-")
+        if _RANK[wanted] > _RANK[found]:
+            found = wanted
+    return "-" if found == "allow" else found
+
+
+def guard(protected: Protected, settings: GuardSettings | None = None) -> Hook:
+    """The built-in gate over all tool calls; last in order, so that the words of configured hooks reach the model."""
+    return Hook(
+        name=NAME,
+        title="stops what can't be undone, and guards billhook's own files",
+        run=Guard(protected, settings or GuardSettings()),
+        events=("PreToolUse",),
+        priority=PRIORITY,
+        on_failure="deny",
+        dialect="spec",
+        source=Source(layer="built-in"),
+    )
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """What the gate does. Files and folders are looked up at every call."""
+
+    protected: Protected
+    settings: GuardSettings
+    at_once: ClassVar[bool] = True
+    """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
+
+    def __call__(self, ctx: Context) -> Answer:
+        event = ctx.event
+        given = getattr(event, "tool_input", None)
+        name = tools.canonical(getattr(event, "tool_name", ""))
+        if isinstance(given, Mapping) and (why := tools.contradiction(name, given, event.cwd)):
+            return deny(why)
+        if harmless(name, given):
+            return NOTHING
+        found = analysis.analysis_of(event)
+        ours = disarm.disarmed(event, found, self.protected)
+        judged = [*ours, *self.judged(found.effects, event.cwd)]
+        if not judged:
+            return NOTHING
+        if not ours and self.is_allowed(ctx, name):
+            return NOTHING
+        reason = advice.reason(judged)
+        return deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
+
+    def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
+        """What the table stops, the strictest first."""
+        weighed = [each for effect in effects if effect.kind != "read" for each in losses.weighed(effect, cwd)]
+        found = [Judged(effect, decision_of(effect, self.settings), lost) for effect, lost in weighed]
+        return sorted((each for each in found if each.decision != "-"), key=lambda each: -_RANK[each.decision])
+
+    def is_allowed(self, ctx: Context, name: str) -> bool:
+        """Whether the user allowed this very call: by a rule of their own, or by a hook of theirs that says so.
+
+        `Bash` or `Bash(*)` only spares prompts: such a rule says nothing about what this call does.
+        """
+        given = getattr(ctx.event, "tool_input", None)
+        if self.settings.allowed and covers(self.settings.allowed, name, given, ctx.event.cwd):
+            return True
+        answers = ctx.results.values() if ctx.results else ()
+        return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
+
+
+# What is seen to be harmless at one look:
+
+_WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
+_TOLD = """
+basename cd cut date df dirname du echo false file git id ls mkdir nl ps pwd pytest readlink realpath ruff stat tac touch
+true tree uname wc which whoami
+"""
+_TELLERS: Final = frozenset(_TOLD.split())
+_GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch", "remote", "describe", "rev-parse"})
+
+
+def harmless(name: str, given: object) -> bool:
+    """Whether a call is one plain command that only prints: most calls need no more than this look."""
+    if name != "Bash" or type(given) is not dict or not tools.ARGUMENTS.isdisjoint(given):
+        return False
+    line = given.get("command")
+    if not isinstance(line, str) or len(line) > 500:
+        return False
+    words = line.split(" ")
+    if words[0] not in _TELLERS or not all(words) or "".join(words).strip(_WORD + ",:=@./"):
+        return False
+    return words[0] != "git" or (len(words) > 1 and words[1] in _GIT and not any(w.startswith("--o") for w in words))

@@ -1,0 +1,161 @@
+"""What an effect would really destroy: a look at the disk before the guard judges.
+
+Only what can change a decision is looked up: whether git can restore what is deleted, whether there is uncommitted work to
+discard, which branch a push is for. All of it is read from files; git itself never runs.
+"""
+
+import fnmatch
+import posixpath
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from billhook.core import client_env
+from billhook.effects import gitstate
+from billhook.effects.effect import Effect
+from billhook.effects.places import base_of, has_pattern
+from billhook.effects.script import UNKNOWN
+
+_JUNK = """
+*.pyc *.pyo *.o *.obj *.log *.tmp *.temp *.bak *.swp *.swo *~ *.orig *.rej *.class *.cache *.coverage *.egg-info .DS_Store
+Thumbs.db *.map *.tsbuildinfo *.profraw *.gcda *.gcno core nohup.out __pycache__ node_modules *.pid *.lock~ .coverage*
+"""
+_JUNK_NAMES: Final = tuple(_JUNK.split())
+_EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})
+_MOST_SHOWN: Final = 50
+Weighed = tuple[Effect, tuple[str, ...]]
+
+
+def weighed(effect: Effect, cwd: str) -> Iterator[Weighed]:
+    """An effect with the weight that it has here and now, and the files that would be lost; none where nothing would be."""
+    look = _LOOKS.get(effect.kind)
+    if look is None or effect.weight == "heavy":
+        yield effect, ()
+    else:
+        yield from look(effect, cwd)
+
+
+def _heavy(effect: Effect, *lost: str) -> Weighed:
+    return msgspec.structs.replace(effect, weight="heavy"), lost
+
+
+# files
+
+
+def _delete(effect: Effect, cwd: str) -> Iterator[Weighed]:
+    """Deleting, re-permissioning: everything at once is heavy, and so is what git can't restore."""
+    if effect.scope == "home":
+        yield _heavy(effect) if _is_top(effect) else (effect, ())
+    elif effect.scope == "project" and UNKNOWN not in effect.target:
+        yield from _in_project(effect, cwd)
+    else:
+        yield effect, ()
+
+
+def _is_top(effect: Effect) -> bool:
+    """Whether it is the home folder, one of its top folders, or everything in them."""
+    home = client_env.expanduser("~").rstrip("/")
+    base = base_of(effect.target)
+    if not effect.recursive:
+        return False
+    if has_pattern(effect.target) and posixpath.basename(effect.target) not in _EVERYTHING:
+        return False
+    return (base + "/").startswith(home + "/") and base.count("/") <= home.count("/") + 1
+
+
+def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
+    found = gitstate.repository(base_of(effect.target)) or gitstate.repository(cwd)
+    root = found[0] if found else cwd
+    target, name = effect.target, posixpath.basename(effect.target)
+    if target == f"{root}/.git" or target.startswith(f"{root}/.git/"):
+        # hooks and locks are routine
+        routine = target.startswith(f"{root}/.git/hooks/") or target.endswith(".lock") or not effect.recursive
+        yield (effect, ()) if routine and target != f"{root}/.git" else _heavy(effect)
+        return
+    if effect.kind != "delete" or not effect.recursive:
+        yield effect, ()
+        return
+    everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)
+    if everything and base_of(target) == root:
+        yield _heavy(effect, *_lost(effect, root, found is not None))
+    elif lost := _lost(effect, root, found is not None):
+        yield _heavy(effect, *lost)
+    else:
+        yield effect, ()
+
+
+def _lost(effect: Effect, root: str, in_git: bool) -> tuple[str, ...]:
+    """The files that would be gone for good."""
+    wanted = effect.names or ((posixpath.basename(effect.target),) if has_pattern(effect.target) else ())
+    if wanted and all(_is_junk(name) for name in wanted):
+        return ()
+    base = base_of(effect.target)
+    if not in_git:
+        generated = gitstate.is_generated(base) or not posixpath.lexists(base)
+        return () if generated or wanted else (base,)
+    work = gitstate.uncommitted(root, [base] if base != root else [], untracked=True)
+    names = [*work.modified, *work.staged, *work.untracked]
+    kept = [name for name in names if not wanted or _matches(name, wanted)]
+    return tuple(name for name in dict.fromkeys(kept) if not _is_junk(posixpath.basename(name)))[:_MOST_SHOWN]
+
+
+def _matches(path: str, wanted: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(part, each) for each in wanted for part in path.split("/"))
+
+
+def _is_junk(name: str) -> bool:
+    """Whether a name or a pattern is that of a file which programs make again."""
+    return any(fnmatch.fnmatchcase(name, each) for each in _JUNK_NAMES)
+
+
+# git
+
+
+def _discard(effect: Effect, cwd: str) -> Iterator[Weighed]:
+    """Nothing is discarded where there is nothing to lose."""
+    if effect.weight == "light":
+        yield effect, ()
+        return
+    found = gitstate.repository(cwd)
+    if found is None or effect.scope not in ("project", "unknown", "temp"):
+        yield effect, ()
+        return
+    root = found[0]
+    paths = [path for path in effect.target.split(" ") if path and path.startswith("/")]
+    cleans = "clean" in effect.cause.split()
+    work = gitstate.uncommitted(root, paths, untracked=cleans, ignored=cleans)
+    lost = work.untracked if cleans else [*work.modified, *work.staged]
+    if lost:
+        yield effect, tuple(dict.fromkeys(lost))[:_MOST_SHOWN]
+    elif not work.certain:
+        yield msgspec.structs.replace(effect, certain=False, why=work.why), ()
+
+
+def _force_push(effect: Effect, cwd: str) -> Iterator[Weighed]:
+    """The branch decides: a default branch is everybody's."""
+    found = gitstate.repository(cwd)
+    if found is None:
+        yield effect, ()
+        return
+    branch = effect.target or gitstate.current_branch(found[0])
+    if branch in gitstate.default_branches(found[0]):
+        effect = msgspec.structs.replace(effect, weight="heavy")
+    yield msgspec.structs.replace(effect, target=branch), ()
+
+
+def _drop_recovery(effect: Effect, cwd: str) -> Iterator[Weighed]:
+    found = gitstate.repository(cwd)
+    if found is not None and "stash" in effect.cause.split() and not gitstate.has_stash(found[0]):
+        return
+    yield effect, ()
+
+
+_LOOKS: Final = {
+    "delete": _delete,
+    "overwrite": _delete,
+    "permissions": _delete,
+    "discard": _discard,
+    "force-push": _force_push,
+    "drop-recovery": _drop_recovery,
+}

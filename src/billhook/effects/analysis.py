@@ -1,0 +1,158 @@
+"""What a tool call would do: `effects_of(event)`, for shell lines and for every other tool."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from billhook.core import client_env, tools
+from billhook.core.events import Event
+from billhook.effects.effect import Command, Effect
+from billhook.effects.families.code import effects_of_code
+from billhook.effects.families.system import persist_place
+from billhook.effects.fs import REAL, FileSystem
+from billhook.effects.interpret import Interpreter, Run, State
+from billhook.effects.places import World
+from billhook.effects.script import UNKNOWN
+from billhook.effects.secret_files import is_secret_file
+from billhook.effects.table import Call
+from billhook.effects.tool_inputs import ToolInput, tool_input
+
+_KEPT: Final = 64
+_LONGEST_CWD: Final = 4096
+_DISK = re.compile(r"/dev/(?:[hsv]d[a-z]|nvme\d|mmcblk\d|disk\d|rdisk\d|mapper/|md\d|dm-\d|loop\d|mem|kmem|port)")
+
+
+class Analysis(msgspec.Struct, frozen=True):
+    """What is known of one tool call."""
+
+    effects: tuple[Effect, ...] = ()
+    commands: tuple[Command, ...] = ()
+    code: tuple[str, ...] = ()  # programs in other languages that were not understood as a whole
+    texts: tuple[str, ...] = ()  # every text that was read as shell
+    complete: bool = True  # False: a part could not be read; the effects may lack some
+    why: str = ""
+
+
+def effects_of(event: Event, fs: FileSystem = REAL) -> tuple[Effect, ...]:
+    """What the tool call of `event` would do. Never raises, runs nothing, and takes linear, bounded time."""
+    return analysis_of(event, fs).effects
+
+
+_analyses: dict[int, tuple[Event, FileSystem, Analysis]] = {}
+
+
+def analysis_of(event: Event, fs: FileSystem = REAL) -> Analysis:
+    """The same with the commands and what could not be read; one analysis per event."""
+    kept = _analyses.get(id(event))
+    if kept is not None and kept[0] is event and kept[1] is fs:
+        return kept[2]
+    found = _analysed(event, fs)
+    if len(_analyses) >= _KEPT:
+        _analyses.clear()
+    _analyses[id(event)] = event, fs, found
+    return found
+
+
+def _analysed(event: Event, fs: FileSystem) -> Analysis:
+    name, given = getattr(event, "tool_name", None), getattr(event, "tool_input", None)
+    if not isinstance(name, str):
+        return Analysis()
+    said = tool_input(tools.canonical(name), given, getattr(event, "mcp_server", None))
+    if said.empty:
+        return Analysis()
+    return _of_input(said, world_of(event, fs))
+
+
+def world_of(event: Event, fs: FileSystem = REAL) -> World:
+    """Where an event happens."""
+    environ = client_env.environ()
+    cwd = event.cwd
+    if not cwd.startswith("/") or len(cwd) > _LONGEST_CWD or UNKNOWN in cwd:
+        try:
+            cwd = client_env.getcwd()
+        except OSError:
+            cwd = "/"
+    cwd = posixpath.normpath(cwd)
+    roots = _roots(cwd, environ.get("CLAUDE_PROJECT_DIR", ""), fs)
+    temporary = tuple(folder.rstrip("/") for folder in (environ.get("TMPDIR", ""),) if folder.startswith("/"))
+    return World(cwd, client_env.expanduser("~"), roots, temporary, environ, fs)
+
+
+def _roots(cwd: str, told: str, fs: FileSystem) -> tuple[str, ...]:
+    """The project's root and its worktrees, as named and with links followed."""
+    root = told if told.startswith("/") and (cwd + "/").startswith(told.rstrip("/") + "/") else ""
+    at = cwd
+    while not root and not fs.kind(f"{at}/.git"):
+        above = posixpath.dirname(at)
+        if above == at:
+            break
+        at = above
+    root = root or (at if at != "/" or not fs.kind("/.git") else cwd) if at != "/" else root or cwd
+    others: list[str] = []
+    return tuple(dict.fromkeys([root, fs.real(root), *others]))
+
+
+def line_analysis(text: str, world: World) -> Analysis:
+    """What one shell line would do."""
+    interpreter = Interpreter(world)
+    interpreter.run_text(text, State(world.cwd), Run())
+    return _finished(interpreter, world)
+
+
+def _of_input(said: ToolInput, world: World) -> Analysis:
+    interpreter = Interpreter(world)
+    command = Command(said.tool, cwd=world.cwd, text=said.tool)
+    call = Call(command, world, interpreter.scopes, frozenset())
+    for line in said.lines:
+        state = State(said.folder if said.folder.startswith("/") else posixpath.join(world.cwd, said.folder))
+        interpreter.run_text(line, state, Run())
+    for kind, path in said.paths:
+        interpreter.effects += call.on_path(
+            kind, path, recursive=kind == "delete" and said.recursive, itself=kind == "delete"
+        )
+        if kind == "read" and is_secret_file(call.paths(path)[0]):
+            interpreter.effects.append(call.effect("read-secret", call.paths(path)[0], scope="unknown"))
+    for code in said.code:
+        effects, lines, understood = effects_of_code("python", code, call, ())
+        interpreter.effects += effects
+        interpreter.code += [] if understood else [code]
+        for line in lines:
+            interpreter.run_text(line, State(world.cwd), Run((said.tool,), 1))
+    if said.destroys:
+        interpreter.effects.append(call.effect(said.destroys, said.tool, scope="remote"))
+    return _finished(interpreter, world)
+
+
+def _finished(interpreter: Interpreter, world: World) -> Analysis:
+    if interpreter.why:  # a limit was reached: what was not read may do anything
+        call = Call(Command("", cwd=world.cwd), world, interpreter.scopes, frozenset())
+        interpreter.effects.append(call.effect("run-opaque", certain=False, why=interpreter.why))
+    found = [each for effect in interpreter.effects for each in _also(effect, world)]
+    return Analysis(
+        tuple(dict.fromkeys(found)),
+        tuple(interpreter.commands),
+        tuple(interpreter.code),
+        tuple(interpreter.texts),
+        interpreter.complete,
+        interpreter.why,
+    )
+
+
+def _also(effect: Effect, world: World) -> Iterator[Effect]:
+    """An effect with what follows from its path: a disk is a device, a shell profile is run later."""
+    if effect.kind not in ("write", "overwrite", "delete", "permissions"):
+        yield effect
+        return
+    path = effect.target
+    if _DISK.match(path) and effect.kind != "delete":
+        yield msgspec.structs.replace(effect, kind="device", scope="system", weight="normal")
+        return
+    if path in ("/proc/sysrq-trigger", "/proc/sys/kernel/sysrq"):
+        yield msgspec.structs.replace(effect, kind="device", scope="system", weight="heavy")
+        return
+    yield effect
+    if effect.kind in ("write", "overwrite") and (weight := persist_place(path, world)):
+        yield msgspec.structs.replace(effect, kind="persist", weight=weight)

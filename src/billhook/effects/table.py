@@ -74,6 +74,12 @@ class Call:
     def operands(self) -> list[str]:
         return self.options.operands
 
+    @property
+    def wants_help(self) -> bool:
+        """Whether the program only prints its help; after `--` the same word is a name."""
+        words = self.command.args
+        return not _HELP.isdisjoint(words[: words.index("--")] if "--" in words else words)
+
     def has(self, *names: str) -> bool:
         return self.options.has(*names)
 
@@ -163,7 +169,8 @@ Reader = Callable[[Call], Iterator[Effect]]
 
 
 @functools.lru_cache(maxsize=4096)
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """The words of a text as a set."""
     return frozenset(words.split())
 
 
@@ -178,8 +185,9 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
     recursive = row.recursive == "always" or _given(row.recursive, call)
     weight: Weight = "heavy" if _given(row.heavy, call) else "light" if _given(row.light, call) else row.weight
     if row.files:
-        for word in targets:
-            yield from call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete")
+        for word in filter(None, targets):
+            given = None if weight == "normal" else weight  # a path tells its own weight: one file, or all below it
+            yield from call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete", weight=given)
     else:
         yield call.effect(row.kind, " ".join(targets), scope=row.scope, weight=weight, recursive=recursive)
 
@@ -195,7 +203,7 @@ def _selected(row: Row, operands: list[str]) -> int | None:
 
 
 def _applies(row: Row, call: Call) -> bool:
-    if _HELP.intersection(call.command.args) or _given(row.dry, call):
+    if call.wants_help or _given(row.dry, call):
         return False
     return not row.needs or _given(row.needs, call)
 
@@ -204,7 +212,7 @@ def _given(words: str, call: Call) -> bool:
     """Whether one of the words is an option of the call, or any of its words."""
     if not words:
         return False
-    wanted = _set(words)
+    wanted = word_set(words)
     return call.has(*wanted) or not wanted.isdisjoint(call.command.args)
 
 

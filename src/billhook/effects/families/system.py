@@ -1,9 +1,277 @@
-"""Programs of the family system."""
+"""Programs that end processes, change services, users, firewalls and the kernel, and places that run at start-up."""
 
-from collections.abc import Mapping
-from typing import Final
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Final, Literal
 
-from billhook.effects.table import Reader, Row
+import msgspec
 
-ROWS: Final[tuple[Row, ...]] = ()
-READERS: Final[Mapping[str, Reader]] = {}
+from billhook.effects.effect import Effect, Weight
+from billhook.effects.places import World, inside
+from billhook.effects.script import UNKNOWN
+from billhook.effects.table import Call, Reader, Row, word_set
+
+_FIREWALL_CHANGES: Final = (
+    "-F --flush -X --delete-chain -P --policy -A --append -I --insert -D --delete -R --replace -Z -N --new-chain -E"
+)
+_FIREWALLD_READS: Final = "--state --list-all --list-all-zones --list-ports --list-services --get-zones"
+
+ROWS: Final[tuple[Row, ...]] = (
+    # power: every process ends
+    Row("shutdown", "kill", dry="-c -k --show", scope="system", weight="heavy"),
+    Row("reboot|halt|poweroff|killall5|kexec", "kill", dry="-w --wtmp-only -l", scope="system", weight="heavy"),
+    Row("init|telinit 0|1|6|s|S", "kill", scope="system", weight="heavy"),
+    Row("systemctl|loginctl poweroff|reboot|halt|kexec|soft-reboot|rescue|emergency|isolate", "kill", scope="system",
+        weight="heavy"),
+    Row("systemctl|loginctl suspend|hibernate|hybrid-sleep|kill|terminate-user|kill-user|terminate-session", "kill",
+        scope="system"),
+    # services
+    Row("systemctl stop", "kill", scope="system", values="-H -M -t -p"),
+    Row("systemctl restart|try-restart|reload-or-restart", "kill", scope="system", weight="light"),
+    Row("systemctl start|reload|daemon-reexec", "persist", scope="system", weight="light", light="--user"),
+    Row("rc-update add|del|delete", "persist", scope="system"),
+    Row("update-rc.d|chkconfig", "persist", needs="on off enable disable defaults remove --add --del", scope="system"),
+    Row("launchctl load|bootstrap|enable|submit|setenv|config", "persist", scope="home"),
+    Row("launchctl unload|bootout|remove|disable|kill|stop|reboot", "kill", scope="home"),
+    Row("atrm", "kill", weight="light", scope="home"),
+    # users
+    Row("useradd|adduser|userdel|deluser|usermod|newusers|chpasswd|vipw|vigr", "persist", scope="system"),
+    Row("groupadd|addgroup|groupdel|delgroup|groupmod|gpasswd|groupmems", "persist", scope="system"),
+    Row("passwd|chage", "persist", dry="-S --status -l --list", scope="system"),
+    Row("visudo", "persist", dry="-c --check -V", scope="system"),
+    Row("chsh", "persist", dry="-l --list-shells", scope="home"),
+    Row("sysadminctl", "persist", needs="-addUser -deleteUser -resetPasswordFor", scope="system"),
+    Row("dscl", "persist", needs="-create -delete -passwd -append -change", scope="system"),
+    Row("hostnamectl|timedatectl|localectl set-hostname|hostname|set-time|set-timezone|set-ntp|set-locale|set-keymap",
+        "persist", scope="system", weight="light"),
+    # firewalls, access control and the kernel
+    Row("iptables|ip6tables|ebtables|arptables", "permissions", needs=_FIREWALL_CHANGES, scope="system"),
+    Row("iptables-restore|ip6tables-restore", "permissions", dry="-t --test", scope="system"),
+    Row("nft flush|delete|add|insert|replace|destroy", "permissions", dry="-c --check", scope="system"),
+    Row("nft", "permissions", needs="-f --file", dry="-c --check", scope="system"),
+    Row("ufw disable|reset|allow|deny|delete|default|enable|insert|limit|reject|logging", "permissions",
+        dry="--dry-run", scope="system"),
+    Row("firewall-cmd", "permissions", dry=_FIREWALLD_READS, scope="system"),
+    Row("pfctl", "permissions", needs="-d -F -f -e", dry="-n", scope="system"),
+    Row("setenforce 0|permissive|Permissive", "permissions", scope="system"),
+    Row("aa-teardown|aa-disable|aa-complain|aa-remove-unknown", "permissions", scope="system"),
+    Row("apparmor_parser", "permissions", needs="-R --remove", scope="system"),
+    Row("spctl", "permissions", needs="--master-disable --global-disable --disable", scope="system"),
+    Row("csrutil|fdesetup disable|clear", "permissions", scope="system"),
+    Row("auditctl", "permissions", needs="-D -e -d", scope="system"),
+    Row("rmmod|insmod", "permissions", scope="system"),
+    Row("modprobe", "permissions", needs="-r --remove", dry="-n --dry-run", scope="system"),
+    Row("ip route|rule flush|del|delete", "permissions", scope="system"),
+    Row("ip addr|address|a|link flush|del|delete", "permissions", scope="system"),
+    Row("ip link|l set", "permissions", needs="down", scope="system"),
+    Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
+)  # fmt: skip
+
+
+# Processes.
+
+_SIGNAL = re.compile(r"-(?:\d+|(?:SIG)?[A-Z]{3,}[0-9+-]*)")
+_BROAD: Final = word_set(
+    """
+    python python2 python3 node nodejs java ruby php perl bash sh zsh fish dash ssh sshd docker dockerd containerd code
+    cursor chrome google-chrome chromium firefox safari postgres mysqld mongod nginx httpd apache2 redis-server claude
+    codex gemini tmux screen login npm electron Xorg gnome-shell plasmashell Finder Dock WindowServer systemd-logind
+    """
+)
+"""Names that other work of the user runs under, too."""
+_INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""})
+
+
+def _kill(call: Call) -> Iterator[Effect]:
+    """`-1` after the signal is every process; before any number it is the signal 1 itself."""
+    words = list(call.command.args)
+    if not words or words[0] in ("-l", "-L", "-0", "--list", "--table"):
+        return
+    if words[0] in ("-s", "-n", "--signal"):
+        words = [] if words[1:2] in (["0"], ["EXIT"]) else words[2:]
+    elif words[0] != "--" and words[0].startswith("-") and len(words) > 1:
+        words = words[1:]
+    for word in (word for word in words if word != "--"):
+        everything = word in ("-1", "1", "--1")
+        weight: Weight = "heavy" if everything else "light"
+        yield call.effect(
+            "kill", word, scope="system" if everything else "unknown", weight=weight, certain=UNKNOWN not in word
+        )
+
+
+def _kill_by_name(call: Call) -> Iterator[Effect]:
+    """pkill, killall, skill: light for the name of one program, normal for one that others run under as well."""
+    words = call.command.args
+    if not words or {"-0", "-l", "--list", "-V"} & set(words):
+        return
+    named = tuple(word for word in words if not _SIGNAL.fullmatch(word))
+    valued = word_set("-u -U -t -g -G -s -P -F -o -y -n --signal --user --uid --euid --parent --pgroup")
+    if call.command.name == "pkill":
+        valued -= {"-o", "-y", "-n"}  # the oldest, the newest
+    call = Call(msgspec.structs.replace(call.command, args=named), call.world, call.scopes, valued)
+    if call.has("-P", "--parent", "-F", "--pidfile") or (call.has("-e") and not call.operands):
+        return
+    user = call.has("-u", "-U", "--user", "--uid", "--euid", "-t", "-G")
+    for name in call.operands or ([""] if user else []):
+        weight = _weight_of_name(name, user)
+        yield call.effect("kill", name, weight=weight, certain=UNKNOWN not in name)
+
+
+def _weight_of_name(name: str, user: bool) -> Weight:
+    plain = name.strip("^$/ ").rpartition("/")[2]
+    if user:
+        return "normal"
+    if plain in _INIT:
+        return "heavy"
+    return "normal" if plain in _BROAD or len(plain) < 3 or UNKNOWN in name else "light"
+
+
+def _fuser(call: Call) -> Iterator[Effect]:
+    """`fuser -k 3000/tcp` ends what listens there; with -m, all that use a file system."""
+    call = call.with_values("-n --namespace")
+    if call.has("-k", "--kill"):
+        yield call.effect("kill", " ".join(call.operands), weight="normal" if call.has("-m", "--mount") else "light")
+
+
+# Services and times.
+
+_LASTING: Final = word_set(
+    "enable disable mask unmask reenable preset preset-all link edit revert set-default add-wants add-requires "
+    "set-property set-environment"
+)
+
+
+def _systemctl(call: Call) -> Iterator[Effect]:
+    call = call.with_values("-H -M -t -p -n -o --root --type --property --state --host --machine")
+    verb, units = " ".join(call.operands[:1]), " ".join(call.operands[1:])
+    if verb in _LASTING:
+        yield call.effect("persist", units, scope="home" if call.has("--user") else "system")
+
+
+def _service(call: Call) -> Iterator[Effect]:
+    """`service NAME VERB`."""
+    verb, unit = " ".join(call.operands[1:2]), " ".join(call.operands[:1])
+    if verb in ("stop", "restart", "force-reload"):
+        yield call.effect("kill", unit, scope="system", weight="normal" if verb == "stop" else "light")
+    elif verb in ("start", "reload"):
+        yield call.effect("persist", unit, scope="system", weight="light")
+
+
+def _crontab(call: Call) -> Iterator[Effect]:
+    call = call.with_values("-u -T -x")
+    if call.has("-l", "-V", "-T"):
+        return
+    has_input = call.command.piped or call.command.stdin is not None or call.command.reads
+    if call.operands or call.has("-r", "-e", "-i") or "-" in call.command.args or has_input:
+        yield call.effect("persist", "crontab", scope="system" if call.options.values("-u") else "home")
+
+
+def _at(call: Call) -> Iterator[Effect]:
+    call = call.with_values("-f -q -t")
+    if call.has("-d", "-r"):
+        yield call.effect("kill", " ".join(call.operands), scope="home", weight="light")
+    elif not call.has("-l", "-c", "-V") and (call.operands or call.options.options or call.command.name == "batch"):
+        yield call.effect("persist", "at", scope="home")
+
+
+def _systemd_run(call: Call) -> Iterator[Effect]:
+    """A timer that outlives the call; without one, it only runs a command."""
+    if any(option.startswith(("--on-", "--timer-")) for option, _ in call.options.options):
+        yield call.effect("persist", "timer", scope="home" if call.has("--user") else "system")
+
+
+# The kernel, mounts and privileges.
+
+
+def _sysctl(call: Call) -> Iterator[Effect]:
+    loads = call.has("-w", "--write", "-p", "--load", "--system")
+    if loads or any("=" in word for word in call.operands):
+        yield call.effect("permissions", " ".join(call.operands), scope="system")
+
+
+def _mount(call: Call) -> Iterator[Effect]:
+    """Mounts over the system's own folders, or their end; a place of one's own is normal work."""
+    call = call.with_values("-t -o -O -L -U --types --options --source --target")
+    if call.has("-a", "--all"):
+        if call.command.name == "umount":
+            yield call.effect("permissions", "/", scope="system", recursive=True)
+        return
+    for word in call.operands[-1:]:
+        for effect in call.on_path("permissions", word, recursive=True):
+            if effect.scope == "system" and not effect.target.startswith(("/run/media/", "/dev/")):
+                yield effect
+
+
+def _privilege(call: Call) -> Iterator[Effect]:
+    """`sudo -l`, `-v` and `-k` run nothing."""
+    first = " ".join(call.command.args[:1])
+    if first not in ("-l", "-v", "-k", "-K", "-V", "-h", "--list", "--validate", "--reset-timestamp"):
+        yield call.effect("privilege", scope="system", weight="light")
+
+
+def _unless_help(reader: Reader) -> Reader:
+    """The same reader for calls that ask for more than the program's help; an inner command's help is its own."""
+
+    @functools.wraps(reader)
+    def read(call: Call) -> Iterator[Effect]:
+        return iter(()) if call.wants_help and reader is not _privilege else reader(call)
+
+    return read
+
+
+_SPECIAL: Final[Mapping[str, Reader]] = {
+    "kill": _kill, "pkill killall skill": _kill_by_name, "fuser": _fuser, "systemctl": _systemctl,
+    "service rc-service": _service, "crontab": _crontab, "at batch": _at, "systemd-run": _systemd_run,
+    "sysctl": _sysctl, "mount umount": _mount, "sudo doas su pkexec run0 gsudo sudoedit": _privilege,
+}  # fmt: skip
+READERS: Final[Mapping[str, Reader]] = {
+    name: _unless_help(reader) for names, reader in _SPECIAL.items() for name in names.split()
+}
+
+
+# Places that something runs by itself.
+
+_PROFILES: Final = word_set(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
+    .kshrc .cshrc .tcshrc .login .xinitrc .xprofile .xsession .xsessionrc .config/fish/config.fish .ssh/authorized_keys
+    .ssh/authorized_keys2 .ssh/config .ssh/rc .config/nushell/config.nu .pam_environment
+    """
+)
+_HOME_FOLDERS: Final = word_set(
+    ".config/autostart .config/systemd .config/fish/conf.d .config/environment.d .local/share/systemd "
+    "Library/LaunchAgents Library/LaunchDaemons .bashrc.d .zshrc.d .oh-my-zsh/custom"
+)
+_SYSTEM_FOLDERS: Final = word_set(
+    """
+/etc/systemd /etc/init.d /etc/rc.d /etc/init /etc/pam.d /etc/udev /etc/xdg/autostart /etc/sudoers /etc/sudoers.d
+/etc/ld.so.preload /etc/ld.so.conf.d /etc/rc.local /etc/environment /etc/bash.bashrc /etc/bashrc /etc/zsh /etc/zshrc
+/etc/zprofile /etc/passwd /etc/shadow /etc/group /etc/ssh/sshd_config /etc/modules-load.d /etc/modprobe.d
+/var/spool/cron /var/spool/at /var/at /usr/lib/systemd /lib/systemd /usr/local/lib/systemd /Library/LaunchAgents
+/Library/LaunchDaemons /System/Library/LaunchDaemons
+"""
+)
+_SYSTEM_NAMES: Final = ("/etc/cron*", "/etc/profile*", "/etc/anacrontab", "/etc/rc?.d/*")
+_HOME = re.compile(r"(?:/root|/home/[^/]+|/Users/[^/]+|/var/root)(?=/)")
+
+
+def persist_place(path: str, world: World) -> Weight | Literal[""]:
+    """How much it weighs that a file is written here, since it runs or counts later without being called."""
+    if "/.git/hooks/" in path:
+        own = inside(path, world.roots)
+        return "" if path.endswith(".sample") else "light" if own else "normal"
+    below_home = _below_home(path, world.home)
+    if below_home in _PROFILES or inside(below_home, _HOME_FOLDERS):
+        return "normal"
+    system = inside(path, _SYSTEM_FOLDERS) or any(fnmatchcase(path, name) for name in _SYSTEM_NAMES)
+    return "normal" if system else ""
+
+
+def _below_home(path: str, home: str) -> str:
+    """A path from the user's home, or from another user's, on; empty elsewhere."""
+    if home != "/" and path.startswith(home + "/"):
+        return path[len(home) + 1 :]
+    found = _HOME.match(path)
+    return path[found.end() + 1 :] if found else ""

@@ -201,7 +201,7 @@ def _selected(row: Row, operands: list[str]) -> int | None:
 
 
 def _applies(row: Row, call: Call) -> bool:
-    if _HELP.intersection(call.command.args) or _given(row.dry, call):
+    if (_HELP - _set(row.values)).intersection(call.command.args) or _given(row.dry, call):
         return False
     return not row.needs or _given(row.needs, call)
 

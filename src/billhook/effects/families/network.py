@@ -58,8 +58,13 @@ def _is_secret(call: Call, files: Iterable[str]) -> bool:
     return any(is_secret_file(path) for word in (*files, *command.reads) for path in call.paths(word))
 
 
+def is_here(address: str) -> bool:
+    """Whether an address is on this machine: a developer's own server."""
+    return _HERE.match(address) is not None
+
+
 def _upload(call: Call, target: str, files: Iterable[str] = ()) -> Iterator[Effect]:
-    if not _HERE.match(target):
+    if not is_here(target):
         yield call.effect("upload", target, scope="remote", weight="heavy" if _is_secret(call, files) else "light")
 
 

@@ -1,7 +1,6 @@
 """What programs send to other machines."""
 
 import pytest
-
 from tests.effects.cases import outcome
 
 SENT = ["upload:remote:light"]

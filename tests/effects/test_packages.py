@@ -1,7 +1,6 @@
 """What package managers publish, take back, and remove."""
 
 import pytest
-
 from tests.effects.cases import outcome
 
 PUBLISHED = ["publish:remote"]

@@ -10,7 +10,7 @@ from billhook.effects.effect import Effect, Weight
 from billhook.effects.families.network import is_here
 from billhook.effects.places import scope_of
 from billhook.effects.script import UNKNOWN
-from billhook.effects.table import Call, Reader, Row, parts_of
+from billhook.effects.table import Call, Reader, Row, parts_of, word_set
 
 LARGEST_SQL: Final = 256 * 1024
 _THROWAWAY: Final = frozenset({"test", "tests", "testing", "tmp", "temp", "scratch", "memory", "e2e"})
@@ -28,9 +28,9 @@ _SQL = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _BEFORE: Final = frozenset({"BEGIN", "DO", "$$", "THEN", "ELSE", "LOOP"})
-_DROPPED: Final = frozenset("DATABASE SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET".split())
-_NO_NAMES: Final = frozenset("IF EXISTS TABLE ONLY FROM CASCADE PURGE".split())
-_KEPT_COLUMNS: Final = frozenset("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK".split())
+_DROPPED: Final = word_set("DATABASE SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET")
+_NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
+_KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
 _ALWAYS = re.compile(r"(?:\(*(?:1|TRUE|(\w+)=\1)\)*)(?:RETURNING.*)?")
 
 
@@ -97,7 +97,12 @@ def effects_of_sql(call: Call, text: str, database: Iterable[str] = ()) -> Itera
 
 def _destroy(call: Call, target: str, names: Iterable[str] = (), weight: Weight = "normal") -> Effect:
     names = [target, *names, *call.command.assignments]
-    if any(scope_of(path, call.scopes) == "temp" for name in names if name.startswith(("/", "~", ".")) for path in call.paths(name)):
+    if any(
+        scope_of(path, call.scopes) == "temp"
+        for name in names
+        if name.startswith(("/", "~", "."))
+        for path in call.paths(name)
+    ):
         weight = "light"
     if not _THROWAWAY.isdisjoint(parts_of(names)):
         weight = "light"
@@ -125,7 +130,9 @@ _MYSQL: Final = _SqlClient(
 )
 _SQLITE: Final = _SqlClient("-cmd", "-init", "-separator -nullvalue -newline", operand=1)
 _DUCKDB: Final = _SqlClient("-cmd -c -s", "-init -f", "-separator -nullvalue -newline", operand=1)
-_HIVE: Final = _SqlClient("-e -q --execute --query", "-f --file -i --queries-file", "-u -n -p", database="-h --host -d --database")
+_HIVE: Final = _SqlClient(
+    "-e -q --execute --query", "-f --file -i --queries-file", "-u -n -p", database="-h --host -d --database"
+)
 _CLIENTS: Final[Mapping[str, _SqlClient]] = {
     **dict.fromkeys(("psql", "ysqlsh", "vsql", "usql", "pgcli"), _POSTGRES),
     **dict.fromkeys(("mysql", "mariadb", "mycli"), _MYSQL),
@@ -170,7 +177,10 @@ _REDIS: Final = "-h -p -a -n -u -s --user --pass -r -i"
 def _mongo(call: Call) -> Iterator[Effect]:
     call = call.with_values("--eval --host --port -u --username -p --password --authenticationDatabase -f --file")
     texts = [call.command.stdin or "", *call.options.values("--eval")]
-    files = [*(word for word in call.operands if word.endswith((".js", ".mongodb"))), *call.options.values("-f", "--file")]
+    files = [
+        *(word for word in call.operands if word.endswith((".js", ".mongodb"))),
+        *call.options.values("-f", "--file"),
+    ]
     texts += [call.world.fs.read(path) or "" for word in (*files, *call.command.reads) for path in call.paths(word)]
     for text in texts:
         found = _MONGO.search(_STRINGS.sub("''", text))
@@ -202,7 +212,7 @@ def _named(call: Call) -> Iterator[Effect]:
     call = call.with_values("-h --host -p --port -U --username -u --user --maintenance-db -P -d --dbname")
     operands, options = call.operands, call.options
     verb = _DROPPERS[call.command.name]
-    if verb and verb not in operands or call.has("--help"):
+    if (verb and verb not in operands) or call.has("--help"):
         return
     targets = [word for word in operands if word != verb] or [""]
     forced: Weight = "heavy" if call.has("-f", "--force") else "normal"
@@ -248,8 +258,12 @@ def _task(call: Call) -> Iterator[Effect]:
             return
 
 
-def _row(words: str, needs: str = "", heavy: str = "-f --force -y --yes", values: str = "", weight: Weight = "normal") -> Row:
-    return Row(words, "destroy-data", needs=needs, heavy=heavy, dry="--dry-run", values=values, weight=weight, scope="remote")
+def _row(
+    words: str, needs: str = "", heavy: str = "-f --force -y --yes", values: str = "", weight: Weight = "normal"
+) -> Row:
+    return Row(
+        words, "destroy-data", needs=needs, heavy=heavy, dry="--dry-run", values=values, weight=weight, scope="remote"
+    )
 
 
 ROWS: Final[tuple[Row, ...]] = (

@@ -6,9 +6,11 @@ from typing import Final
 
 from billhook.effects.effect import Effect
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Call, Reader, Row
+from billhook.effects.table import Call, Reader, Row, word_set
 
-_HERE = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?(?:localhost|127(?:\.\d+){3}|\[?::1\]?|0\.0\.0\.0)(?:[:/?]|$)")
+_HERE = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?(?:localhost|127(?:\.\d+){3}|\[?::1\]?|0\.0\.0\.0)(?:[:/?]|$)"
+)
 _REMOTE = re.compile(r"[a-z0-9+]+://|[\w.@\0-]+:")  # `host:path`, `user@host:`, `s3://bucket`
 _NETWORK = re.compile(r"(?:tcp|udp|sctp|openssl|ssl)[46]?(?:-|:|$)|socks", re.IGNORECASE)
 _PROGRAM = re.compile(r"(?:exec|system|shell):", re.IGNORECASE)
@@ -22,11 +24,13 @@ _CURL: Final = """
 -m --max-time --connect-timeout -K --config -E --cert --key --cacert --capath -w --write-out -r --range --url
 --retry --retry-delay --resolve --interface --unix-socket --output-dir -D --dump-header --limit-rate -Y -y -z -C -t -Q
 """
-_CURL_DATA: Final = "-d --data --data-binary --data-urlencode --data-ascii --json".split()
+_CURL_DATA: Final = ("-d", "--data", "--data-binary", "--data-urlencode", "--data-ascii", "--json")
 _CURL_FORM: Final = ("-F", "--form")
 _CURL_FILE: Final = ("-T", "--upload-file")
 _CURL_TEXT: Final = ("--data-raw", "--form-string")
-_WGET: Final = "-O -o -P -U -e -t -T -w -Q -a -i -A -R -D -I -X -l --post-file --body-file --post-data --body-data --method"
+_WGET: Final = (
+    "-O -o -P -U -e -t -T -w -Q -a -i -A -R -D -I -X -l --post-file --body-file --post-data --body-data --method"
+)
 _SCP: Final = "-i -P -F -o -c -J -l -S -D -X"
 _RSYNC: Final = "-e --rsh -f --filter --exclude --include --exclude-from --include-from --files-from --port -T -M -B"
 
@@ -80,7 +84,9 @@ def _curl(call: Call) -> Iterator[Effect]:
     values = call.options.values
     yield from _saved(call, ("-o", "--output"))
     named = [value.partition("@")[2] for value in values(*_CURL_DATA) if "@" in value[:1] or "=" not in value]
-    named += [re.split("[;,]", value.partition("=")[2][1:])[0] for value in values(*_CURL_FORM) if re.search("=[@<]", value)]
+    named += [
+        re.split("[;,]", value.partition("=")[2][1:])[0] for value in values(*_CURL_FORM) if re.search("=[@<]", value)
+    ]
     named += values(*_CURL_FILE)
     sends = values(*_CURL_DATA, *_CURL_FORM, *_CURL_FILE, *_CURL_TEXT)
     if sends or "secret" in call.command.origins:
@@ -166,7 +172,9 @@ def _carries_secret(call: Call) -> Iterator[Effect]:
 
 def _bucket(call: Call) -> Iterator[Effect]:
     """`aws s3 cp`, `gsutil cp`, `gcloud storage cp`, `rclone copy` from here to a bucket."""
-    operands = [word for word in call.with_values("--profile --region -P --config").operands if word not in ("s3", "storage")]
+    operands = [
+        word for word in call.with_values("--profile --region -P --config").operands if word not in ("s3", "storage")
+    ]
     if len(operands) < 3 or operands[0] not in ("cp", "mv", "sync", "rsync", "copy", "copyto", "move", "moveto", "put"):
         return
     source, target = operands[-2:]
@@ -180,13 +188,15 @@ def _send(call: Call) -> Iterator[Effect]:
         name, *subcommand = words.split()
         sending = call.with_values(valued)
         if name == call.command.name and sending.operands[: len(subcommand)] == subcommand:
-            files = sending.operands[len(subcommand) :] + sending.options.values("-f", "--file", "-s", "--source", "-a", "-A")
+            files = sending.operands[len(subcommand) :] + sending.options.values(
+                "-f", "--file", "-s", "--source", "-a", "-A"
+            )
             yield from _upload(call, words, files)
 
 
 _RCLONE: Final = "--config --filter --include --exclude --transfers --bwlimit --max-age --min-age"
 ROWS: Final[tuple[Row, ...]] = (
-    Row("rclone sync|delete|purge|rmdirs|cleanup", "destroy-data", "last", dry="-n --dry-run -i", values=_RCLONE, scope="remote"),
+    Row("rclone sync|delete|purge|rmdirs", "destroy-data", "last", dry="-n --dry-run", values=_RCLONE, scope="remote"),
     Row("rclone deletefile", "destroy-data", dry="-n --dry-run", values=_RCLONE, scope="remote", weight="light"),
     Row("s3cmd del|rb", "destroy-data", needs="--recursive -r --force -f", dry="-n --dry-run", scope="remote"),
     Row("mc rb|rm", "destroy-data", needs="--recursive -r --force", dry="--dry-run --fake", scope="remote"),
@@ -200,7 +210,7 @@ READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), _nc),
     "socat": _socat,
     "ssh": _ssh,
-    **dict.fromkeys("dig nslookup host drill ping telnet whois openssl sendmail".split(), _carries_secret),
+    **dict.fromkeys(word_set("dig nslookup host drill ping telnet whois openssl sendmail"), _carries_secret),
     **dict.fromkeys(("aws", "gsutil", "gcloud", "rclone", "mc"), _bucket),
     **dict.fromkeys({words.split()[0] for words in _SENDERS}, _send),
 }

@@ -59,7 +59,7 @@ ROWS: Final[tuple[Row, ...]] = (
 
 
 def _maven(call: Call) -> Iterator[Effect]:
-    goals = [word for word in call.with_values("-f --file -pl -P -s --settings -T").operands]
+    goals = call.with_values("-f --file -pl -P -s --settings -T").operands
     published = [goal for goal in goals if goal in ("deploy", "release:perform") or goal.endswith(":deploy")]
     if published and not call.has("-DdryRun", "--help"):
         yield call.effect("publish", " ".join(published), scope="remote")

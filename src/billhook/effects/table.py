@@ -6,7 +6,8 @@ A family (`families/*.py`) lists its programs in `ROWS`. What a row can't expres
 
 import functools
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -17,6 +18,9 @@ from billhook.effects.script import UNKNOWN
 
 Operands = Literal["all", "first", "last", "rest", "none"]
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
+_DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
+_PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
+_BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
 
 
 class Options:
@@ -131,6 +135,8 @@ class Call:
     ) -> Effect:
         """An effect of this command."""
         command = self.command
+        if kind in _DESTROYING and names_production((target, *command.args, *command.assignments)):
+            weight = "heavy"
         if not (certain and command.certain):
             why = why or command.why or "it depends on a value that the call doesn't show"
         return Effect(
@@ -229,6 +235,21 @@ def rows_by_program(rows: Sequence[Row]) -> dict[str, tuple[Row, ...]]:
         for name in row.words.split()[0].split("|"):
             found[name] = (*found.get(name, ()), row)
     return found
+
+
+def word_set(words: str) -> frozenset[str]:
+    """A list of words, written as one text."""
+    return _set(words)
+
+
+def parts_of(words: Iterable[str]) -> frozenset[str]:
+    """The parts of names: `db`, `prod` of `db-prod`. A word with blanks is a text, such as SQL, and no name."""
+    names = (word for word in words if word and not any(blank in word for blank in " \n\t"))
+    return frozenset(part for name in names for part in _BETWEEN_PARTS.split(name.lower()))
+
+
+def names_production(words: Iterable[str]) -> bool:
+    return not _PRODUCTION.isdisjoint(parts_of(words))
 
 
 def basename(word: str) -> str:

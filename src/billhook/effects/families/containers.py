@@ -1,9 +1,88 @@
-"""Programs of the family containers."""
+"""Containers and virtual machines on this machine. An image or a container is made again; a volume is not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from billhook.effects.table import Reader, Row
+from billhook.effects.effect import Effect, Kind, Weight
+from billhook.effects.table import Call, Reader, Row
 
-ROWS: Final[tuple[Row, ...]] = ()
-READERS: Final[Mapping[str, Reader]] = {}
+_D: Final = "docker|podman|nerdctl"
+_DOCKER: Final = "-H --host --context --config --log-level"
+_COMPOSE: Final = "--file --project-name -p --profile --env-file --project-directory --rmi -t --timeout"
+
+
+def _row(
+    words: str,
+    weight: Weight = "light",
+    needs: str = "",
+    heavy: str = "",
+    values: str = _DOCKER,
+    dry: str = "--dry-run",
+    kind: Kind = "destroy-container",
+) -> Row:
+    return Row(words, kind, needs=needs, heavy=heavy, values=values, dry=dry, weight=weight)
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    _row(f"{_D} rm|rmi|kill"),
+    _row(f"{_D} container|image|network|pod|machine|buildx|builder rm|remove|prune|kill"),
+    _row(f"{_D} volume rm|remove|prune", "normal"),
+    _row(f"{_D} system prune", "normal", needs="--volumes"),
+    _row(f"{_D} system prune", dry="--volumes"),
+    _row("podman system reset", "normal", heavy="-f --force"),
+    _row("docker stack|service|node|secret|config rm", "normal"),
+    _row("docker swarm leave", "normal", needs="-f --force"),
+    _row("skopeo delete", "normal", kind="destroy-data"),
+    _row("buildah|crictl rm|rmi|rmp"),
+    _row("kind|minikube|k3d|k3s delete", kind="destroy-infra"),
+    _row("k3d cluster delete", kind="destroy-infra"),
+    _row("colima|limactl|multipass|orb delete", "normal", heavy="-p --purge"),
+    _row("vagrant destroy", "normal"),
+    _row("vagrant box remove|prune"),
+    _row("virsh undefine", "normal", heavy="--remove-all-storage", values="-c --connect", kind="destroy-infra"),
+    _row("virsh destroy|vol-delete|pool-delete|snapshot-delete", "normal", values="-c --connect", kind="destroy-infra"),
+    _row("VBoxManage|vboxmanage unregistervm", "normal", needs="--delete --delete-all", kind="destroy-infra"),
+    _row("VBoxManage|vboxmanage closemedium|snapshot", "normal", needs="--delete", kind="destroy-infra"),
+    _row("qm|pct destroy", "normal", heavy="--purge --destroy-unreferenced-disks", kind="destroy-infra"),
+    _row("lxc|incus delete|rm", "normal", heavy="-f --force", kind="destroy-infra"),
+    _row("lxc|incus storage|volume delete", "normal", kind="destroy-infra"),
+    _row("lxc-destroy", "normal", heavy="-f --force -s", kind="destroy-infra"),
+)  # fmt: skip
+
+
+def _compose(call: Call) -> Iterator[Effect]:
+    """`compose down`: with `-v` the data of its volumes is gone."""
+    call = call.with_values(_COMPOSE + (" -f" if "down" not in call.operands[:2] else ""))
+    operands = call.operands[call.operands[:1] == ["compose"] :]
+    if call.has("--dry-run", "--help") or not {"down", "rm"}.intersection(operands[:2]):
+        return
+    volumes = "down" in operands[:2] and call.has("-v", "--volumes")
+    yield call.effect("destroy-container", " ".join(operands[1:]), weight="normal" if volumes else "light")
+
+
+def _runs(call: Call) -> Iterator[Effect]:
+    """A container that gets the host's root folder or a disk can do what root can."""
+    if call.operands[:1] and call.operands[0] in ("run", "create"):
+        call = call.with_values("-v --volume --mount --device " + _DOCKER)
+        mounted = [value.partition(":")[0] for value in call.options.values("-v", "--volume")]
+        fields = [field.split("=") for value in call.options.values("--mount") for field in value.split(",")]
+        mounted += [field[1] for field in fields if field[0] in ("source", "src") and len(field) == 2]
+        disks = [
+            value for value in call.options.values("--device") if value.startswith(("/dev/sd", "/dev/nvme", "/dev/vd"))
+        ]
+        if "/" in mounted or disks:
+            yield call.effect("privilege", "/", scope="system")
+
+
+def _docker(call: Call) -> Iterator[Effect]:
+    call = call.with_values(_DOCKER)
+    if call.operands[:1] == ["compose"]:
+        yield from _compose(call)
+    else:
+        yield from _runs(call)
+
+
+READERS: Final[Mapping[str, Reader]] = {
+    **dict.fromkeys(_D.split("|"), _docker),
+    **dict.fromkeys(("docker-compose", "podman-compose"), _compose),
+}

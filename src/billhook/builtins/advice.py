@@ -54,7 +54,7 @@ INSTEAD: Final[dict[str, str]] = {
     "privilege": 'Mount only the folder that is needed: `-v "$PWD:/work"`.',
     "persist": "Show the user the line, and let them add it.",
     "kill": "End the process by its number: `kill PID`.",
-    "read-secret": "Read a template such as `.env.example`, or let the program load the file: `set -a; . ./.env; COMMAND`.",
+    "read-secret": "Read a template such as `.env.example`, or let the program load it: `set -a; . ./.env; COMMAND`.",
     "upload": "Leave the secret out, or ask the user to send it.",
     "destroy-infra": "Show what it would do first (a plan or a dry run), and let the user run it.",
     "destroy-data": "Make a backup and limit it (`DELETE ... WHERE`), or let the user run it.",

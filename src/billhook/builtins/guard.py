@@ -219,8 +219,8 @@ class Guard(msgspec.Struct, frozen=True):
 
 _WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
 _TOLD = """
-basename cd cut date df dirname du echo false file git id ls mkdir nl ps pwd pytest readlink realpath ruff stat tac touch
-true tree uname wc which whoami
+basename cd cut date df dirname du echo false file git id ls mkdir nl ps pwd pytest readlink realpath ruff stat tac
+touch true tree uname wc which whoami
 """
 _TELLERS: Final = frozenset(_TOLD.split())
 _GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch", "remote", "describe", "rev-parse"})

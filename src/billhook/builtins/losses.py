@@ -1,7 +1,7 @@
 """What an effect would really destroy: a look at the disk before the guard judges.
 
-Only what can change a decision is looked up: whether git can restore what is deleted, whether there is uncommitted work to
-discard, which branch a push is for. All of it is read from files; git itself never runs.
+Only what can change a decision is looked up: whether git can restore what is deleted, whether there is uncommitted work
+to discard, which branch a push is for. All of it is read from files; git itself never runs.
 """
 
 import fnmatch
@@ -18,8 +18,8 @@ from billhook.effects.places import base_of, has_pattern
 from billhook.effects.script import UNKNOWN
 
 _JUNK = """
-*.pyc *.pyo *.o *.obj *.log *.tmp *.temp *.bak *.swp *.swo *~ *.orig *.rej *.class *.cache *.coverage *.egg-info .DS_Store
-Thumbs.db *.map *.tsbuildinfo *.profraw *.gcda *.gcno core nohup.out __pycache__ node_modules *.pid *.lock~ .coverage*
+*.pyc *.pyo *.o *.obj *.log *.tmp *.temp *.bak *.swp *.swo *~ *.orig *.rej *.class *.cache *.coverage *.egg-info
+.DS_Store Thumbs.db *.map *.tsbuildinfo *.profraw *.gcda *.gcno core nohup.out __pycache__ node_modules *.pid *.lock~ .coverage*
 """
 _JUNK_NAMES: Final = tuple(_JUNK.split())
 _EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})
@@ -28,7 +28,7 @@ Weighed = tuple[Effect, tuple[str, ...]]
 
 
 def weighed(effect: Effect, cwd: str) -> Iterator[Weighed]:
-    """An effect with the weight that it has here and now, and the files that would be lost; none where nothing would be."""
+    """An effect with the weight that it has here and now, and the files that would be lost; none if it does nothing."""
     look = _LOOKS.get(effect.kind)
     if look is None or effect.weight == "heavy":
         yield effect, ()

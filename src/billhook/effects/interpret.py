@@ -1,8 +1,8 @@
 """An abstract interpreter of shell lines: follows variables, folders, functions, loops, pipes and wrappers.
 
 It runs nothing. It visits every command that the line would run, branches included, with its words expanded as far as
-the line shows their values. The rest is UNKNOWN inside a word, and what depends on it is not certain. Steps and depth are
-bounded: what is beyond them makes `complete` false.
+the line shows their values. The rest is UNKNOWN inside a word, and what depends on it is not certain. Steps and depth
+are bounded: what is beyond them makes `complete` false.
 """
 
 import posixpath

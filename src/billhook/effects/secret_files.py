@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 """Which files hold secrets, by their paths alone: the one list that all tables use."""
 
 import posixpath
@@ -95,16 +94,3 @@ def _of_system(path: str, name: str) -> bool:
     if path.startswith("/etc/ssh/"):
         return name.startswith("ssh_host_") and name.endswith("_key")
     return name in ("shadow", "shadow-", "gshadow", "gshadow-", "krb5.keytab") or path.startswith("/etc/ssl/private/")
-=======
-"""Which files hold secrets, by their paths alone."""
-
-import posixpath
-
-
-def is_secret_file(path: str) -> bool:
-    """Whether a path names a file that holds a secret."""
-    name = posixpath.basename(path)
-    if name.endswith((".pub", ".example")):
-        return False
-    return name.startswith((".env", "id_rsa", "id_ed25519")) or name in (".netrc", "credentials", "shadow")
->>>>>>> tables3

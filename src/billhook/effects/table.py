@@ -237,11 +237,6 @@ def rows_by_program(rows: Sequence[Row]) -> dict[str, tuple[Row, ...]]:
     return found
 
 
-def word_set(words: str) -> frozenset[str]:
-    """A list of words, written as one text."""
-    return _set(words)
-
-
 def parts_of(words: Iterable[str]) -> frozenset[str]:
     """The parts of names: `db`, `prod` of `db-prod`. A word with blanks is a text, such as SQL, and no name."""
     names = (word for word in words if word and not any(blank in word for blank in " \n\t"))

@@ -111,7 +111,7 @@ def _hint(server: Mapping[str, Any] | None, key: str) -> bool:
 
 def _shell(name: str, given: Mapping[str, Any]) -> ToolInput:
     lines = calls._lines(name, given)
-    if not lines or calls.takes_arguments(given):
+    if not lines or not tools.ARGUMENTS.isdisjoint(given):
         said = calls.said_by_input(name, given, shell=True)
         return ToolInput(name, [*lines, *said.lines], code=said.code)
     return ToolInput(name, lines, next(iter(tools.folders(given)), ""))

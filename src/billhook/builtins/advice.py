@@ -79,6 +79,8 @@ def reason(judged: "list[Judged]") -> str:
 def sentence(judged: "Judged") -> str:
     """`git reset --hard` would discard 3 modified files (`src/a.py`, ...)."""
     effect = judged.effect
+    if effect.kind == "disarm":
+        return effect.why + "."
     would = "would" if effect.certain else "may"
     what = HAPPENS[effect.kind].format(target=_target(effect), lost=_lost(judged) or "uncommitted work")
     lost = f", with {_lost(judged)}" if judged.lost and effect.kind != "discard" else ""

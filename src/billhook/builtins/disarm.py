@@ -5,11 +5,14 @@ import posixpath
 import re
 from typing import Final
 
+from billhook.builtins.guard import Judged
 from billhook.builtins.protected_files import Guarded, Hit
 from billhook.core import client_env
 from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
+from billhook.effects.analysis import Analysis
 from billhook.effects.calls import Touched, touched
+from billhook.effects.effect import Effect, Weight
 from billhook.effects.paths import LONGEST_PATH
 from billhook.effects.programs import Writes
 from billhook.effects.protected_paths import Protected
@@ -46,6 +49,16 @@ _SPEC = re.compile(
 """billhook as installers name it: with a version, as an archive, a folder or an address."""
 _PROJECT_NAME = re.compile(r"""^\s*name\s*=\s*["']?billhook["']?\s*,?\s*$""", re.I | re.M)
 _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
+
+
+def disarmed(event: Event, found: Analysis, protected: Protected) -> list[Judged]:
+    """The row `disarm` of the guard's table: what a call would do to billhook itself."""
+    answer, _ = judged(event, protected)
+    if answer is NOTHING:
+        return []
+    weight: Weight = "heavy" if answer.decision == "deny" else "normal"
+    effect = Effect("disarm", scope="unknown", weight=weight, why=answer.reason or "")
+    return [Judged(effect, answer.decision)]
 
 
 def judged(event: Event, protected: Protected) -> tuple[Answer, Touched]:

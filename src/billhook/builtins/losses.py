@@ -5,6 +5,7 @@ to discard, which branch a push is for. All of it is read from files; git itself
 """
 
 import fnmatch
+import os
 import posixpath
 from collections.abc import Iterator
 from typing import Final
@@ -14,6 +15,7 @@ import msgspec
 from billhook.core import client_env
 from billhook.effects import gitstate
 from billhook.effects.effect import Effect
+from billhook.effects.gitignore import GENERATED
 from billhook.effects.places import base_of, has_pattern
 from billhook.effects.script import UNKNOWN
 
@@ -92,7 +94,7 @@ def _lost(effect: Effect, root: str, in_git: bool) -> tuple[str, ...]:
         return ()
     base = base_of(effect.target)
     if not in_git:
-        generated = gitstate.is_generated(base) or not posixpath.lexists(base)
+        generated = not GENERATED.isdisjoint(base.split("/")) or not os.path.lexists(base)
         return () if generated or wanted else (base,)
     work = gitstate.uncommitted(root, [base] if base != root else [], untracked=True)
     names = [*work.modified, *work.staged, *work.untracked]

@@ -9,6 +9,7 @@ import msgspec
 
 from billhook.core import client_env, tools
 from billhook.core.events import Event
+from billhook.effects import gitstate
 from billhook.effects.effect import Command, Effect
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.system import persist_place
@@ -91,7 +92,8 @@ def _roots(cwd: str, told: str, fs: FileSystem) -> tuple[str, ...]:
             break
         at = above
     root = root or (at if at != "/" or not fs.kind("/.git") else cwd) if at != "/" else root or cwd
-    others: list[str] = []
+    found = gitstate.repository(root) if fs is REAL else None
+    others = gitstate.worktrees(found[1]) if found else []
     return tuple(dict.fromkeys([root, fs.real(root), *others]))
 
 

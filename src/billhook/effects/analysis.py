@@ -24,6 +24,10 @@ from billhook.effects.tool_inputs import ToolInput, tool_input
 _KEPT: Final = 64
 _LONGEST_CWD: Final = 4096
 _DISK = re.compile(r"/dev/(?:[hsv]d[a-z]|nvme\d|mmcblk\d|disk\d|rdisk\d|mapper/|md\d|dm-\d|loop\d|mem|kmem|port)")
+_DANGEROUS = re.compile(
+    r"\b(?:rm|dd|mkfs|shred|wipefs|truncate|curl|wget|chmod|chown|kill|pkill|terraform|kubectl|dropdb|eval|base64)\b"
+)
+"""Programs whose presence in a line that can't be read is reason enough to ask."""
 
 
 class Analysis(msgspec.Struct, frozen=True):
@@ -129,7 +133,9 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
 
 
 def _finished(interpreter: Interpreter, world: World) -> Analysis:
-    if interpreter.why:  # a limit was reached: what was not read may do anything
+    if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
+        interpreter.why = "a part of it can't be read"
+    if interpreter.why:  # what was not read may do anything
         call = Call(Command("", cwd=world.cwd), world, interpreter.scopes, frozenset())
         interpreter.effects.append(call.effect("run-opaque", certain=False, why=interpreter.why))
     found = [each for effect in interpreter.effects for each in _also(effect, world)]

@@ -24,8 +24,8 @@ from billhook.effects.table import Call
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value
 from billhook.effects.wrappers import SHELLS
 
-MOST_STEPS: Final = 1_000  # commands that are visited, loops unrolled
-MOST_TOKENS: Final = 20_000  # of all texts together
+MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
+MOST_TOKENS: Final = 8_000  # of all texts together
 MOST_DEPTH: Final = 40
 MOST_FILES: Final = 8  # scripts that are read
 _SHOWN_VARIABLES: Final = frozenset(
@@ -144,14 +144,13 @@ class Interpreter:
     def _pipeline(self, stages: list[ScriptCommand | Block], state: State, run: Run) -> Value:
         if len(stages) == 1:
             return self._stage(stages[0], state, run)
+        shown, seen = run.shown, []
+        for stage in reversed(stages):  # what a filter reads is seen as well
+            seen.append(shown)
+            shown = shown and isinstance(stage, ScriptCommand) and outputs.prints_input(stage.words)
         fed = run.fed
-        for place, stage in enumerate(stages):
-            later = stages[place + 1 :]
-            shown = run.shown and all(
-                isinstance(each, ScriptCommand) and outputs.prints_input(each.words) for each in later
-            )
-            inner = run.inside(fed=fed, shown=shown)
-            fed = self._stage(stage, state.copy(), inner)
+        for stage in stages[:MOST_STEPS]:
+            fed = self._stage(stage, state.copy(), run.inside(fed=fed, shown=seen.pop()))
         return fed or EMPTY
 
     def _stage(self, stage: ScriptCommand | Block, state: State, run: Run) -> Value:
@@ -722,6 +721,8 @@ class Interpreter:
         return re.split(r"[ \t\n]+", text) if text else []
 
     def _expansion(self, part: Expansion, state: State, run: Run) -> list[Value]:
+        if run.depth > MOST_DEPTH:
+            return [self._give_up("it is too deeply nested to be read")]
         if part.kind == "var":
             return self._variable(part.text, state, run)
         if part.kind in ("sub", "backtick"):

@@ -40,6 +40,7 @@ _RESERVED: Final = frozenset(
     {"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "{", "}", "!", "esac"}
 )
 _CLOSERS: Final = {"${": "}", '"${': "}", '"${-': "}", "$[": "]", "(": ")"}
+_LONGEST_SHOWN: Final = 2_000  # of a command's text, which is shown to people
 _ARITHMETIC: Final = frozenset({"((", "(", "$["})
 _GLOB: Final = frozenset("*?[")
 
@@ -596,6 +597,8 @@ class _ScriptReader:
 
     def heredoc_lines(self, redirect: ScriptRedirect, quoted: bool) -> str:
         tabs = redirect.operator == "<<-"
+        if not tabs and (body := self.plain_heredoc(redirect.target, quoted)) is not None:
+            return body
         lines: list[str] = []
         begun: list[str] = []  # what a backslash joined to the line being read
         while self.at < self.end:
@@ -618,6 +621,15 @@ class _ScriptReader:
         else:
             self.complete = False
         return "".join((*lines, *begun))
+
+    def plain_heredoc(self, target: str, quoted: bool) -> str | None:
+        """The lines up to the delimiter, where no backslash joins any; None where it has to be read line by line."""
+        end = self.text.find(f"\n{target}\n", self.at - 1)
+        if end < 0 or (not quoted and self.text.find("\\\n", self.at, end + 1) >= 0):
+            return None
+        body = self.text[self.at : end + 1]
+        self.at = end + len(target) + 2
+        return body
 
     def heredoc_text(self, body: str, redirect: ScriptRedirect) -> str:
         redirect.raw = (body,)
@@ -715,7 +727,8 @@ class _ScriptReader:
         if not (frame.arguments or frame.assignments or frame.redirects):
             return None
         said = tuple(frame.arguments), tuple(frame.assignments), tuple(frame.redirects)
-        text = self.text[frame.begin : self.at] if frame.begin >= 0 else ""
+        end = min(self.at, frame.begin + _LONGEST_SHOWN)
+        text = self.text[frame.begin : end] if frame.begin >= 0 else ""
         raw = tuple(frame.raw), tuple(frame.raw_assignments)
         command = ScriptCommand(*said, frame.piped, frame.before, *raw, text.rstrip(" \t\n;&|)"))
         self.commands.append(command)

@@ -1,4 +1,4 @@
-"""Hooks that ship with billhook: self-protection, trackers, rate limits, metrics.
+"""Hooks that ship with billhook: the guard, trackers, rate limits, metrics.
 
 Imports: core, effects, store.
 """

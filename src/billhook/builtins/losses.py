@@ -21,7 +21,8 @@ from billhook.effects.script import UNKNOWN
 
 _JUNK = """
 *.pyc *.pyo *.o *.obj *.log *.tmp *.temp *.bak *.swp *.swo *~ *.orig *.rej *.class *.cache *.coverage *.egg-info
-.DS_Store Thumbs.db *.map *.tsbuildinfo *.profraw *.gcda *.gcno core nohup.out __pycache__ node_modules *.pid *.lock~ .coverage*
+.DS_Store Thumbs.db *.map *.tsbuildinfo *.profraw *.gcda *.gcno core nohup.out __pycache__ node_modules *.pid
+.coverage*
 """
 _JUNK_NAMES: Final = tuple(_JUNK.split())
 _EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})

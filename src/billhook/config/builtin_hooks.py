@@ -1,4 +1,4 @@
-"""The built-ins that an engine gets, what self-protection guards, and the stand-ins for hooks that can't run."""
+"""The built-ins that an engine gets, what the guard protects, and the stand-ins for hooks that can't run."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from billhook.builtins import trackers
 from billhook.config import installation, sources
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import Exec, Python, RunAction
+from billhook.config.permissions import own_allow_rules
 from billhook.config.recorder import Knowing
 from billhook.config.sources import Builtin, FileSnapshot
 from billhook.core import client_env
@@ -22,6 +23,7 @@ from billhook.store.approvals import Approvals
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
+    from billhook.builtins.guard import GuardSettings
     from billhook.config.config import Entry
 
 
@@ -37,7 +39,7 @@ class StandIn(msgspec.Struct, frozen=True):
         return Reply(status=Status.COULD_NOT_START if self.blocks else Status.SKIPPED, error=self.why)
 
 
-# What self-protection protects:
+# What the guard knows:
 
 
 _OTHERS = [row for name, row in TABLE.items() if name != "claude"]
@@ -46,6 +48,16 @@ _AGENTS = tuple(file for row in _OTHERS for file in (*row.files, *row.beside))
 _IN_PROJECT, _IN_HOME = ([f"{row.folders[at]}/billhook.json" for row in _OTHERS if row.folders] for at in (0, 1))
 _SETTINGS = frozenset({"settings.json", "billhook.json", *(os.path.basename(file) for file in _AGENTS)})
 NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, *_IN_PROJECT})
+
+
+def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSettings":
+    """The guard's table as the user's files set it, and their own allow rules."""
+    from billhook.builtins.guard import PRESETS, GuardSettings
+
+    options = filled("guard", said.options)
+    own = "off" if said.enabled is False else options["preset"]
+    preset = own if PRESETS.index(own) <= PRESETS.index(options["project_preset"]) else options["project_preset"]
+    return GuardSettings(preset, options["cells"], options["project_cells"], own_allow_rules(reads))
 
 
 def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
@@ -117,7 +129,7 @@ BUILTIN_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Builtins:
-    """The built-ins of one configuration; self-protection stands apart, because it looks at the whole of it."""
+    """The built-ins of one configuration; the guard stands apart, because it looks at the whole of it."""
 
     def __init__(self, root: Path, project: str, settings: Mapping[str, Builtin]) -> None:
         self.settings = settings
@@ -137,7 +149,7 @@ class Builtins:
     @property
     def names(self) -> frozenset[str]:
         """The names of all that an engine will have."""
-        return frozenset({"self-protection", *(name for name in self.settings if self._on(name))})
+        return frozenset({"guard", *(name for name in self.settings if self._on(name))})
 
     @property
     def trackers(self) -> tuple[str, ...]:
@@ -169,14 +181,14 @@ class Builtins:
 
 
 def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
-    """The same hooks for an engine that runs them at once: self-protection waits for all that come before it in turn.
+    """The same hooks for an engine that runs them at once: the guard waits for all that come before it in turn.
     For what comes after it, by priority or by `after`, it can't wait."""
     from billhook.engine.plan import Plan
 
     in_turn = [hook.name for hook in Plan(hooks).hooks]
-    at = in_turn.index("self-protection")
+    at = in_turn.index("guard")
     earlier = tuple(dict.fromkeys(name for name in in_turn[:at] if name not in in_turn[at:]))
-    return [msgspec.structs.replace(hook, after=earlier) if hook.name == "self-protection" else hook for hook in hooks]
+    return [msgspec.structs.replace(hook, after=earlier) if hook.name == "guard" else hook for hook in hooks]
 
 
 def _unusable(name: str, why: str, priority: int) -> Hook:

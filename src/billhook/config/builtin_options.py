@@ -10,7 +10,9 @@ import msgspec
 
 from billhook.config.nodes import FieldNodes, Node
 from billhook.core.text import folded, suggestion
+from billhook.effects.effect import KINDS, SCOPES
 
+DECISIONS: Final = ("allow", "ask", "deny")
 LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
 
 
@@ -148,8 +150,39 @@ LIMIT: Final[dict[str, Any]] = {
     "additionalProperties": False,
 }
 _NEVER: Final = lambda value: False
+
+
+def _guard_fields(fields: FieldNodes) -> FieldNodes:
+    """`delete:home: deny` beside `preset: strict`: what is no option is a cell of the table."""
+    preset = [(key, value) for key, value in fields if folded(str(key.value)) == "preset"]
+    cells = FieldNodes(tuple((key, value) for key, value in fields if folded(str(key.value)) != "preset"))
+    if not cells.pairs:
+        return FieldNodes(tuple(preset))
+    first = cells.pairs[0][0]
+    return FieldNodes((*preset, (Node("cells", first.line, first.column), Node(cells, first.line, first.column))))
+
+
+def _cells(name: str, node: Node) -> dict[str, str]:
+    """The guard's table: effects, or effects in a scope, each with a decision."""
+    found: dict[str, str] = {}
+    for key, value in node.value if isinstance(node.value, FieldNodes) else ():
+        kind, _, scope = str(key.value).partition(":")
+        if kind not in KINDS or (scope and scope not in SCOPES) or kind == "disarm":
+            hint = suggestion(kind, KINDS, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
+            raise WrongError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
+        if value.value not in DECISIONS:
+            raise WrongError(f"`{key.value}` is {_shown(value)}", f"one of {', '.join(DECISIONS)}", value)
+        found[str(key.value)] = str(value.value)
+    return found
+
+
 OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
-    "self-protection": (),
+    "guard": (
+        Option("preset", "standard", _one_of(standard="standard", strict="strict", off="off")),
+        Option("cells", {}, OptionKind(_cells, {"type": "object", "additionalProperties": {"enum": list(DECISIONS)}})),
+        Option("project_preset", "off", _one_of(standard="standard", strict="strict", off="off")),
+        Option("project_cells", {}, OptionKind(_cells, {})),
+    ),
     "turn-tracker": (Option("preserve_on_resume", True, _FLAG), Option("inject_context", False, _FLAG)),
     "session-naming": (),
     "event-logger": (
@@ -182,6 +215,9 @@ def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list
     if builtin == "rate-limit" and any(folded(str(key.value)) in ("atmost", "per", "rule") for key, _ in fields):
         first = fields.pairs[0][0]  # one limit, without a list around it
         fields = FieldNodes(((Node("limits", first.line, first.column), Node(fields, first.line, first.column)),))
+    if builtin == "guard":
+        fields = _guard_fields(fields)
+        known = {name: known[name] for name in ("preset", "cells")}
     settled: dict[str, Any] = {}
     wrong: list[WrongError] = []
     for key, value in fields:
@@ -192,6 +228,13 @@ def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list
         except WrongError as error:
             wrong.append(error)
     return settled, wrong
+
+
+def tightening(builtin: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """What a project sets, kept apart where it must never be looser than the user's own: the guard's table."""
+    if builtin != "guard":
+        return settings
+    return {f"project_{name}": value for name, value in settings.items() if name in ("preset", "cells")}
 
 
 def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:
@@ -216,6 +259,8 @@ def merged(builtin: str, trusted: Mapping[str, Any], less: Mapping[str, Any]) ->
     """Options of two files, the more trusted one first."""
     both = {**less, **trusted}
     for option in OPTIONS[builtin]:
+        if isinstance(option.default, dict):
+            both[option.name] = {**less.get(option.name, {}), **trusted.get(option.name, {})}
         if option.adds_up and option.name in trusted and option.name in less:
             both[option.name] = (*trusted[option.name], *less[option.name])
     return both

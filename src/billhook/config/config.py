@@ -164,7 +164,7 @@ Effect = Literal["runs", "blocks", "nothing"]
 _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed": "changed"}
 _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
 
-_BUILT_IN = {"self-protection": "guards billhook's own configuration, approvals and state"}
+_BUILT_IN = {"guard": "stops what can't be undone, and guards billhook's own files"}
 _KINDS: dict[type, str] = {RunAction: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
 
 

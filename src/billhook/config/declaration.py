@@ -347,7 +347,7 @@ FAILURE_RULES: Final[dict[str, OnFailure]] = {
     "deny": "deny",
     "block": "deny",
 }
-BUILTINS: Final = ("self-protection", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
+BUILTINS: Final = ("guard", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
 """Names that no file can give away."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.builtins.self_protection import SelfProtection
+from billhook.builtins.guard import Guard
 from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
@@ -362,14 +362,14 @@ def _failure(step: Step, event: Event) -> str:
 
 
 def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
-    """Plain lines of config always say the same, self-protection only reads the event, and built-ins that keep books
+    """Plain lines of config always say the same, the guard only reads the event, and built-ins that keep books
     have nothing to say: these can be told."""
     if has_no_say(row):
         return NOTHING
     literal = row.declared is not None and isinstance(row.declared.action, Say)
     if literal and isinstance(step.run, Literally):
         return step.run.answer
-    return step.run(Context(event, [])) if isinstance(step.run, SelfProtection) else None
+    return step.run(Context(event, [])) if isinstance(step.run, Guard) else None
 
 
 def _notes(row: HookRow, step: Step) -> Iterator[str]:

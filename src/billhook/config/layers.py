@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from billhook.config.build import Limits
 
 
-ALWAYS_ON = frozenset({"self-protection"})  # no file switches these off
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
@@ -90,10 +89,9 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
         for said in read.builtins:
             so_far = settled[said.name]
             enabled = said.enabled
-            if enabled is False and (said.name in ALWAYS_ON or needs_consent(read.source.layer)):
-                who = "no file" if said.name in ALWAYS_ON else f"no {read.source.layer} file"
-                message = f"{who} can switch off the built-in `{said.name}`"
-                hint = "remove it" if said.name in ALWAYS_ON else "switch it off in your own hooks.yaml"
+            if enabled is False and needs_consent(read.source.layer):
+                message = f"no {read.source.layer} file can switch off the built-in `{said.name}`"
+                hint = "switch it off in your own hooks.yaml"
                 findings.append(Finding("BH215", message, read.source.path, said.line, said.column, hint))
                 enabled = None
             of_project = needs_consent(read.source.layer)
@@ -103,6 +101,7 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 hint = "remove it, or set it in your own hooks.yaml"
                 findings.append(Finding("BH215", message, read.source.path, said.line, said.column, hint))
                 del kept[option]
+            kept = builtin_options.tightening(said.name, kept) if of_project else kept
             settled[said.name] = msgspec.structs.replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,

@@ -311,7 +311,7 @@ class _Loading:
             entries = [_after(entry, builtins.trackers) for entry in entries]
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
-            hooks += [*builtins.hooks(), self._self_protection(entries)]
+            hooks += [*builtins.hooks(), self._guard(entries, settings["guard"])]
         if parallel and builtins is not None:
             hooks = speaking_last(hooks)
         return Config(
@@ -415,11 +415,11 @@ class _Loading:
             place = Source(layer=source.layer, file=source.path, line=first.line)
             yield build.blockade(place, tuple(sorted(events)), why)
 
-    def _self_protection(self, entries: Sequence[Entry]) -> Hook:
-        from billhook.builtins.self_protection import self_protection
-        from billhook.config.builtin_hooks import protected
+    def _guard(self, entries: Sequence[Entry], said: sources.Builtin) -> Hook:
+        from billhook.builtins.guard import guard
+        from billhook.config.builtin_hooks import guard_settings, protected
 
-        return self_protection(protected(self.found, self.root, entries, self.approvals))
+        return guard(protected(self.found, self.root, entries, self.approvals), guard_settings(said, self.reads))
 
 
 def _after(entry: Entry, trackers: tuple[str, ...]) -> Entry:

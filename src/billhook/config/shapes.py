@@ -42,7 +42,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
     "yaml": "claude",
 }
 OWN_KEYS: Final = (
-    *("hooks", "builtins", "permissions", "settings"),
+    *("hooks", "builtins", "guard", "permissions", "settings"),
     *("parallelExecution", "dialect", "timeout", "version"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
@@ -218,7 +218,26 @@ class _ShapeReader:
             return None
         return tuple(node.plain()) if self._is_a("a list of strings", key, node, "until then it allows nothing") else ()
 
+    def _guard(self, node: Node) -> Iterator[Builtin]:
+        """`guard: strict`, or a mapping of its options; YAML reads `off` as a boolean."""
+        value = node
+        if node.value is False or isinstance(node.value, str):
+            preset = Node("off" if node.value is False else node.value, node.line, node.column)
+            value = Node(FieldNodes(((Node("preset", node.line, node.column), preset),)), node.line, node.column)
+        if isinstance(value.value, FieldNodes):
+            pairs = (
+                (key, Node("off", one.line, one.column) if one.value is False else one) for key, one in value.value
+            )
+            options, wrong = read_options("guard", FieldNodes(tuple(pairs)))
+            for error in wrong:
+                self.find(error.code, str(error), error.node, error.hint)
+            yield Builtin("guard", None, options, node.line, node.column, str(wrong[0]) if wrong else "")
+        elif value.value is not None:
+            self._is_a("a mapping", "guard", value, "write `guard: strict`, or `preset: strict` below it")
+
     def _builtins(self) -> Iterator[Builtin]:
+        if (guard := self.top.get("guard")) is not None:
+            yield from self._guard(guard)
         node = self.top.get("builtins")
         if node is None or node.value is None:
             return

@@ -685,7 +685,7 @@ class Answering:
                 return True
         except BaseException:
             return True
-        guards = [hook.events for hook in config.hooks if hook.gate and hook.name != "self-protection"]
+        guards = [hook.events for hook in config.hooks if hook.gate and hook.name != "guard"]
         guards += [
             entry.declared.events
             for entry in config.entries

@@ -52,11 +52,11 @@ NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, *_IN_
 
 def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSettings":
     """The guard's table as the user's files set it, and their own allow rules."""
-    from billhook.builtins.guard import PRESETS, GuardSettings
+    from billhook.builtins.guard import GuardSettings
 
     options = filled("guard", said.options)
     own = "off" if said.enabled is False else options["preset"]
-    preset = own if PRESETS.index(own) <= PRESETS.index(options["project_preset"]) else options["project_preset"]
+    preset = max(own, options["project_preset"], key=("off", "standard", "strict").index)
     return GuardSettings(preset, options["cells"], options["project_cells"], own_allow_rules(reads))
 
 

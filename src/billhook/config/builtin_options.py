@@ -117,6 +117,7 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "then": _one_of(deny="deny", ask="ask", block="deny"),
     "reason": _TEXT,
 }
+_PRESET: Final = _one_of(standard="standard", strict="strict", off="off")
 _SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
 
 
@@ -178,9 +179,9 @@ def _cells(name: str, node: Node) -> dict[str, str]:
 
 OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
     "guard": (
-        Option("preset", "standard", _one_of(standard="standard", strict="strict", off="off")),
-        Option("cells", {}, OptionKind(_cells, {"type": "object", "additionalProperties": {"enum": list(DECISIONS)}})),
-        Option("project_preset", "off", _one_of(standard="standard", strict="strict", off="off")),
+        Option("preset", "standard", _PRESET, lambda preset: preset != "off"),
+        Option("cells", {}, OptionKind(_cells, {"type": "object"}), lambda cells: "allow" not in cells.values()),
+        Option("project_preset", "off", _PRESET),
         Option("project_cells", {}, OptionKind(_cells, {})),
     ),
     "turn-tracker": (Option("preserve_on_resume", True, _FLAG), Option("inject_context", False, _FLAG)),

@@ -21,9 +21,11 @@ from msgspec import Raw, Struct
 
 from billhook.core import strictjson
 from billhook.core.errors import EventError, StrictJSONError
-from billhook.core.lazy import pattern
+from billhook.core.lazy import analysed, pattern
 
 if TYPE_CHECKING:
+    from billhook.effects.effect import Command, Effect
+
     Json = Any  # any JSON value
 else:
     # Raw makes the decoder skip over the value; `_Lazy` below decodes it when somebody asks.
@@ -202,6 +204,18 @@ class _ToolEvent(Event, frozen=True, kw_only=True):
     tool_name: str
     tool_input: Json
     match_field = "tool_name"
+
+    @property
+    def effects(self) -> "tuple[Effect, ...]":
+        """What the call would do: `delete` of a path, `force-push` of a branch ... See docs/effects.md."""
+        found: tuple[Effect, ...] = analysed(self).effects
+        return found
+
+    @property
+    def commands(self) -> "tuple[Command, ...]":
+        """The commands that a shell call would run, wrappers and substitutions included."""
+        found: tuple[Command, ...] = analysed(self).commands
+        return found
 
 
 class PreToolUse(_ToolEvent, frozen=True, kw_only=True):

@@ -95,6 +95,14 @@ class LazyTable(Mapping[str, T], Generic[T]):
         return len(self._names)
 
 
+_EFFECTS = "billhook.effects.analysis"
+
+
+def analysed(event: object) -> Any:
+    """What a tool call would do, as the room `effects` knows it."""
+    return import_module(_EFFECTS).analysis_of(event)
+
+
 def _provided() -> Any:
     return import_module(_PROVIDER).AGENTS
 

@@ -77,8 +77,13 @@ class Call:
     @property
     def wants_help(self) -> bool:
         """Whether the program only prints its help; after `--` the same word is a name."""
+        return not _HELP.isdisjoint(self.before_dashes)
+
+    @property
+    def before_dashes(self) -> tuple[str, ...]:
+        """The words before `--`, among which one that begins with a dash is an option."""
         words = self.command.args
-        return not _HELP.isdisjoint(words[: words.index("--")] if "--" in words else words)
+        return words[: words.index("--")] if "--" in words else words
 
     def has(self, *names: str) -> bool:
         return self.options.has(*names)
@@ -213,7 +218,11 @@ def _given(words: str, call: Call) -> bool:
     if not words:
         return False
     wanted = word_set(words)
-    return call.has(*wanted) or not wanted.isdisjoint(call.command.args)
+    return call.has(*wanted) or not wanted.isdisjoint(call.before_dashes) or not wanted.isdisjoint(_names(call))
+
+
+def _names(call: Call) -> Iterator[str]:
+    return (word for word in call.operands if not word.startswith("-"))
 
 
 def _targets(which: Operands, operands: list[str]) -> list[str]:

@@ -250,6 +250,11 @@ def _destination(call: Call) -> tuple[list[str], str, bool]:
     return sources, target, into and not call.has("--no-target-directory")
 
 
+def _below(folder: str, word: str) -> str:
+    """A word as seen from a folder that an option names."""
+    return word if word.startswith("~") else posixpath.join(folder, word)
+
+
 def _is_folder(call: Call, word: str) -> bool:
     fs = call.world.fs
     return any(fs.kind(fs.real(path)) == "dir" for path in call.paths(word))
@@ -444,7 +449,7 @@ def _patch(call: Call) -> Iterator[Effect]:
     output = call.options.values("-o", "--output") or call.operands[:1]
     folder = (call.options.values("-d", "--directory") or ["."])[-1]
     for word in output:
-        yield from call.on_path("write", posixpath.join(folder, word))
+        yield from call.on_path("write", _below(folder, word))
     if not output:
         yield from call.on_path("write", folder, recursive=True)
 
@@ -459,7 +464,7 @@ def _curl(call: Call) -> Iterator[Effect]:
     targets = call.options.values("-o", "--output", "-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--stderr")
     if call.has("-O", "--remote-name", "--remote-name-all"):
         targets += [_name_of(url) for url in [*call.operands, *call.options.values("--url")]]
-    return (effect for word in targets if word != "-" for effect in put_file(call, posixpath.join(folder, word)))
+    return (effect for word in targets if word != "-" for effect in put_file(call, _below(folder, word)))
 
 
 def _wget(call: Call) -> Iterator[Effect]:
@@ -471,9 +476,7 @@ def _wget(call: Call) -> Iterator[Effect]:
     if not documents and not call.has("--spider", "-O"):
         folder = (call.options.values("-P", "--directory-prefix") or [""])[-1]
         # a file that is there already is kept: the new one gets a number
-        yield from (
-            e for url in call.operands for e in put_file(call, posixpath.join(folder, _name_of(url)), keeps=True)
-        )
+        yield from (e for url in call.operands for e in put_file(call, _below(folder, _name_of(url)), keeps=True))
     for word in documents + call.options.values("-o", "--output-file"):
         yield from put_file(call, word) if word != "-" else ()
 
@@ -494,7 +497,7 @@ _TAR_VALUES: Final = (
 def _tar(call: Call) -> Iterator[Effect]:
     call = _with_words(call, _tar_words(call.command.args), _TAR_VALUES)
     folder = (call.options.values("-C", "--directory") or ["."])[-1]
-    members = [posixpath.join(folder, member) for member in call.operands]
+    members = [_below(folder, member) for member in call.operands]
     if call.has("-x", "--extract", "--get"):
         if not call.has("-O", "--to-stdout"):
             lost = call.has("--overwrite", "-U", "--unlink-first", "--recursive-unlink")
@@ -555,7 +558,7 @@ def _cpio(call: Call) -> Iterator[Effect]:
     call = call.with_values("-D -F -O -E -H -M -I -C -R --directory --file")
     folder = (call.options.values("-D", "--directory") or ["."])[-1]
     if call.has("-p", "--pass-through"):
-        folder = posixpath.join(folder, (call.operands or ["."])[0])
+        folder = _below(folder, (call.operands or ["."])[0])
     if call.has("-p", "--pass-through") or (call.has("-i", "--extract") and not call.has("-t", "--list")):
         kept = not call.has("-u", "--unconditional")
         yield from call.on_path("write" if kept else "overwrite", folder, recursive=True)
@@ -593,7 +596,6 @@ def _find(call: Call) -> Iterator[Effect]:
 _MODE = re.compile(r"-[rwxXstugo]+(?:,[-+=ugoarwxXst]+)*")
 _OPENS = re.compile(r"[0-7]?[0-7]{2}[2367]|[2-7][0-7]{3}|0*|(?:[ugoa,]*[oa][ug]*)?[+=][rxXst]*w.*|[ug]*\+[rwx]*s.*")
 """Modes that let everybody write, run with another user's rights, or keep everybody out."""
-_OWNER_VALUES: Final = "--reference --from -m -M -x -X --modify --remove --set --set-file -t -u -r -l -p -v -w"
 
 
 def _chmod(call: Call) -> Iterator[Effect]:

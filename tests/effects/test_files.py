@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from billhook.effects.effect import Command, Effect
-from billhook.effects.families import effects_of_command
-from billhook.effects.families.files import is_device
+from billhook.effects.families import effects_of_command, files, system
+from billhook.effects.families.reading import is_device
 from billhook.effects.families.sed import sed_script
 from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
@@ -42,6 +42,7 @@ rm --recursive --force build | delete:project:normal
 rm --recurs build | delete:project:normal
 rm *.log | delete:project:normal
 rm -rf / --no-preserve-root | delete:system:normal
+rm --r -f ~ | delete:home:normal
 rm -rf -- --help / | delete:project:normal delete:system:normal
 rm -rf ~ | delete:home:normal
 rm -rf /tmp/x | delete:temp:normal
@@ -116,6 +117,14 @@ dd if=/dev/zero of=old.txt bs=1M | overwrite:project:light
 dd if=x.iso of=/dev/sda bs=4M | device:system:normal
 dd of=/dev/nvme0n1 if=/dev/zero | device:system:normal
 dd of=/dev/$X | device:system:normal
+cp a /dev/../etc/hosts | overwrite:system:light
+rsync -a --delay-updates a/ b/ | write:project:normal
+rsync -a dist/ $X:/srv | upload:remote:light
+mv old.txt /dev/shm/x | delete:project:light write:temp:light
+sed -i '' s/a/b/ old.txt | write:project:light
+ed -s old.txt | write:project:light
+find -O3 / -delete | delete:system:normal
+find ~ -name '*' -delete | delete:home:normal
 dd if=a of=b conv=notrunc | write:project:light
 sed -i s/a/b/ old.txt | write:project:light
 sed -i.bak -e s/a/b/ old.txt /etc/hosts | write:project:light write:system:light
@@ -239,6 +248,14 @@ dd if=.env | read-secret:project:normal
 cut -d= -f2 .env | read-secret:project:normal
 openssl rsa -in certs/server.key | read-secret:project:normal
 cp .env /dev/stdout | read-secret:project:normal
+cat /dev/../etc/shadow | read-secret:system:normal
+paste -s .env | read-secret:project:normal
+jq -e . credentials.json | read-secret:project:normal
+sed 's/=.*/&/' .env | read-secret:project:normal
+grep -o '^[^~]*' .env | read-secret:project:normal
+dd if=.env of=/dev/stdout | read-secret:project:normal
+curl file:///etc/shadow | read-secret:system:normal
+grep -o '^[^=]*' .env | read-secret:project:light
 source .env | read-secret:project:light
 . ./.env | read-secret:project:light
 grep -q KEY .env | read-secret:project:light
@@ -300,6 +317,7 @@ find / -name x -print
 find . -newer .env
 fd -e pyc
 tee /dev/null
+tee /dev/stderr
 tee
 dd if=/dev/zero of=/dev/null
 cp a /dev/null
@@ -366,6 +384,7 @@ def test_names_limit_a_deletion_only_before_it() -> None:
     assert run("find . -name '*.pyc' -o -name '*.pyo' -delete")[0].names == ("*.pyc", "*.pyo")
     assert run("find . -delete -name '*.pyc'")[0].names == ()
     assert run("find . ! -name keep -delete")[0].names == ()
+    assert run("find . -name '*' -delete")[0].names == ()
 
 
 def test_reads_name_their_paths() -> None:
@@ -382,6 +401,10 @@ def test_a_secret_that_goes_elsewhere_is_not_shown() -> None:
     assert short(run("sort", fed="secret")) == "read-secret:unknown:normal"
     assert short(run("sort", fed="secret", shown=False)) == ""
     assert short(run("wc -l", fed="secret")) == ""
+    assert short(run("tr a b", fed="secret")) == "read-secret:unknown:normal"
+    assert short(run("tee x", fed="secret")) == "write:project:light read-secret:unknown:normal"
+    assert short(run("grep -q x", fed="secret")) == ""
+    assert short(run("echo hello", fed="secret")) == ""
 
 
 def test_a_copy_lands_in_a_folder() -> None:
@@ -453,3 +476,34 @@ def test_open_files(path: str) -> None:
 )
 def test_sed_scripts(script: str, expected: tuple[list[str], bool]) -> None:
     assert sed_script(script) == expected
+
+
+ODD = [
+    "",
+    "-",
+    "--",
+    "-t",
+    "-o",
+    "--output",
+    "=",
+    "-f",
+    "of=",
+    "~",
+    "/",
+    "*",
+    UNKNOWN,
+    "a:b",
+    "-C",
+    "s/",
+    "-9",
+    "[",
+    "x" * 20_000,
+]
+
+
+@pytest.mark.parametrize("program", sorted({*files.READERS, *system.READERS, "rm", "ufw", "yq", "vim"}))
+def test_odd_words_raise_nothing(program: str) -> None:
+    here = world(FILES)
+    for first in ODD:
+        for args in ((), (first,), *((first, second) for second in ODD), (first, "-r", *ODD)):
+            effects_of_command(Command(program, args, PROJECT), here, here.scopes)

@@ -22,7 +22,7 @@ _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"}
 class Options:
     """A command's words told apart: its options with their values, and its operands."""
 
-    __slots__ = ("operands", "options")
+    __slots__ = ("names", "operands", "options")
 
     def __init__(self, words: Sequence[str], valued: frozenset[str] = frozenset()) -> None:
         self.options: list[tuple[str, str]] = []  # ("-r", ""), ("--out", "x"); letters one by one
@@ -38,6 +38,7 @@ class Options:
                 self._letters(word, valued, rest)
             else:
                 self.operands.append(word)
+        self.names = {name for name, _ in self.options}
 
     def _letters(self, word: str, valued: frozenset[str], rest: Iterator[str]) -> None:
         name, equals, value = word.partition("=")
@@ -52,9 +53,9 @@ class Options:
 
     def has(self, *names: str) -> bool:
         """Whether an option was given; a long one may be cut short, as GNU programs accept it."""
-        return any(
-            option in names or (len(option) > 4 and option[:2] == "--" and any(n.startswith(option) for n in names))
-            for option, _ in self.options
+        return not self.names.isdisjoint(names) or any(
+            len(option) > 4 and option[:2] == "--" and any(name.startswith(option) for name in names)
+            for option in self.names
         )
 
     def values(self, *names: str) -> list[str]:

@@ -478,27 +478,8 @@ def test_sed_scripts(script: str, expected: tuple[list[str], bool]) -> None:
     assert sed_script(script) == expected
 
 
-ODD = [
-    "",
-    "-",
-    "--",
-    "-t",
-    "-o",
-    "--output",
-    "=",
-    "-f",
-    "of=",
-    "~",
-    "/",
-    "*",
-    UNKNOWN,
-    "a:b",
-    "-C",
-    "s/",
-    "-9",
-    "[",
-    "x" * 20_000,
-]
+WORDS = "- -- -t -o --output = -f of= ~ / * a:b -C s/ -9 [ -c1,2 {w"
+ODD = ["", UNKNOWN, *WORDS.split()]
 
 
 @pytest.mark.parametrize("program", sorted({*files.READERS, *system.READERS, "rm", "ufw", "yq", "vim"}))

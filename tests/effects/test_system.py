@@ -31,6 +31,7 @@ kill -KILL -- -1 | kill:system:heavy
 kill -s KILL -1 | kill:system:heavy
 kill -- -1 | kill:system:heavy
 kill -9 1 | kill:system:heavy
+kill -9 -1 --help | kill:system:heavy kill:unknown:light
 kill -9 -1234 | kill:unknown:light
 pkill my-server | kill:unknown:light
 pkill -f 'uvicorn app.main:app' | kill:unknown:light
@@ -44,6 +45,7 @@ pkill -KILL -u root | kill:unknown:normal
 pkill systemd | kill:unknown:heavy
 killall node | kill:unknown:normal
 killall -9 my-server | kill:unknown:light
+killall -g node | kill:unknown:normal
 killall -u me | kill:unknown:normal
 killall -s USR1 nginx | kill:unknown:normal
 killall5 -9 | kill:system:heavy
@@ -180,6 +182,8 @@ hostnamectl
 hostnamectl status
 timedatectl
 sudo -l
+sudo --help
+firewall-cmd --get-default-zone
 sudo -v
 sudo -k
 history -c

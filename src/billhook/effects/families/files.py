@@ -396,11 +396,11 @@ def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """`tar czf a.tgz x` as `tar -c -z -f a.tgz x`: letters without a dash take their values in their order."""
     if not words or words[0].startswith("-"):
         return words
-    found, rest = [], list(words[1:])
+    found, rest = [], iter(words[1:])
     for letter in words[0]:
         found.append("-" + letter)
-        if letter in "fCTXbgIHVKN" and rest:
-            found.append(rest.pop(0))
+        if letter in "fCTXbgIHVKN":
+            found.append(next(rest, ""))
     return (*found, *rest)
 
 
@@ -454,11 +454,11 @@ def _ar(call: Call) -> Iterator[Effect]:
 
 # Searching.
 
+_FIND_OPTION = re.compile(r"-(?:[HLPEXxs]|O\d?)")  # what may precede the folders
+
 
 def _find(call: Call) -> Iterator[Effect]:
-    words = list(call.command.args)
-    while words and (words[0] in ("-H", "-L", "-P", "-E", "-X", "-x", "-s") or words[0].startswith("-O")):
-        words.pop(0)
+    words = list(itertools.dropwhile(_FIND_OPTION.fullmatch, call.command.args))
     end = next((place for place, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
     starts, tests = words[:end] or ["."], words[end:]
     if "-delete" in tests:

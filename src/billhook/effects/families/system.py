@@ -90,7 +90,7 @@ _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""}
 def _kill(call: Call) -> Iterator[Effect]:
     """`-1` after the signal is every process; before any number it is the signal 1 itself."""
     words = list(call.command.args)
-    if not words or words[0] in ("-l", "-L", "-0", "--list", "--table"):
+    if not words or words[0] in ("-l", "-L", "-0", "--list", "--table", "--help", "--version"):
         return
     if words[0] in ("-s", "-n", "--signal"):
         words = [] if words[1:2] in (["0"], ["EXIT"]) else words[2:]
@@ -212,16 +212,16 @@ def _mount(call: Call) -> Iterator[Effect]:
 def _privilege(call: Call) -> Iterator[Effect]:
     """`sudo -l`, `-v` and `-k` run nothing."""
     first = " ".join(call.command.args[:1])
-    if first not in ("-l", "-v", "-k", "-K", "-V", "-h", "--list", "--validate", "--reset-timestamp"):
+    if first not in ("-l", "-v", "-k", "-K", "-V", "-h", "--list", "--validate", "--reset-timestamp", "--help"):
         yield call.effect("privilege", scope="system", weight="light")
 
 
 def _unless_help(reader: Reader) -> Reader:
-    """The same reader for calls that ask for more than the program's help; an inner command's help is its own."""
+    """The same reader for calls that ask for more than the program's help; `kill` and `sudo` only know it as first."""
 
     @functools.wraps(reader)
     def read(call: Call) -> Iterator[Effect]:
-        return iter(()) if call.wants_help and reader is not _privilege else reader(call)
+        return iter(()) if call.wants_help and reader not in (_privilege, _kill) else reader(call)
 
     return read
 

@@ -33,7 +33,7 @@ _FOLDERS: Final = word_set(".gnupg .azure .password-store Keychains keyrings")
 
 _ENDINGS: Final = tuple(word_set(".key .p12 .pfx .jks .keystore .kdbx .ppk .tfstate .tfstate.backup .keychain-db"))
 _OPEN_SSH: Final = frozenset({"config", "known_hosts", "known_hosts.old", "authorized_keys", "environment"})
-_BROWSERS: Final = ("Chrome", "hromium", "Brave", "Edge", "Firefox", "firefox", "mozilla", "Safari", "Opera")
+_BROWSERS: Final = ("chrome", "chromium", "brave", "edge", "firefox", "mozilla", "safari", "opera")
 _BROWSER_FILES: Final = frozenset({"Cookies", "Login Data", "Cookies.binarycookies", "Web Data"})
 _KEY = re.compile(r"id_(?:rsa|dsa|ecdsa|ed25519)")
 _ACCOUNT = re.compile(r"(?:service[-_]?account|client[-_]?secret)[^/]*\.json")
@@ -84,7 +84,7 @@ def _by_folder(path: str, folders: list[str], name: str) -> bool:
     if "gcloud" in folders and ("credential" in path or "access_tokens" in name):
         return True
     if name in _BROWSER_FILES:
-        return any(browser in path for browser in _BROWSERS)
+        return any(browser in path.lower() for browser in _BROWSERS)
     if folders[:2] == ["", "etc"]:
         return _of_system(path, name)
     return not _FOLDERS.isdisjoint(folders) or _PROCESS.fullmatch(path) is not None

@@ -26,7 +26,7 @@ _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
 class Options:
     """A command's words told apart: its options with their values, and its operands."""
 
-    __slots__ = ("operands", "options")
+    __slots__ = ("names", "operands", "options")
 
     def __init__(self, words: Sequence[str], valued: frozenset[str] = frozenset()) -> None:
         self.options: list[tuple[str, str]] = []  # ("-r", ""), ("--out", "x"); letters one by one
@@ -42,6 +42,7 @@ class Options:
                 self._letters(word, valued, rest)
             else:
                 self.operands.append(word)
+        self.names = {name for name, _ in self.options}
 
     def _letters(self, word: str, valued: frozenset[str], rest: Iterator[str]) -> None:
         name, equals, value = word.partition("=")
@@ -56,9 +57,9 @@ class Options:
 
     def has(self, *names: str) -> bool:
         """Whether an option was given; a long one may be cut short, as GNU programs accept it."""
-        return any(
-            option in names or (len(option) > 4 and option[:2] == "--" and any(n.startswith(option) for n in names))
-            for option, _ in self.options
+        return not self.names.isdisjoint(names) or any(
+            len(option) > 4 and option[:2] == "--" and any(name.startswith(option) for name in names)
+            for option in self.names
         )
 
     def values(self, *names: str) -> list[str]:
@@ -81,8 +82,13 @@ class Call:
     @property
     def wants_help(self) -> bool:
         """Whether the program only prints its help; after `--` the same word is a name."""
+        return not _HELP.isdisjoint(self.before_dashes)
+
+    @property
+    def before_dashes(self) -> tuple[str, ...]:
+        """The words before `--`, among which one that begins with a dash is an option."""
         words = self.command.args
-        return not _HELP.isdisjoint(words[: words.index("--")] if "--" in words else words)
+        return words[: words.index("--")] if "--" in words else words
 
     def has(self, *names: str) -> bool:
         return self.options.has(*names)
@@ -219,7 +225,11 @@ def _given(words: str, call: Call) -> bool:
     if not words:
         return False
     wanted = word_set(words)
-    return call.has(*wanted) or not wanted.isdisjoint(call.command.args)
+    return call.has(*wanted) or not wanted.isdisjoint(call.before_dashes) or not wanted.isdisjoint(_names(call))
+
+
+def _names(call: Call) -> Iterator[str]:
+    return (word for word in call.operands if not word.startswith("-"))
 
 
 def _targets(which: Operands, operands: list[str]) -> list[str]:

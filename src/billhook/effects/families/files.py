@@ -5,25 +5,24 @@ import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Final
 
 import msgspec
 
 from billhook.effects.effect import Effect, Weight
+from billhook.effects.families.reading import READS, echo, is_device, is_stream, only_names, pass_on, read, read_file
 from billhook.effects.families.sed import sed_script
 from billhook.effects.listings import find_names
 from billhook.effects.places import has_pattern
 from billhook.effects.script import UNKNOWN
-from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Call, Reader, Row, basename, word_set
+from billhook.effects.table import Call, Reader, Row, basename
 
 _LVM: Final = "lvremove|vgremove|pvremove|lvreduce|vgreduce"
 _ERASE_DRIVE: Final = "--security-erase --security-erase-enhanced --sanitize-block-erase --trim-sector-ranges"
 _PARTITION: Final = "mklabel mktable mkpart rm resizepart resize rescue"
 
 ROWS: Final[tuple[Row, ...]] = (
-    Row("rm|grm", "delete", files=True, recursive="-r -R --recursive"),
+    Row("rm|grm", "delete", files=True, recursive="-r -R --r --re --recursive"),
     Row("unlink|rmdir|grmdir", "delete", files=True),
     Row("srm|wipe", "delete", files=True, recursive="-r -R --recursive"),
     Row("rimraf|del-cli|del", "delete", files=True, recursive="always", dry="--dry-run -d"),
@@ -49,8 +48,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("yq", "write", "last", files=True, needs="-i --inplace --in-place"),
     Row("crudini", "write", files=True, needs="--set --del --merge"),
     Row("rename|prename", "write", files=True, dry="-n --nono --no-act"),
-    Row("ed|ex", "write", files=True, values="-p -s -c"),
-    Row("vi|vim|nvim|emacs|nano", "write", files=True, values="-c --cmd -u -S -s --eval -l --load", dry="-R"),
+    Row("ed|ex", "write", files=True, values="-p -c"),
+    Row("vi|vim|nvim|emacs|nano", "write", files=True, values="-c --cmd -u -S --eval -l --load", dry="-R"),
     # disks: what they hold is lost, whatever their name
     Row("wipefs", "device", needs="-a --all -o --offset", dry="-n --no-act", scope="system"),
     Row("fdisk|cfdisk|gdisk|cgdisk", "device", dry="-l --list -s -x --list-details -V -v", scope="system"),
@@ -77,165 +76,24 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("swapoff", "device", scope="system", weight="light"),
 )  # fmt: skip
 
-_HARMLESS_DEVICES: Final = tuple(
-    word_set("""
-    null zero full random urandom tty pts/ ptmx std fd/ shm/ console tcp/ udp/ cu. dri/ snd/ video input/ kvm net/ log
-    fuse usb serial i2c spi gpio kmsg mqueue
-    """)
-)
-
-
-def is_device(path: str) -> bool:
-    """Whether writing to a path reaches a disk, the memory or the kernel's emergency keys; terminals don't count."""
-    if path in ("/proc/sysrq-trigger", "/proc/kcore"):
-        return True
-    return path.startswith("/dev/") and len(path) > 5 and not path[5:].startswith(_HARMLESS_DEVICES)
-
 
 def put_file(call: Call, word: str, *, emptied: bool = False, keeps: bool = False) -> Iterator[Effect]:
     """A file that a program fills: `overwrite` where one is there already, unless the program keeps its content."""
+    if is_stream(call, word):
+        return
     for effect in call.on_path("write", word):
         path = effect.target
         if is_device(path):
             yield call.effect("device", path, scope="system", certain=effect.certain)
-        elif not path.startswith("/dev/") or path.startswith("/dev/shm/"):
+        else:
             there = emptied or UNKNOWN in path or has_pattern(path) or call.world.fs.kind(path) not in ("", "dir")
             yield msgspec.structs.replace(effect, kind="overwrite" if there and not keeps else "write")
-
-
-# Reading.
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """How a program reads files."""
-
-    skip: int = 0  # operands before the files: a pattern, a program
-    values: str = ""  # options that take the next word
-    instead: str = ""  # options that take the place of the skipped operands: `grep -e x`
-    files: str = ""  # options whose values are files to read
-    filters: str = ""  # options whose values say which files below a folder are read
-    below: str = ""  # options with which folders are read; `always`
-    quiet: str = ""  # options with which no content is printed; `always`
-
-
-_GREP: Final = Reading(
-    1, "-e -f -A -B -C -m -d -D --regexp --file --include --exclude --exclude-dir --max-count --label --context",
-    "-e -f --regexp --file", filters="--include", below="-r -R --recursive --dereference-recursive",
-    quiet="-q --quiet --silent -c --count -l --files-with-matches -L --files-without-match",
-)  # fmt: skip
-_RG: Final = Reading(
-    1, "-e -f -g -t -T -A -B -C -m -j -d -E -M -r --regexp --file --glob --iglob --type --type-not --max-count --sort "
-    "--max-depth --replace --context --ignore", "-e -f --regexp --file --files", filters="-g --glob --iglob",
-    below="always", quiet="-q --quiet -c --count --count-matches -l --files-with-matches --files",
-)  # fmt: skip
-
-_READING_TABLE: Final = {
-    "cat tac gcat bat batcat nl rev fmt expand unexpand more most pr zcat gzcat bzcat xzcat zstdcat zless lesspipe "
-    "hexdump hd pygmentize glow mdcat jless fx csvlook ccat lolcat view pbcopy": Reading(),
-    "head tail ghead gtail": Reading(values="-n -c -s --lines --bytes --pid --sleep-interval"),
-    "less": Reading(values="-p -P -t -k -j -b -h"),
-    "grep egrep fgrep ggrep zgrep": _GREP,
-    "rg ag ack ugrep": _RG,
-    "awk gawk mawk nawk": Reading(1, "-F -v -f -e -i --assign --file --field-separator --source", "-f -e --file"),
-    "jq gojq jaq": Reading(1, "--arg --argjson --indent -f --from-file -L", "-f --from-file", quiet="-e --exit-status"),
-    "yq tomlq xq dasel": Reading(1, "-p -o -f --file -I --indent --input-format --output-format", quiet="-i"),
-    "cut": Reading(values="-d -f -c -b --delimiter --fields --output-delimiter"),
-    "sort gsort": Reading(values="-k -t -o -S -T --key --field-separator --output", quiet="-o -c --output --check"),
-    "paste join comm column": Reading(values="-d -t -1 -2 -o -j -a -s -c -e"),
-    "fold": Reading(values="-w --width"),
-    "diff colordiff sdiff icdiff delta difft": Reading(
-        values="-U -C -x -X -I -L -W --exclude --label", below="-r --recursive", quiet="-q --brief"),
-    "cmp": Reading(quiet="always"),
-    "od": Reading(values="-A -j -N -t -w -S"),
-    "strings": Reading(values="-n -t -e -o --bytes"),
-    "base64 base32 gbase64": Reading(values="-w -b -i -o --wrap --input", files="-i --input", quiet="-o"),
-    "iconv": Reading(values="-f -t -o --from-code --to-code", quiet="-o"),
-    "openssl": Reading(9, "-in -out -k -pass -passin -passout", files="-in", quiet="-out -noout -pubout"),
-    "source .": Reading(quiet="always"),
-    "split": Reading(values="-b -l -n -a -C --bytes --lines", quiet="always"),
-}  # fmt: skip
-_READS: Final[Mapping[str, Reading]] = {name: how for names, how in _READING_TABLE.items() for name in names.split()}
-
-
-def _read(call: Call) -> Iterator[Effect]:
-    """cat, grep, jq and the like: the files that they name, and a secret that they are fed."""
-    how = _READS[call.command.name]
-    call = call.with_values(how.values)
-    files = call.operands if _any(call, how.instead) else call.operands[how.skip :]
-    files = files[:1] if call.command.name in ("source", ".", "split") else files
-    files = files + call.options.values(*how.files.split())
-    prints = _prints(call, how)
-    below = how.below == "always" or _any(call, how.below)
-    if not files and below and not _has_input(call):
-        files = ["."]
-    for word in files:
-        yield from read_file(call, word, prints=prints, below=below)
-    for name in call.options.values(*how.filters.split()):
-        if below and not name.startswith("!") and is_secret_file(name):
-            yield call.effect("read-secret", name, scope="project", weight="normal" if prints else "light")
-    if (not files or "-" in files) and prints and "secret" in call.command.fed:
-        yield call.effect("read-secret", "", weight="normal")
-
-
-def _prints(call: Call, how: Reading) -> bool:
-    """Whether what is read reaches the model."""
-    quiet = how.quiet == "always" or _any(call, how.quiet)
-    return call.command.shown and not quiet and not _only_names(call)
-
-
-def _any(call: Call, options: str) -> bool:
-    return bool(options) and call.has(*options.split())
-
-
-def _has_input(call: Call) -> bool:
-    return call.command.piped or call.command.stdin is not None or bool(call.command.reads)
-
-
-def _only_names(call: Call) -> bool:
-    """`cut -d= -f1 .env` and its like show the names of variables, not their values."""
-    name, first = call.command.name, (call.operands or [""])[0]
-    if name == "cut":
-        return call.options.values("-d", "--delimiter") == ["="] and call.options.values("-f", "--fields") == ["1"]
-    if "awk" in name:
-        return call.options.values("-F") == ["="] and "".join(first.split()) in ("{print$1}", "/=/{print$1}")
-    if name == "sed":
-        return re.match(r"s(.)=\.[*+]", first) is not None
-    if name in ("grep", "egrep", "rg"):
-        return call.has("-o", "--only-matching") and re.fullmatch(r"\^(?:\[[^]]*\]|\\w)[*+]=?", first) is not None
-    return False
-
-
-def read_file(call: Call, word: str, *, prints: bool, below: bool = False) -> Iterator[Effect]:
-    """A file that is read; `prints`: its content would reach the model."""
-    if word in ("-", "") or word.startswith("/dev/"):
-        return
-    weight: Weight = "normal" if prints else "light"
-    for effect in call.on_path("read", word):
-        path = effect.target
-        folder = below and call.world.fs.kind(path) != "file"
-        if folder:
-            effect = msgspec.structs.replace(effect, recursive=True, weight="normal")  # noqa: PLW2901
-        yield effect
-        if _is_secret(call, word, path) or (folder and is_secret_file(path + "/_")):
-            yield msgspec.structs.replace(effect, kind="read-secret", weight=weight)
-
-
-def _is_secret(call: Call, word: str, path: str) -> bool:
-    """Whether a word names a secret file, a link to one, or a pattern that matches one."""
-    home = call.world.home
-    if any(is_secret_file(each, home) for each in (*call.paths(word), path)):
-        return True
-    folder, name = posixpath.split(path)
-    if not has_pattern(name) or has_pattern(folder) or UNKNOWN in path:
-        return False
-    found = (each for each in call.world.fs.names(folder) if each[0] != "." or name[0] == ".")
-    return any(is_secret_file(f"{folder}/{each}", home) for each in found if fnmatchcase(each, name))
 
 
 # Copying and moving.
 
 _PUT_VALUES: Final = "-t -S -m -o -g --target-directory --suffix --mode --owner --group"
-_KEEPS: Final = ("-n", "--no-clobber", "-b", "--backup", "--update=none")
+_KEEPS: Final = ("-n", "--no-clobber", "-b", "--backup")
 
 
 def _destination(call: Call) -> tuple[list[str], str, bool]:
@@ -250,21 +108,24 @@ def _destination(call: Call) -> tuple[list[str], str, bool]:
     return sources, target, into and not call.has("--no-target-directory")
 
 
+def _below(folder: str, word: str) -> str:
+    """A word as seen from a folder that an option names."""
+    return word if word.startswith("~") else posixpath.join(folder, word)
+
+
 def _is_folder(call: Call, word: str) -> bool:
     fs = call.world.fs
     return any(fs.kind(fs.real(path)) == "dir" for path in call.paths(word))
 
 
-def _arrives(call: Call, source: str, target: str, into: bool) -> Iterator[Effect]:
+def _arrives(call: Call, source: str, target: str, *, into: bool, keeps: bool) -> Iterator[Effect]:
     """What a source that is copied or moved does to its target."""
     name = basename(source.rstrip("/"))
     if into and (name in ("", ".", "..") or has_pattern(name) or UNKNOWN in name):
         yield from call.on_path("write", target, recursive=True)
         return
-    emptied = source == "/dev/null"
-    yield from put_file(
-        call, posixpath.join(target, name) if into else target, emptied=emptied, keeps=call.has(*_KEEPS)
-    )
+    word = posixpath.join(target, name) if into else target
+    yield from put_file(call, word, emptied=source == "/dev/null", keeps=keeps)
 
 
 def _cp(call: Call) -> Iterator[Effect]:
@@ -273,18 +134,25 @@ def _cp(call: Call) -> Iterator[Effect]:
         yield from (effect for word in call.operands for effect in call.on_path("write", word))
         return
     sources, target, into = _destination(call)
-    below = call.has("-r", "-R", "-a", "--recursive", "--archive")
+    below, keeps = call.has("-r", "-R", "-a", "--recursive", "--archive"), call.has(*_KEEPS)
+    prints = _to_model(call, target)
     for source in sources:
-        yield from read_file(call, source, prints=target in ("/dev/stdout", "/dev/stderr", "/dev/tty"), below=below)
-        yield from _arrives(call, source, target, into)
+        yield from read_file(call, source, prints=prints, below=below)
+        yield from _arrives(call, source, target, into=into, keeps=keeps)
+
+
+def _to_model(call: Call, target: str) -> bool:
+    """Whether a target is the command's own output, and that is shown."""
+    return call.command.shown and is_stream(call, target) and basename(target) != "null"
 
 
 def _mv(call: Call) -> Iterator[Effect]:
     call = call.with_values("-t -S --target-directory --suffix")
     sources, target, into = _destination(call)
+    lost, keeps = is_stream(call, target), call.has(*_KEEPS)
     for source in sources:
-        yield from _leaves(call, source, lost=target.startswith("/dev/"))
-        yield from _arrives(call, source, target, into)
+        yield from _leaves(call, source, lost=lost)
+        yield from _arrives(call, source, target, into=into, keeps=keeps)
 
 
 def _leaves(call: Call, source: str, *, lost: bool) -> Iterator[Effect]:
@@ -307,11 +175,12 @@ def _ln(call: Call) -> Iterator[Effect]:
     sources, target, into = _destination(call)
     if len(call.operands) == 1 and not sources:
         sources, target, into = call.operands, ".", True
+    replaces = call.has("-f", "--force") and not call.has("-b", "--backup")
     for source in sources:
         word = posixpath.join(target, basename(source.rstrip("/"))) if into else target
         for effect in call.on_path("write", word, itself=True):
-            there = call.has("-f", "--force") and call.world.fs.kind(effect.target) == "file"
-            yield msgspec.structs.replace(effect, kind="overwrite" if there and not call.has(*_KEEPS[2:]) else "write")
+            lost = replaces and call.world.fs.kind(effect.target) == "file"
+            yield msgspec.structs.replace(effect, kind="overwrite" if lost else "write")
 
 
 _RSYNC_VALUES: Final = (
@@ -322,7 +191,8 @@ _RSYNC_VALUES: Final = (
 
 def is_remote(word: str) -> bool:
     """Whether a word names a place on another machine: `host:path`, `rsync://...`."""
-    return ":" in word.split("/", 1)[0].lstrip(UNKNOWN) and len(word.split(":", 1)[0]) > 1
+    host, colon, _ = word.split("/", 1)[0].partition(":")
+    return bool(colon) and (len(host) > 1 or host == UNKNOWN)
 
 
 def _rsync(call: Call) -> Iterator[Effect]:
@@ -330,7 +200,7 @@ def _rsync(call: Call) -> Iterator[Effect]:
     if call.has("-n", "--dry-run", "--list-only") or len(call.operands) < 2:
         return
     *sources, target = call.operands
-    clears = any(option.startswith("--del") for option, _ in call.options.options)
+    clears = any(option.startswith("--delete") or option == "--del" for option, _ in call.options.options)
     yield from _transfer(call, sources, target)
     if clears and is_remote(target):
         yield call.effect("delete", target, scope="remote", recursive=True)
@@ -366,7 +236,9 @@ def _transfer(call: Call, sources: Sequence[str], target: str) -> Iterator[Effec
 
 def _tee(call: Call) -> Iterator[Effect]:
     appends = call.has("-a", "--append")
-    return (effect for word in call.operands for effect in put_file(call, word, keeps=appends))
+    for word in call.operands:
+        yield from put_file(call, word, keeps=appends)
+    yield from pass_on(call, prints=call.command.shown and call.command.name != "sponge")
 
 
 def _truncate(call: Call) -> Iterator[Effect]:
@@ -377,8 +249,9 @@ def _truncate(call: Call) -> Iterator[Effect]:
 
 def _shred(call: Call) -> Iterator[Effect]:
     call = call.with_values("-n -s --iterations --size --random-source")
+    removes = call.has("-u", "--remove")
     for word in call.operands:
-        if call.has("-u", "--remove") and not word.startswith("/dev/"):
+        if removes and not any(map(is_device, call.paths(word))):
             yield from call.on_path("delete", word, weight="normal")
         else:
             yield from put_file(call, word, emptied=True)
@@ -387,7 +260,8 @@ def _shred(call: Call) -> Iterator[Effect]:
 def _dd(call: Call) -> Iterator[Effect]:
     given = {name: value for name, _, value in (word.partition("=") for word in call.command.args)}
     if "if" in given:
-        yield from read_file(call, given["if"], prints="of" not in given and call.command.shown)
+        printed = _to_model(call, given["of"]) if "of" in given else call.command.shown
+        yield from read_file(call, given["if"], prints=printed)
     if "of" in given:
         keeps = "notrunc" in given.get("conv", "") or "append" in given.get("oflag", "")
         yield from put_file(call, given["of"], emptied=not keeps, keeps=keeps)
@@ -395,7 +269,7 @@ def _dd(call: Call) -> Iterator[Effect]:
 
 def _sed(call: Call) -> Iterator[Effect]:
     in_place = any(re.match(r"-[nErsuz]*i|--in-p", word) for word in call.command.args)
-    words = tuple(word for word in call.command.args if not re.match(r"-[nErsuz]*i", word))
+    words = tuple(word for word in call.command.args if word and not re.match(r"-[nErsuz]*i", word))
     call = _with_words(call, words, "-e -f -l --expression --file --line-length")
     scripts = call.options.values("-e", "--expression")
     files = call.operands if scripts or call.has("-f", "--file") else call.operands[1:]
@@ -404,9 +278,12 @@ def _sed(call: Call) -> Iterator[Effect]:
         yield from (effect for word in written for effect in put_file(call, word))
         if runs:
             yield call.effect("run-opaque", script, certain=False, why="sed runs text as a command")
+    prints = call.command.shown and not in_place and not only_names(call)
     for word in files:
-        yield from read_file(call, word, prints=call.command.shown and not in_place and not _only_names(call))
+        yield from read_file(call, word, prints=prints)
         yield from call.on_path("write", word) if in_place else ()
+    if not files:
+        yield from pass_on(call, prints=call.command.shown)
 
 
 def _with_words(call: Call, words: tuple[str, ...], valued: str) -> Call:
@@ -416,14 +293,16 @@ def _with_words(call: Call, words: tuple[str, ...], valued: str) -> Call:
 
 
 def _sort(call: Call) -> Iterator[Effect]:
-    call = call.with_values(_READS["sort"].values)
-    for word in call.options.values("-o", "--output"):
+    call = call.with_values(READS["sort"].values)
+    for word in call.options.values("-o", "--output")[-1:]:
         yield from put_file(call, word, keeps=word in call.operands)  # `sort -o x x` sorts in place
 
 
 def _to_second(call: Call) -> Iterator[Effect]:
     """uniq, xxd: the second operand is written."""
-    call = call.with_values("-f -s -w -c -l -g -o -n")
+    call = call.with_values("-f -s -w -c -l -g -o -n" if call.command.name == "xxd" else "-f -s -w")
+    if not call.operands:
+        yield from pass_on(call, prints=call.command.shown)
     for word in call.operands[:1]:
         yield from read_file(call, word, prints=call.command.shown and len(call.operands) == 1)
     for word in call.operands[1:2]:
@@ -444,7 +323,7 @@ def _patch(call: Call) -> Iterator[Effect]:
     output = call.options.values("-o", "--output") or call.operands[:1]
     folder = (call.options.values("-d", "--directory") or ["."])[-1]
     for word in output:
-        yield from call.on_path("write", posixpath.join(folder, word))
+        yield from call.on_path("write", _below(folder, word))
     if not output:
         yield from call.on_path("write", folder, recursive=True)
 
@@ -459,7 +338,11 @@ def _curl(call: Call) -> Iterator[Effect]:
     targets = call.options.values("-o", "--output", "-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--stderr")
     if call.has("-O", "--remote-name", "--remote-name-all"):
         targets += [_name_of(url) for url in [*call.operands, *call.options.values("--url")]]
-    return (effect for word in targets if word != "-" for effect in put_file(call, posixpath.join(folder, word)))
+    for word in targets:
+        yield from put_file(call, _below(folder, word)) if word != "-" else ()
+    for url in call.operands:
+        if url.startswith("file://"):
+            yield from read_file(call, url[7:], prints=call.command.shown and not targets)
 
 
 def _wget(call: Call) -> Iterator[Effect]:
@@ -471,9 +354,7 @@ def _wget(call: Call) -> Iterator[Effect]:
     if not documents and not call.has("--spider", "-O"):
         folder = (call.options.values("-P", "--directory-prefix") or [""])[-1]
         # a file that is there already is kept: the new one gets a number
-        yield from (
-            e for url in call.operands for e in put_file(call, posixpath.join(folder, _name_of(url)), keeps=True)
-        )
+        yield from (e for url in call.operands for e in put_file(call, _below(folder, _name_of(url)), keeps=True))
     for word in documents + call.options.values("-o", "--output-file"):
         yield from put_file(call, word) if word != "-" else ()
 
@@ -494,7 +375,7 @@ _TAR_VALUES: Final = (
 def _tar(call: Call) -> Iterator[Effect]:
     call = _with_words(call, _tar_words(call.command.args), _TAR_VALUES)
     folder = (call.options.values("-C", "--directory") or ["."])[-1]
-    members = [posixpath.join(folder, member) for member in call.operands]
+    members = [_below(folder, member) for member in call.operands]
     if call.has("-x", "--extract", "--get"):
         if not call.has("-O", "--to-stdout"):
             lost = call.has("--overwrite", "-U", "--unlink-first", "--recursive-unlink")
@@ -502,23 +383,24 @@ def _tar(call: Call) -> Iterator[Effect]:
         return
     if not call.has("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate"):
         return
+    removes, creates = call.has("--remove-files"), call.has("-c", "--create")
     for word in members:
         yield from read_file(call, word, prints=False, below=True)
-        yield from call.on_path("delete", word, recursive=True) if call.has("--remove-files") else ()
+        yield from call.on_path("delete", word, recursive=True) if removes else ()
     for word in call.options.values("-f", "--file"):
         if word != "-" and not is_remote(word):
-            yield from put_file(call, word, keeps=not call.has("-c", "--create"))
+            yield from put_file(call, word, keeps=not creates)
 
 
 def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """`tar czf a.tgz x` as `tar -c -z -f a.tgz x`: letters without a dash take their values in their order."""
     if not words or words[0].startswith("-"):
         return words
-    found, rest = [], list(words[1:])
+    found, rest = [], iter(words[1:])
     for letter in words[0]:
         found.append("-" + letter)
-        if letter in "fCTXbgIHVKN" and rest:
-            found.append(rest.pop(0))
+        if letter in "fCTXbgIHVKN":
+            found.append(next(rest, ""))
     return (*found, *rest)
 
 
@@ -533,9 +415,10 @@ def _zip(call: Call) -> Iterator[Effect]:
     call = call.with_values("-b -n -P -s -t -x -i --exclude --include")
     for word in call.operands[:1]:
         yield from put_file(call, word, keeps=True) if word != "-" else ()
+    below, moves = call.has("-r", "--recurse-paths"), call.has("-m", "--move")
     for word in call.operands[1:]:
-        yield from read_file(call, word, prints=False, below=call.has("-r", "--recurse-paths"))
-        yield from call.on_path("delete", word, recursive=True) if call.has("-m", "--move") else ()
+        yield from read_file(call, word, prints=False, below=below)
+        yield from call.on_path("delete", word, recursive=True) if moves else ()
 
 
 def _seven_zip(call: Call) -> Iterator[Effect]:
@@ -555,7 +438,7 @@ def _cpio(call: Call) -> Iterator[Effect]:
     call = call.with_values("-D -F -O -E -H -M -I -C -R --directory --file")
     folder = (call.options.values("-D", "--directory") or ["."])[-1]
     if call.has("-p", "--pass-through"):
-        folder = posixpath.join(folder, (call.operands or ["."])[0])
+        folder = _below(folder, (call.operands or ["."])[0])
     if call.has("-p", "--pass-through") or (call.has("-i", "--extract") and not call.has("-t", "--list")):
         kept = not call.has("-u", "--unconditional")
         yield from call.on_path("write" if kept else "overwrite", folder, recursive=True)
@@ -571,18 +454,21 @@ def _ar(call: Call) -> Iterator[Effect]:
 
 # Searching.
 
+_FIND_OPTION = re.compile(r"-(?:[HLPEXxs]|O\d?)")  # what may precede the folders
+
 
 def _find(call: Call) -> Iterator[Effect]:
-    words = list(call.command.args)
-    while words and words[0] in ("-H", "-L", "-P"):
-        words.pop(0)
+    words = list(itertools.dropwhile(_FIND_OPTION.fullmatch, call.command.args))
     end = next((place for place, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
     starts, tests = words[:end] or ["."], words[end:]
     if "-delete" in tests:
         before = tests[: tests.index("-delete")]  # what follows filters nothing any more
         weight: Weight | None = "light" if "-empty" in before else None
+        names = find_names(before)
+        if any(not name.strip("*") for name in names):
+            names = ()
         for start in starts:
-            yield from call.on_path("delete", start, recursive=True, names=find_names(before), weight=weight)
+            yield from call.on_path("delete", start, recursive=True, names=names, weight=weight)
     for option, word in itertools.pairwise(tests):
         if option in ("-fprint", "-fprint0", "-fprintf", "-fls"):
             yield from put_file(call, word)
@@ -593,24 +479,23 @@ def _find(call: Call) -> Iterator[Effect]:
 _MODE = re.compile(r"-[rwxXstugo]+(?:,[-+=ugoarwxXst]+)*")
 _OPENS = re.compile(r"[0-7]?[0-7]{2}[2367]|[2-7][0-7]{3}|0*|(?:[ugoa,]*[oa][ug]*)?[+=][rxXst]*w.*|[ug]*\+[rwx]*s.*")
 """Modes that let everybody write, run with another user's rights, or keep everybody out."""
-_OWNER_VALUES: Final = "--reference --from -m -M -x -X --modify --remove --set --set-file -t -u -r -l -p -v -w"
 
 
 def _chmod(call: Call) -> Iterator[Effect]:
     """A mode that begins with a dash is no option: `chmod -x file`."""
     modes = [word for word in call.command.args if _MODE.fullmatch(word)]
-    words = tuple(word for word in call.command.args if word not in modes)
+    words = tuple(word for word in call.command.args if not _MODE.fullmatch(word))
     call = _with_words(call, words, "--reference")
     if not modes and not call.has("--reference"):
         modes, paths = call.operands[:1], call.operands[1:]
     else:
         paths = call.operands
-    opens = any(_OPENS.fullmatch(mode) for mode in modes)
+    opens = any(_OPENS.fullmatch(mode[:64]) for mode in modes)
     yield from _permissions(call, paths, opens)
 
 
 def _permissions(call: Call, paths: Sequence[str], opens: bool = False) -> Iterator[Effect]:
-    below = call.has("-R", "--recursive", "-r" if call.command.name == "xattr" else "-R")
+    below = call.has("-R", "--recursive")
     for word in paths:
         for effect in call.on_path("permissions", word, recursive=below):
             wide = opens and effect.scope in ("system", "home", "outside")
@@ -673,7 +558,7 @@ def _both(*readers: Reader) -> Callable[[Call], Iterator[Effect]]:
 
 
 _SPECIAL: Final[Mapping[str, Reader]] = {
-    "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
+    "echo printf": echo, "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
     "tee gtee sponge": _tee, "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd": _dd,
     "sed gsed": _sed, "uniq xxd": _to_second, "split csplit": _split, "patch gpatch": _patch, "curl": _curl,
     "wget": _wget, "tar gtar bsdtar": _tar, "unzip": _unzip, "zip": _zip, "7z 7za 7zz": _seven_zip, "cpio": _cpio,
@@ -684,10 +569,10 @@ _SPECIAL: Final[Mapping[str, Reader]] = {
 
 def _readers() -> dict[str, Reader]:
     special = {name: reader for names, reader in _SPECIAL.items() for name in names.split()}
-    found = {name: _unless_help(_read) for name in _READS} | {n: _unless_help(r) for n, r in special.items()}
+    found = {name: _unless_help(read) for name in READS} | {n: _unless_help(r) for n, r in special.items()}
     for name in ("sort", "gsort"):
-        found[name] = _unless_help(_both(_read, _sort))
-    found["split"] = _unless_help(_both(_read, _split))
+        found[name] = _unless_help(_both(read, _sort))
+    found["split"] = _unless_help(_both(read, _split))
     return found
 
 

@@ -16,7 +16,10 @@ from billhook.effects.table import Call, Reader, Row, word_set
 _FIREWALL_CHANGES: Final = (
     "-F --flush -X --delete-chain -P --policy -A --append -I --insert -D --delete -R --replace -Z -N --new-chain -E"
 )
-_FIREWALLD_READS: Final = "--state --list-all --list-all-zones --list-ports --list-services --get-zones"
+_FIREWALLD_CHANGES: Final = (
+    "--add-port --add-service --add-rich-rule --add-source --remove-port --remove-service --remove-rich-rule "
+    "--set-default-zone --set-target --panic-on --direct"
+)
 
 ROWS: Final[tuple[Row, ...]] = (
     # power: every process ends
@@ -28,7 +31,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("systemctl|loginctl suspend|hibernate|hybrid-sleep|kill|terminate-user|kill-user|terminate-session", "kill",
         scope="system"),
     # services
-    Row("systemctl stop", "kill", scope="system", values="-H -M -t -p"),
+    Row("systemctl stop", "kill", scope="system", light="--user", values="-H -M -t -p"),
     Row("systemctl restart|try-restart|reload-or-restart", "kill", scope="system", weight="light"),
     Row("systemctl start|reload|daemon-reexec", "persist", scope="system", weight="light", light="--user"),
     Row("rc-update add|del|delete", "persist", scope="system"),
@@ -53,7 +56,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("nft", "permissions", needs="-f --file", dry="-c --check", scope="system"),
     Row("ufw disable|reset|allow|deny|delete|default|enable|insert|limit|reject|logging", "permissions",
         dry="--dry-run", scope="system"),
-    Row("firewall-cmd", "permissions", dry=_FIREWALLD_READS, scope="system"),
+    Row("firewall-cmd", "permissions", needs=_FIREWALLD_CHANGES, scope="system"),
     Row("pfctl", "permissions", needs="-d -F -f -e", dry="-n", scope="system"),
     Row("setenforce 0|permissive|Permissive", "permissions", scope="system"),
     Row("aa-teardown|aa-disable|aa-complain|aa-remove-unknown", "permissions", scope="system"),
@@ -87,7 +90,7 @@ _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""}
 def _kill(call: Call) -> Iterator[Effect]:
     """`-1` after the signal is every process; before any number it is the signal 1 itself."""
     words = list(call.command.args)
-    if not words or words[0] in ("-l", "-L", "-0", "--list", "--table"):
+    if not words or words[0] in ("-l", "-L", "-0", "--list", "--table", "--help", "--version"):
         return
     if words[0] in ("-s", "-n", "--signal"):
         words = [] if words[1:2] in (["0"], ["EXIT"]) else words[2:]
@@ -101,17 +104,19 @@ def _kill(call: Call) -> Iterator[Effect]:
         )
 
 
+_PKILL_VALUES: Final = word_set("-u -U -t -g -G -s -P -F --signal --uid --euid --parent --pgroup --terminal")
+_KILLALL_VALUES: Final = word_set("-u -s -o -y -n -Z --signal --user --older-than --younger-than --context")
+
+
 def _kill_by_name(call: Call) -> Iterator[Effect]:
     """pkill, killall, skill: light for the name of one program, normal for one that others run under as well."""
     words = call.command.args
     if not words or {"-0", "-l", "--list", "-V"} & set(words):
         return
     named = tuple(word for word in words if not _SIGNAL.fullmatch(word))
-    valued = word_set("-u -U -t -g -G -s -P -F -o -y -n --signal --user --uid --euid --parent --pgroup")
-    if call.command.name == "pkill":
-        valued -= {"-o", "-y", "-n"}  # the oldest, the newest
+    valued = _PKILL_VALUES if call.command.name == "pkill" else _KILLALL_VALUES
     call = Call(msgspec.structs.replace(call.command, args=named), call.world, call.scopes, valued)
-    if call.has("-P", "--parent", "-F", "--pidfile") or (call.has("-e") and not call.operands):
+    if call.has("-P", "--parent", "-F", "--pidfile"):
         return
     user = call.has("-u", "-U", "--user", "--uid", "--euid", "-t", "-G")
     for name in call.operands or ([""] if user else []):
@@ -207,16 +212,16 @@ def _mount(call: Call) -> Iterator[Effect]:
 def _privilege(call: Call) -> Iterator[Effect]:
     """`sudo -l`, `-v` and `-k` run nothing."""
     first = " ".join(call.command.args[:1])
-    if first not in ("-l", "-v", "-k", "-K", "-V", "-h", "--list", "--validate", "--reset-timestamp"):
+    if first not in ("-l", "-v", "-k", "-K", "-V", "-h", "--list", "--validate", "--reset-timestamp", "--help"):
         yield call.effect("privilege", scope="system", weight="light")
 
 
 def _unless_help(reader: Reader) -> Reader:
-    """The same reader for calls that ask for more than the program's help; an inner command's help is its own."""
+    """The same reader for calls that ask for more than the program's help; `kill` and `sudo` only know it as first."""
 
     @functools.wraps(reader)
     def read(call: Call) -> Iterator[Effect]:
-        return iter(()) if call.wants_help and reader is not _privilege else reader(call)
+        return iter(()) if call.wants_help and reader not in (_privilege, _kill) else reader(call)
 
     return read
 
